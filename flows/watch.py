@@ -47,11 +47,11 @@ def prefect_page(watch: WatchAddress) -> str:
     api = {"url": PREFECT_API_URL.value(), "key": f"Basic {key}"}
     base = f"{watch.root}/prefect"
     watch.add([("/api/.*", _Api, api), ("/prefect/ui-settings", _WatchSettings, {"root": watch.root})])
-    watch.add([("/prefect/(.*)", _Page, {"base": base})])
+    watch.add([("/prefect/(.*)", _Files, {"base": base})])
     return f"{watch.address}/prefect/runs"
 
 
-class _Page(RequestHandler):
+class _Files(RequestHandler):
     """The files that come with Prefect."""
 
     def initialize(self, base: str) -> None:

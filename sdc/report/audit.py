@@ -26,19 +26,19 @@ from sdc.report import (
     utility,
 )
 from sdc.report.blockers import blockers, redesigns, remedies
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.lattice import levels, most_dangerous_chain
 from sdc.report.published import published
 from sdc.report.scale import Scale
 from sdc.report.verdict import verdict
 
-__all__ = ["Evidence", "render"]
+__all__ = ["AuditEvidence", "render"]
 
 _TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters |= {"number": sections.number, "amount": chains.amount, "shorten": exposure.shorten}
 
 
-def render(audit: Evidence) -> str:
+def render(audit: AuditEvidence) -> str:
     """The page as HTML: no network, no script but the search in its tables, the same bytes for the same audit."""
     values = _values(audit)
     values |= {**_first_page(audit, values["verdict"].done), **_script()}
@@ -53,7 +53,7 @@ def _script() -> dict[str, Any]:
     return {"script": Markup(text), "script_digest": b64encode(sha256(text.encode()).digest()).decode()}
 
 
-def _first_page(audit: Evidence, done: str) -> dict[str, Any]:
+def _first_page(audit: AuditEvidence, done: str) -> dict[str, Any]:
     tables = published(audit.table, audit.known, audit.published.frontier, audit.small_count)
     required = audit.found.required
     return {
@@ -77,7 +77,7 @@ def _first_page(audit: Evidence, done: str) -> dict[str, Any]:
     }
 
 
-def _values(audit: Evidence) -> dict[str, Any]:
+def _values(audit: AuditEvidence) -> dict[str, Any]:
     return {
         "verdict": verdict(audit),
         "schema": audit.table.schema,
@@ -112,7 +112,7 @@ def _values(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _utility(audit: Evidence) -> dict[str, Any]:
+def _utility(audit: AuditEvidence) -> dict[str, Any]:
     found = audit.utility or {}
     return {
         "measures": utility.measures(found),
@@ -121,7 +121,7 @@ def _utility(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _curve(audit: Evidence) -> dict[str, Any]:
+def _curve(audit: AuditEvidence) -> dict[str, Any]:
     series = curve.by_series(audit.curve)
     return {
         "curve": curve.risk_utility(series, audit.min_width) if series else "",
@@ -132,7 +132,7 @@ def _curve(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _graph(audit: Evidence) -> dict[str, Any]:
+def _graph(audit: AuditEvidence) -> dict[str, Any]:
     graph = audit.found.graph
     if graph is None:
         return {"cliques": []}
@@ -145,7 +145,7 @@ def _graph(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _chains(audit: Evidence) -> dict[str, Any]:
+def _chains(audit: AuditEvidence) -> dict[str, Any]:
     traces = chains.by_chain(audit.found.trace)
     if not traces:
         return {"traces": []}
@@ -160,7 +160,7 @@ def _chains(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _lattice(audit: Evidence) -> dict[str, Any]:
+def _lattice(audit: AuditEvidence) -> dict[str, Any]:
     schema = audit.table.schema
     rows, chain = levels(audit.widths, schema), most_dangerous_chain(audit.widths, schema)
     scale = Scale.of(audit.min_width, max((int(level.widths[-1]) for level in rows), default=0))
@@ -175,7 +175,7 @@ def _lattice(audit: Evidence) -> dict[str, Any]:
     }
 
 
-def _cells(audit: Evidence) -> dict[str, Any]:
+def _cells(audit: AuditEvidence) -> dict[str, Any]:
     bounds = audit.bounds
     first = exposure.by_exposure(bounds, audit.criteria, max(sections.MOST_DRAWN, sections.MOST_CELLS))
     drawn = first.rows(np.arange(min(len(first), sections.MOST_DRAWN)))

@@ -12,7 +12,7 @@ from sdc.model.recode import Recode
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.sections import few
 from sdc.search.blockers import MOST_BLOCKERS, Cell, near
 from sdc.search.blockers import blockers as stopped_by
@@ -33,12 +33,12 @@ class BlockerRow:
     labels: str
 
 
-def blockers(audit: Evidence) -> list[BlockerRow]:
+def blockers(audit: AuditEvidence) -> list[BlockerRow]:
     """The cells that stopped most, most first."""
     return [_row(audit, cell, stopped) for cell, stopped in stopped_by(audit.found.steps)[:MOST_BLOCKERS]]
 
 
-def _row(audit: Evidence, cell: Cell, stopped: tuple[SubTable, ...]) -> BlockerRow:
+def _row(audit: AuditEvidence, cell: Cell, stopped: tuple[SubTable, ...]) -> BlockerRow:
     schema, alone = audit.table.schema, near(audit.table, cell).alone
     count = int(audit.table.count_at(np.array([cell], np.uint16))[0])
     isolation = int(alone.sum()), int((~alone).sum())
@@ -68,7 +68,7 @@ class RedesignRow:
     config: str
 
 
-def redesigns(audit: Evidence) -> list[RedesignRow]:
+def redesigns(audit: AuditEvidence) -> list[RedesignRow]:
     """Of each sub-table that was looked at, in the order in which they were refused."""
     rows = [(row["sub_table"], row["instead"]) for row in audit.redesigns]
     return [
@@ -78,7 +78,7 @@ def redesigns(audit: Evidence) -> list[RedesignRow]:
     ]
 
 
-def remedies(audit: Evidence) -> list[RemedyRow]:
+def remedies(audit: AuditEvidence) -> list[RemedyRow]:
     """All that were tried, best first."""
     return [_remedy(remedy, audit.table.schema) for remedy in audit.remedies or ()]
 

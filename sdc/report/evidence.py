@@ -29,7 +29,7 @@ from sdc.storage.weighted import WeightedCertificate
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AuditEvidence:
     """Everything the report shows.
 
     digests       of config, data and code, in hexadecimal

@@ -9,7 +9,7 @@ from typing import Any
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.schema import Schema
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
 from sdc.version import VERSION
@@ -45,7 +45,7 @@ class Heading:
     title: str
 
 
-def facts(audit: Evidence) -> list[tuple[str, str]]:
+def facts(audit: AuditEvidence) -> list[tuple[str, str]]:
     """What the config says of the build, and what made it; an empty text is to be filled in by hand."""
     about, publication = audit.config.report, audit.config.publication
     code = audit.digests.get("code", "")
@@ -62,7 +62,7 @@ def facts(audit: Evidence) -> list[tuple[str, str]]:
     return [(name, value or "") for name, value in given.items()]
 
 
-def variables(audit: Evidence, most: int) -> list[VariableRow]:
+def variables(audit: AuditEvidence, most: int) -> list[VariableRow]:
     """Every variable with its first categories, by their labels where the config has some."""
     rows = []
     for variable in audit.table.schema.restrict(st.members(audit.variables)).variables:
@@ -74,7 +74,7 @@ def variables(audit: Evidence, most: int) -> list[VariableRow]:
     return rows
 
 
-def criterion(audit: Evidence) -> str:
+def criterion(audit: AuditEvidence) -> str:
     """The criterion in words."""
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
@@ -87,7 +87,7 @@ def criterion(audit: Evidence) -> str:
     return said if audit.criteria.limit is None else f"{said} {_limit(audit)}"
 
 
-def _limit(audit: Evidence) -> str:
+def _limit(audit: AuditEvidence) -> str:
     limit = audit.criteria.limit
     assert limit is not None
     said = f"Under the law “{limit.law}” "
@@ -102,7 +102,7 @@ def _limit(audit: Evidence) -> str:
     return said + " and ".join(parts) + "."
 
 
-def assumptions(audit: Evidence) -> Iterator[str]:
+def assumptions(audit: AuditEvidence) -> Iterator[str]:
     """What the intruder is assumed to know, and what not."""
     yield (
         "Knows every published table exactly, the grand total, and the names and categories of all variables, and can "
@@ -138,14 +138,14 @@ def levels(schema: Schema) -> list[str]:
     ]
 
 
-def zeros(audit: Evidence) -> str:
+def zeros(audit: AuditEvidence) -> str:
     """How many patterns of impossible cells are known."""
     if not audit.known.zeros:
         return "Knows of no cell that it is impossible: the config names none."
     return f"Knows {_many(len(audit.known.zeros.patterns), 'pattern')} of impossible cells, which the config names."
 
 
-def before(audit: Evidence) -> list[str]:
+def before(audit: AuditEvidence) -> list[str]:
     """What was published before, and judged together with what is published now."""
     if not audit.origin.sources:
         return []
@@ -169,7 +169,7 @@ def _fact(fact: Fact, schema: Schema) -> str:
     return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."
 
 
-def unmet(audit: Evidence) -> str:
+def unmet(audit: AuditEvidence) -> str:
     """What the config names of variables and no record has; empty where there is nothing."""
     named = (audit.bad_records or {}).get("unmet", {})
     told = [f"{shorten(name)}: {_first(values)}" for name, values in named.items()]
@@ -185,7 +185,7 @@ def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def refused_rows(audit: Evidence) -> list[tuple[str, str]]:
+def refused_rows(audit: AuditEvidence) -> list[tuple[str, str]]:
     """Of what the config required of the release, what is not published, and why."""
     if audit.found.required is None:
         return []
@@ -193,7 +193,7 @@ def refused_rows(audit: Evidence) -> list[tuple[str, str]]:
     return [(st.label(t, audit.table.schema), audit.found.required.why(t)) for t in refused]
 
 
-def weighted(audit: Evidence, done: str) -> list[str]:
+def weighted(audit: AuditEvidence, done: str) -> list[str]:
     """What goes out of the totals of weights, and what does not; what would, of a release that is only examined."""
     found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
     if found is None or totals is None:

@@ -15,7 +15,7 @@ from sdc.intruder.measures import log_probability_if_uniform
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
 from sdc.report import exposure, svg
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.plot import PAGE, Plot, ticks
 
 MOST_CELLS, MOST_DRAWN, MOST_LAWS = 20, 2_000, 50
@@ -66,7 +66,7 @@ class RefusedRow:
     at_truth: float
 
 
-def values(audit: Evidence) -> dict[str, Any]:
+def values(audit: AuditEvidence) -> dict[str, Any]:
     """What the section shows; nothing where no posterior was asked for."""
     found = audit.posteriors
     told = next((summary for summary in found if summary.reason is None), None)
@@ -99,7 +99,7 @@ def _law(summary: Summary, threshold: float) -> LawRow:
     return LawRow(summary.label, _engine(summary), *of_tables, share, above, disclosed, mean, largest, "")
 
 
-def _groups(audit: Evidence) -> str:
+def _groups(audit: AuditEvidence) -> str:
     """What the bounds prove of attribute disclosure."""
     if audit.groups is None:
         return ""
@@ -123,7 +123,7 @@ def _engine(summary: Summary) -> str:
     )
 
 
-def _rows(audit: Evidence, summary: Summary) -> list[LikelyRow]:
+def _rows(audit: AuditEvidence, summary: Summary) -> list[LikelyRow]:
     """Those whose true count is most probable, the wider first where it is as probable."""
     bounds = audit.bounds
     first = np.lexsort((-bounds.outer_width, -summary.at_truth))[:MOST_CELLS]
@@ -142,7 +142,7 @@ def _rows(audit: Evidence, summary: Summary) -> list[LikelyRow]:
     ]
 
 
-def _refused(audit: Evidence) -> list[RefusedRow]:
+def _refused(audit: AuditEvidence) -> list[RefusedRow]:
     """The at-risk cells that are narrowed most."""
     told, bounds = audit.refusals, audit.bounds
     if told is None or told.reason is not None:
@@ -161,7 +161,7 @@ def _refused(audit: Evidence) -> list[RefusedRow]:
     ]
 
 
-def _figure(audit: Evidence, summary: Summary) -> Markup:
+def _figure(audit: AuditEvidence, summary: Summary) -> Markup:
     """The probability of the true count against the outer width; most probable ones where there are too many cells."""
     widths = audit.bounds.outer_width
     drawn = np.argsort(-summary.at_truth, kind="stable")[:MOST_DRAWN]
@@ -189,7 +189,7 @@ def _widths(plot: Plot) -> list[float]:
     return [float(step) for step in steps if low <= step <= high]
 
 
-def _points(plot: Plot, audit: Evidence, summary: Summary, drawn: Any) -> Iterator[Markup]:
+def _points(plot: Plot, audit: AuditEvidence, summary: Summary, drawn: Any) -> Iterator[Markup]:
     # cells of one place are one point
     places = {
         (int(width), round(float(p), 3))

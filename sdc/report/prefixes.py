@@ -11,7 +11,7 @@ from markupsafe import Markup
 from sdc.model import subtable as st
 from sdc.model.table import Counts
 from sdc.report import figures, svg
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.plot import PAGE, Plot, ticks
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import SearchStep
@@ -46,22 +46,22 @@ class PrefixRow:
     figure: Markup
 
 
-def asked(audit: Evidence) -> list[SearchStep]:
+def asked(audit: AuditEvidence) -> list[SearchStep]:
     """The questions about prefixes, in order."""
     return [step for step in audit.found.steps if step.phase == "bisection"]
 
 
-def passed(audit: Evidence, step: SearchStep) -> bool:
+def passed(audit: AuditEvidence, step: SearchStep) -> bool:
     """Whether what was asked about may go out."""
     return step.answer is True or (step.answer is None and audit.policy is Policy.OUTER)
 
 
-def longest(audit: Evidence) -> int:
+def longest(audit: AuditEvidence) -> int:
     """The length of the longest prefix that may go out; 0 where none was found."""
     return max((step.length for step in asked(audit) if passed(audit, step)), default=0)
 
 
-def said(audit: Evidence, steps: Sequence[SearchStep]) -> str:
+def said(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     """What was looked for and found, in one sentence."""
     beside = " beside what is required" * (audit.found.required is not None)
     found = longest(audit)
@@ -72,13 +72,13 @@ def said(audit: Evidence, steps: Sequence[SearchStep]) -> str:
     )
 
 
-def widths(audit: Evidence) -> Counts:
+def widths(audit: AuditEvidence) -> Counts:
     """(n,) critical widths of the list, in its order."""
     found: Counts = audit.widths.widths[np.isin(audit.widths.sub_tables, np.array(audit.listed, np.uint64))]
     return found
 
 
-def rows(audit: Evidence) -> list[PrefixRow]:
+def rows(audit: AuditEvidence) -> list[PrefixRow]:
     """The prefixes asked about, in order, with the lengths that were still open before each."""
     found, limit, known = [], len(audit.listed), widths(audit)
     low, high = 0, limit + 1
@@ -93,7 +93,7 @@ def rows(audit: Evidence) -> list[PrefixRow]:
     return found
 
 
-def listed(audit: Evidence) -> list[ListedRow]:
+def listed(audit: AuditEvidence) -> list[ListedRow]:
     """The first of the list."""
     if not asked(audit):
         return []
@@ -105,7 +105,7 @@ def listed(audit: Evidence) -> list[ListedRow]:
     ]
 
 
-def figure(audit: Evidence) -> Markup:
+def figure(audit: AuditEvidence) -> Markup:
     """Sub-tables of the list against the critical width that they reach, and the prefixes against their min widths."""
     known = widths(audit)
     ends = [end for step in asked(audit) for end in step.min_width]

@@ -16,7 +16,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs, prefixes
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.report.lattice import Level, most_dangerous, released
 from sdc.report.published import PublishedTable
 from sdc.report.scale import Scale
@@ -111,7 +111,7 @@ class CellRow:
     state: str
 
 
-def by_dimension(audit: Evidence) -> list[DimensionRow]:
+def by_dimension(audit: AuditEvidence) -> list[DimensionRow]:
     """From the one-way sub-tables up; of many variables, what is above the release in one row."""
     schema = audit.table.schema
     possible, counts = audit.everything.by_dimension(schema), audit.published.by_dimension(schema)
@@ -125,7 +125,7 @@ def by_dimension(audit: Evidence) -> list[DimensionRow]:
     return rows
 
 
-def frontier(audit: Evidence, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
+def frontier(audit: AuditEvidence, shows: Mapping[st.SubTable, PublishedTable]) -> list[SubTableRow]:
     """The first of the released frontier, with what each table shows."""
     known, first = audit.widths.by_sub_table(), audit.published.frontier[:MOST_FRONTIER]
     # widths are of what a sub-table tells at hidden levels too
@@ -133,26 +133,26 @@ def frontier(audit: Evidence, shows: Mapping[st.SubTable, PublishedTable]) -> li
     return [replace(_sub_table(audit, s, known.get(closed(s))), shows=shows.get(s)) for s in first]
 
 
-def dangerous(audit: Evidence, release: Release | None = None) -> list[SubTableRow]:
+def dangerous(audit: AuditEvidence, release: Release | None = None) -> list[SubTableRow]:
     """[KDSF] table 3: the proper sub-tables of smallest critical width, of all or of the release."""
     listed = most_dangerous(audit.widths, audit.table.schema, MOST_DANGEROUS, release)
     return [_sub_table(audit, s, width) for s, width in listed]
 
 
-def chain(audit: Evidence, chained: figures.Chain) -> list[SubTableRow]:
+def chain(audit: AuditEvidence, chained: figures.Chain) -> list[SubTableRow]:
     """Each sub-table of the chain, with the variable dropped to reach it."""
     dropped = ["", *[st.label(a ^ b, audit.table.schema) for (a, _), (b, _) in pairwise(chained)]]
     rows = zip(chained, dropped[: len(chained)], strict=True)
     return [replace(_sub_table(audit, s, width), dropped=name) for (s, width), name in rows]
 
 
-def cliques(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
+def cliques(audit: AuditEvidence, graph: DecomposableGraph) -> list[SubTableRow]:
     """The cliques, in the order of the graph."""
     known = audit.widths.by_sub_table()
     return [_of_graph(audit, clique, known.get(audit.table.schema.levels.closed(clique))) for clique in graph.cliques]
 
 
-def separators(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
+def separators(audit: AuditEvidence, graph: DecomposableGraph) -> list[SubTableRow]:
     """Each separator once, with the edges of the junction tree that it is on."""
     return [
         replace(_of_graph(audit, separator, None), edges=tuple((a + 1, b + 1) for a, b in edges))
@@ -160,21 +160,21 @@ def separators(audit: Evidence, graph: DecomposableGraph) -> list[SubTableRow]:
     ]
 
 
-def _of_graph(audit: Evidence, variables: st.SubTable, width: int | None) -> SubTableRow:
+def _of_graph(audit: AuditEvidence, variables: st.SubTable, width: int | None) -> SubTableRow:
     """The sub-table of these variables with all their names: in the graph levels are variables of their own."""
     schema = audit.table.schema
     row = _sub_table(audit, schema.levels.closed(variables), width)
     return replace(row, label=st.label(variables, schema.flat), kept=_kept(variables, schema))
 
 
-def lattice(audit: Evidence, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
+def lattice(audit: AuditEvidence, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
     """Squares while every one can be seen, bars beyond."""
     if sum(len(level) for level in levels) <= MOST_SQUARES:
         return figures.lattice_squares(levels, chained, audit.found.release, audit.table.schema, scale)
     return figures.lattice_bars(levels, chained, audit.found.release, audit.table.schema, scale)
 
 
-def _sub_table(audit: Evidence, subtable: st.SubTable, width: int | None) -> SubTableRow:
+def _sub_table(audit: AuditEvidence, subtable: st.SubTable, width: int | None) -> SubTableRow:
     schema = audit.table.schema
     return SubTableRow(
         st.label(subtable, schema),
@@ -190,7 +190,7 @@ def _kept(subtable: st.SubTable, schema: Schema) -> tuple[bool, ...]:
     return tuple(st.has(subtable, v) for v in range(len(schema)))
 
 
-def method(audit: Evidence) -> str:
+def method(audit: AuditEvidence) -> str:
     """Which method ran, and what it does."""
     ran = f"The method that ran is “{audit.config.release.method}”"
     if not audit.assessment.at_risk_cells:
@@ -209,24 +209,24 @@ _METHODS = {
 }
 
 
-def course(audit: Evidence) -> list[str]:
+def course(audit: AuditEvidence) -> list[str]:
     """What was asked, in the order in which it was, each kind of question called what it was."""
     phases = dict.fromkeys(step.phase for step in audit.found.steps)
     return [_COURSE[phase](audit, [step for step in audit.found.steps if step.phase == phase]) for phase in phases]
 
 
-def _required(audit: Evidence, steps: Sequence[SearchStep]) -> str:
+def _required(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     passed = sum(prefixes.passed(audit, step) for step in steps)
     return f"About what is required {len(steps):,} questions were asked, of which {passed:,} were accepted."
 
 
-def _everything(audit: Evidence, steps: Sequence[SearchStep]) -> str:
+def _everything(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     said = {True: "releasable", False: "refuted", None: "undecided"}[steps[0].answer]
     said += ", and let through" * (steps[0].answer is None and prefixes.passed(audit, steps[0]))
     return f"All {steps[0].length:,} candidates were asked about at once, in one question: {said}."
 
 
-def _additions(audit: Evidence, steps: Sequence[SearchStep]) -> str:
+def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     one = added(audit)
     grown = "what is required" if audit.found.required is not None else "the grand total"
     start = f"From {grown} the release grew" if steps[0].phase == "growth" else "The release that annealing found grew"
@@ -246,7 +246,7 @@ _COURSE = {
 }
 
 
-def added(audit: Evidence) -> Added:
+def added(audit: AuditEvidence) -> Added:
     """The sub-tables tried beside a release, each by its last answer."""
     steps = [step for step in audit.found.steps if step.phase in ("growth", "extension")]
     last = _last_answers(audit, steps)
@@ -261,14 +261,14 @@ def added(audit: Evidence) -> Added:
     )
 
 
-def _last_answers(audit: Evidence, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
+def _last_answers(audit: AuditEvidence, steps: Sequence[SearchStep]) -> dict[st.SubTable, SearchStep]:
     """For each sub-table that was tried alone, or was added with others, the step that settled it."""
     # a refusal of several together says nothing of each; the search asked again with fewer
     settled = [step for step in steps if len(step.added) == 1 or prefixes.passed(audit, step)]
     return {t: step for step in settled for t in step.added}
 
 
-def _step(audit: Evidence, k: int, step: SearchStep) -> StepRow:
+def _step(audit: AuditEvidence, k: int, step: SearchStep) -> StepRow:
     label = few(step.added, audit.table.schema)
     return StepRow(k, step.length, label, answer(step), step.min_width, step.undecided_cells)
 
@@ -282,7 +282,7 @@ class BorderRow:
     reason: str
 
 
-def border(audit: Evidence) -> list[BorderRow]:
+def border(audit: AuditEvidence) -> list[BorderRow]:
     """[KDSF] unreleasable frontier: not released, all children released; narrowest critical width first."""
     last = _last_answers(audit, tried(audit.found.steps))
     known, schema = audit.widths.by_sub_table(), audit.table.schema
@@ -299,7 +299,7 @@ def few(subtables: Sequence[st.SubTable], schema: Schema) -> str:
     return named if len(subtables) <= MOST_ADDED else f"{named} and {len(subtables) - MOST_ADDED} more"
 
 
-def _just_outside(audit: Evidence) -> list[st.SubTable]:
+def _just_outside(audit: AuditEvidence) -> list[st.SubTable]:
     """Listed sub-tables below the required width that are released without their first axis."""
     narrow = audit.widths.sub_tables[
         ~audit.criteria.width.is_wide(audit.widths.widths) & (audit.widths.sub_tables != 0)
@@ -311,7 +311,7 @@ def _just_outside(audit: Evidence) -> list[st.SubTable]:
     return found
 
 
-def _unjoined(audit: Evidence) -> list[st.SubTable]:
+def _unjoined(audit: AuditEvidence) -> list[st.SubTable]:
     """Every two variables not joined in the graph: the smallest sub-tables that a decomposable release is without."""
     if audit.found.graph is None:
         return []
@@ -319,7 +319,7 @@ def _unjoined(audit: Evidence) -> list[st.SubTable]:
     return [closed(1 << u | 1 << v) for u, v in pairs if not audit.found.graph.has_edge(u, v)]
 
 
-def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: Evidence) -> str:
+def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: AuditEvidence) -> str:
     # not listed because it does not reach the floor, and so not the required width
     is_below_floor = width is None and audit.widths.floor <= audit.min_width and step is None
     if is_below_floor or (width is not None and not audit.criteria.width.is_wide(width)):
@@ -351,7 +351,7 @@ class WitnessRow:
     method: str
 
 
-def witnesses(audit: Evidence) -> list[WitnessRow]:
+def witnesses(audit: AuditEvidence) -> list[WitnessRow]:
     """The first of them, narrowest first."""
     schema = audit.table.schema
     return [
@@ -366,7 +366,7 @@ def kinds(bounds: CellBounds, criteria: Criteria) -> dict[str, int]:
     return {kind: number for kind, number in zip(exposure.KINDS, numbers, strict=True) if number}
 
 
-def cells(bounds: CellBounds, audit: Evidence) -> list[CellRow]:
+def cells(bounds: CellBounds, audit: AuditEvidence) -> list[CellRow]:
     """The first of the bounds, which are by exposure."""
     shown = bounds.rows(np.arange(min(len(bounds), MOST_CELLS, MOST_CATEGORIES // len(audit.table.schema.axes))))
     states = audit.criteria.width.verdicts(shown).tolist()
@@ -403,7 +403,7 @@ def number(value: int) -> str:
     return f"{mantissa}{TIMES}10{exponent.translate(SUPERSCRIPT)}"
 
 
-def settings(audit: Evidence) -> list[tuple[str, list[tuple[str, str]]]]:
+def settings(audit: AuditEvidence) -> list[tuple[str, list[tuple[str, str]]]]:
     """The config by section, values as JSON unless they are text."""
     return [
         (

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.sharpness import Sharpness
-from sdc.report.evidence import Evidence
+from sdc.report.evidence import AuditEvidence
 from sdc.risk.verdict import Policy, Verdict
 
 # what the assessment says, and what the listed bounds say: bounds may show less than was found for a refusal, and more
@@ -37,7 +37,7 @@ class Opinion:
     checks: tuple[Check, ...]
 
 
-def verdict(audit: Evidence) -> Opinion:
+def verdict(audit: AuditEvidence) -> Opinion:
     """What a review board reads first."""
     made = tuple(checks(audit))
     kind, headline = _headline(audit, all(check.holds for check in made))
@@ -46,7 +46,7 @@ def verdict(audit: Evidence) -> Opinion:
     return Opinion(kind, done, headline, tuple(_sentences(audit, done)), tuple(_warnings(audit, made)), made)
 
 
-def checks(audit: Evidence) -> Iterator[Check]:
+def checks(audit: AuditEvidence) -> Iterator[Check]:
     """The claims of the assessment against the table, the bounds and the critical widths."""
     rows = audit.table.at_risk(audit.small_count)
     yield Check(f"The bounds are of exactly the {_cells(len(rows))} at risk in the table.", _same_cells(audit))
@@ -70,7 +70,7 @@ def checks(audit: Evidence) -> Iterator[Check]:
     yield from _width_check(audit)
 
 
-def _width_check(audit: Evidence) -> Iterator[Check]:
+def _width_check(audit: AuditEvidence) -> Iterator[Check]:
     """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
     if audit.found.release.variables != st.full(len(audit.table.schema)):
         return
@@ -83,15 +83,15 @@ def _width_check(audit: Evidence) -> Iterator[Check]:
     yield Check(text, enough or _claim(audit) is not True)
 
 
-def _claim(audit: Evidence) -> bool | None:
+def _claim(audit: AuditEvidence) -> bool | None:
     return audit.assessment.releasable
 
 
-def _answer(audit: Evidence) -> bool | None:
+def _answer(audit: AuditEvidence) -> bool | None:
     return Verdict.worst(audit.criteria.width.verdicts(audit.bounds)).releasable
 
 
-def _same_cells(audit: Evidence) -> bool:
+def _same_cells(audit: AuditEvidence) -> bool:
     rows = audit.table.at_risk(audit.small_count)
     codes, counts, bounds = audit.table.codes[rows], audit.table.counts[rows], audit.bounds
     if not np.array_equal(codes, bounds.cells):
@@ -100,7 +100,7 @@ def _same_cells(audit: Evidence) -> bool:
     return np.array_equal(codes, bounds.cells) and np.array_equal(counts, bounds.counts)
 
 
-def _headline(audit: Evidence, sound: bool) -> tuple[str, str]:
+def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
     # before all else: evidence that contradicts itself proves nothing, whatever it says
     if not sound:
         return "contradicted", "Do not publish: the evidence contradicts itself"
@@ -113,7 +113,7 @@ def _headline(audit: Evidence, sound: bool) -> tuple[str, str]:
     return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
 
 
-def _sentences(audit: Evidence, done: str) -> Iterator[str]:
+def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
@@ -155,7 +155,7 @@ def _sharp(found: Sharpness) -> str:
     )
 
 
-def _treatment(audit: Evidence) -> str:
+def _treatment(audit: AuditEvidence) -> str:
     if not audit.assessment.undecided_cells:
         return " For every at-risk cell one of the two proofs succeeded." if audit.assessment.releasable else ""
     if audit.policy is Policy.OUTER:
@@ -163,7 +163,7 @@ def _treatment(audit: Evidence) -> str:
     return " Neither proof succeeded there; under the policy “refuse” undecided is treated as unsafe."
 
 
-def _undecided_steps(audit: Evidence) -> str:
+def _undecided_steps(audit: AuditEvidence) -> str:
     if not audit.found.steps:
         return ""
     steps = sum(step.answer is None for step in audit.found.steps)
@@ -174,7 +174,7 @@ def _undecided_steps(audit: Evidence) -> str:
     return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."
 
 
-def _warnings(audit: Evidence, done: tuple[Check, ...]) -> Iterator[str]:
+def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[str]:
     for check in done:
         if not check.holds:
             yield f"This check failed: {check.text}"

@@ -128,7 +128,7 @@ def critical_widths(
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
     that reach it and their border are visited. MPR(T) is T and the one-way sub-table of every axis. Widths are computed
-    without structural zeros; zeros can only narrow, so a sub-table whose width is below beta stays unreleasable.
+    without structural zeros; zeros can only narrow, so a sub-table whose width is too small stays so.
 
     small_count  cells of 1 up to this count are at risk
     floor        in records; 0 lists all

@@ -221,7 +221,7 @@ def _checked(kept: FoundEnds, table: Table, unit: SharpUnit) -> FoundEnds:
 
 
 @dataclass(eq=False)
-class _Component:
+class _Sharpened:
     """A component: what is proven of its marginal cells, by which methods, and what was tried.
 
     outer, outer_by, inner_by  (marginal cells, 2)
@@ -235,11 +235,11 @@ class _Component:
     tried: dict[tuple[str, int], npt.NDArray[np.int64]] = field(default_factory=dict)
 
     @staticmethod
-    def of(component: Component) -> _Component:
+    def of(component: Component) -> _Sharpened:
         cheap, inner = component.cheap, component.inner
         label = EXPLICIT if component.is_explicit else NESTED
         by = np.where(inner != cheap.inner, GIVEN, np.where(inner == cheap.counts[:, None], TRUE_TABLE, label))
-        return _Component(component, cheap.outer.copy(), np.full(inner.shape, label, np.uint8), by.astype(np.uint8))
+        return _Sharpened(component, cheap.outer.copy(), np.full(inner.shape, label, np.uint8), by.astype(np.uint8))
 
     @property
     def inner(self) -> Intervals:
@@ -323,7 +323,7 @@ class _SharpSearch:
         self.cells, self.counts = cells, table.count_at(cells)
         bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
         self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge))
-        self.parts = [_Component.of(component) for component in self.support.open]
+        self.parts = [_Sharpened.of(component) for component in self.support.open]
         self.known = _known_outer(table, cells, start)
         self._settle()
 
@@ -336,13 +336,13 @@ class _SharpSearch:
                     if work.left > 0:
                         self._seek(work, step, rows)
 
-    def _batches(self, part: _Component, turn: Round) -> Iterator[CellRows]:
+    def _batches(self, part: _Sharpened, turn: Round) -> Iterator[CellRows]:
         rows = np.flatnonzero(self._wanted(part).any(axis=1))
         groups = part.groups(rows, turn.steps[0].method)
         for some in batches(np.arange(len(groups)), turn.first, turn.most):
             yield np.concatenate([groups[number] for number in some])
 
-    def _wanted(self, part: _Component) -> Flags:
+    def _wanted(self, part: _Sharpened) -> Flags:
         """(marginal cells, 2) ends that an open end of a cell needs."""
         row, wanted = part.component.frame.row, np.zeros(part.outer.shape, np.bool_)
         for end in (0, 1):
@@ -375,7 +375,7 @@ class _SharpSearch:
                 part.add(tables[id(part)], label)
         self._settle()
 
-    def _units(self, part: _Component, step: SharpStep, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
+    def _units(self, part: _Sharpened, step: SharpStep, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
         frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
         if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort):
             return
@@ -414,7 +414,7 @@ class _SharpSearch:
         inner_by[self.inner == self.counts[:, None]] = TRUE_TABLE
         return outer_by, inner_by
 
-    def _by(self, ends: Intervals, of: Callable[[_Component], Intervals], by: Callable[[_Component], Labels]) -> Labels:
+    def _by(self, ends: Intervals, of: Callable[[_Sharpened], Intervals], by: Callable[[_Sharpened], Labels]) -> Labels:
         """(n, 2) of an upper end the method of a component that has it, of a lower end the dearest of all methods."""
         labels = np.full(ends.shape, EXPLICIT, np.uint8)
         for part in self.parts:

@@ -5,9 +5,9 @@ is then the one clique that contains it. The sum in the lower bound, clique coun
 its terms: an addition changes it by n_C + n_S - n_(S+u) - n_(S+v), a deletion by the opposite. Bounds narrow when an
 edge is added and widen when one is deleted, so only additions are tested.
 
-A cell's lower bound is at most its count. So where n_C(i) >= beta + n(i) in every clique C its width is beta or more:
-only the others, the exposed cells of a clique, are looked at. They are few, because n_C(i) >= beta everywhere. What a
-chain finds is judged again by the criteria themselves, which compiled code cannot ask.
+A cell's lower bound is at most its count. With beta the minimum width: where n_C(i) >= beta + n(i) in every clique C
+its width is beta or more, and only the others, the exposed cells of a clique, are looked at. They are few, because
+n_C(i) >= beta everywhere. What a chain finds is judged again by the criteria, which compiled code cannot ask.
 
 Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
 proposal and returns what it needs. So it does where the caller asks something of graphs beside their widths: then it

@@ -28,14 +28,14 @@ PAGE, UTILITY = "report.html", "utility.json"
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    from sdc.report.audit import Evidence, render
+    from sdc.report.audit import AuditEvidence, render
 
     config, made, found, folder = build.config, build.made, build.made.found, build.folder.stage
     wanted, schema = build.settings(executor), made.table.schema
     public = made.known.plus(found.release)
     utility = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
     write_json(into / UTILITY, utility.facts)
-    audit = Evidence(
+    audit = AuditEvidence(
         config,
         build.digests,
         made.table,

@@ -66,7 +66,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class _Component:
+class _ComponentDocument:
     """cover is a `Decomposition` by the schema of the component; differences says how many are in its file."""
 
     variables: SubTable
@@ -75,14 +75,14 @@ class _Component:
 
 
 @dataclass(frozen=True)
-class _Document:
+class _CertificateDocument:
     table: str
     records: int
     known: KnownDocument
     asked: tuple[SubTable, ...]
     small_count: int
     min_width: int
-    components: tuple[_Component, ...]
+    components: tuple[_ComponentDocument, ...]
     separators: tuple[SubTable, ...]
     parts: NotYet
     refutations: NotYet
@@ -102,7 +102,7 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         # no file without a difference: the part's number says that none is missing
         if _number(part):
             _write_differences(part, schema, folder / DIFFERENCES.format(number))
-    content = _Document(
+    content = _CertificateDocument(
         table=certificate.table_digest,
         records=certificate.known.total,
         known=written(certificate.known, folder),
@@ -115,7 +115,7 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         refutations=(),
         brackets=(),
     )
-    write_json(folder / CERTIFICATE, {"format": CERTIFICATE_FORMAT, **plain(_Document, content, schema)})
+    write_json(folder / CERTIFICATE, {"format": CERTIFICATE_FORMAT, **plain(_CertificateDocument, content, schema)})
 
 
 def read_certificate(folder: Path, schema: Schema) -> Certificate:
@@ -126,7 +126,7 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
     """
     path = folder / CERTIFICATE
     content = read_format(path, CERTIFICATE_FORMAT, "nothing proves that the release is safe")
-    found = typed(_Document, content, path, schema)
+    found = typed(_CertificateDocument, content, path, schema)
     parts = tuple(_part(told, number, schema, path) for number, told in enumerate(found.components))
     return Certificate(
         table_digest=found.table,
@@ -143,14 +143,14 @@ def _number(part: ComponentProof) -> int:
     return len(np.unique(part.differences.of))
 
 
-def _component(part: ComponentProof, schema: Schema) -> _Component:
+def _component(part: ComponentProof, schema: Schema) -> _ComponentDocument:
     # the cover numbers variables as the component's marginal table has them, so names are looked up in that schema
     inside = schema.restrict(st.members(part.variables))
     cover = None if part.cover is None else plain(Decomposition, part.cover, inside)
-    return _Component(part.variables, cover, _number(part))
+    return _ComponentDocument(part.variables, cover, _number(part))
 
 
-def _part(told: _Component, number: int, schema: Schema, path: Path) -> ComponentProof:
+def _part(told: _ComponentDocument, number: int, schema: Schema, path: Path) -> ComponentProof:
     inside, file = schema.restrict(st.members(told.variables)), path.with_name(DIFFERENCES.format(number))
     found = Differences.none(len(inside.axes))
     if told.differences:

@@ -29,7 +29,7 @@ from sdc.storage.run_folder import read_format, write_json
 
 
 @dataclass(frozen=True)
-class _Fact:
+class _FactDocument:
     """between says how many cells are in its file."""
 
     view: SubTable
@@ -44,7 +44,7 @@ class KnownDocument:
 
     release: tuple[SubTable, ...]
     structural_zeros: tuple[Pattern, ...]
-    facts: tuple[_Fact, ...]
+    facts: tuple[_FactDocument, ...]
 
 
 _OWN = tuple(field.name for field in fields(KnownDocument))
@@ -89,7 +89,7 @@ def written(known: Knowledge, folder: Path) -> KnownDocument:
     schema, facts = known.schema, []
     for number, fact in enumerate(known.facts):
         cells = 0 if fact.between is None else len(fact.between.cells)
-        facts.append(_Fact(fact.view, fact.universe, cells, fact.source))
+        facts.append(_FactDocument(fact.view, fact.universe, cells, fact.source))
         if fact.between is not None and cells:
             told = {LOW: fact.between.low.astype(np.int64), HIGH: fact.between.high.astype(np.int64)}
             write_cells(folder / KNOWN_CELLS.format(number), _inside(fact.view, schema), fact.between.cells, told)
@@ -109,7 +109,7 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
         raise damaged(path, error) from error
 
 
-def _fact(told: _Fact, number: int, schema: Schema, path: Path) -> Fact:
+def _fact(told: _FactDocument, number: int, schema: Schema, path: Path) -> Fact:
     file, between = path.with_name(KNOWN_CELLS.format(number)), None
     if told.between:
         cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)

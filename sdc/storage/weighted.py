@@ -39,7 +39,7 @@ from sdc.weighted.pairs import WeightedCertificate as WeightedCertificate  # who
 
 
 @dataclass(frozen=True)
-class _Document:
+class _WeightedDocument:
     """pairs says how many are in their file."""
 
     table: str
@@ -71,7 +71,7 @@ def write_weighted(certificate: WeightedCertificate, schema: Schema, folder: Pat
     numbers = {PAIR: pairs.moves.of, CHANGE: pairs.moves.changes, SHIFT: pairs.shifts}
     write_cells(folder / PAIRS, schema, pairs.moves.cells, numbers)
     told = certificate.table_digest, certificate.base, certificate.totals, certificate.withheld, len(pairs)
-    content = plain(_Document, _Document(*told), schema)
+    content = plain(_WeightedDocument, _WeightedDocument(*told), schema)
     write_json(folder / WEIGHTED_FILE, {"format": WEIGHTED_FORMAT, **content})
 
 
@@ -79,7 +79,7 @@ def read_weighted(folder: Path, schema: Schema) -> WeightedCertificate:
     """What `write_weighted` wrote; RunFolderError or InputError where it is missing or damaged."""
     path = folder / WEIGHTED_FILE
     content = read_format(path, WEIGHTED_FORMAT, "nothing shows that totals of weights are safe")
-    found = typed(_Document, content, path, schema)
+    found = typed(_WeightedDocument, content, path, schema)
     cells, numbers = read_cells(folder / PAIRS, schema, OF_PAIRS)
     start = starts(numbers[PAIR], folder / PAIRS)
     if len(start) - 1 != found.pairs:

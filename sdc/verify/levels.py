@@ -22,7 +22,7 @@ class Variable(namedtuple("Variable", "name categories of")):
         return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
 
 
-class Levels:
+class Variables:
     """The variables of a table by name, with their categories; what each tells: itself, and coarser levels of its axis.
 
     Of each axis levels are different partitions, and what two of them tell together is a level or the axis; ValueError

@@ -25,7 +25,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, Cells, Levels, Pattern, SubTable, check, keys_of, size_of, variable_of
+from sdc.verify.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
 
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 # those of a certificate: what is released now, and all that is public then
@@ -112,7 +112,7 @@ class EvidenceFolder:
         check(whole, f"{self.path} does not list every non-zero cell once and in order")
         told = (recorded["cells"], recorded["total"])
         check(told == (len(self.counts), self.total), f"its parts come to others than the cells and the total {told}")
-        self.levels = Levels(variables)
+        self.levels = Variables(variables)
         self.table = self.levels.with_levels(self.table)
         sha = hashlib.sha256(repr(Schema(variables)).encode())
         for array in (np.stack([self.table[v] for v in self.axes], axis=1), self.counts.astype("<i8")):

@@ -19,7 +19,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import Evidence
+from sdc.report.audit import AuditEvidence
 from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -68,7 +68,7 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
         yield SearchStep("growth", 59, tuple(added), False, (0, 5), 0)
 
 
-def bisected(audit: Evidence) -> Evidence:
+def bisected(audit: AuditEvidence) -> AuditEvidence:
     """An audit whose release was found by bisection."""
     widths = critical_widths(audit.table)
     listed = tuple(widths.sub_tables.tolist())
@@ -83,12 +83,12 @@ def config_of(name: str, method: str = "ordered", min_width: int = 6) -> BuildCo
     return BuildConfig.model_validate({"name": name, **sections})
 
 
-def configured(audit: Evidence, **sections: Any) -> Evidence:
+def configured(audit: AuditEvidence, **sections: Any) -> AuditEvidence:
     """The same audit with other sections in its config."""
     return replace(audit, config=audit.config.model_copy(update=sections))
 
 
-def searched(audit: Evidence, **found: Any) -> Evidence:
+def searched(audit: AuditEvidence, **found: Any) -> AuditEvidence:
     """The same audit where the search has found something else."""
     return replace(audit, found=audit.found._replace(**found))
 
@@ -101,37 +101,37 @@ def bisection_steps() -> Iterator[SearchStep]:
 
 
 @pytest.fixture(scope="session")
-def czech() -> Evidence:
+def czech() -> AuditEvidence:
     return czech_audit()
 
 
 @pytest.fixture(scope="session")
-def large() -> Evidence:
+def large() -> AuditEvidence:
     return large_audit()
 
 
 @pytest.fixture
-def undecided(czech: Evidence) -> Evidence:
+def undecided(czech: AuditEvidence) -> AuditEvidence:
     return undecided_audit(czech)
 
 
 @pytest.fixture(scope="session")
-def decomposable(czech: Evidence) -> Evidence:
+def decomposable(czech: AuditEvidence) -> AuditEvidence:
     return decomposable_audit(czech)
 
 
 @pytest.fixture(scope="session")
-def wide() -> Evidence:
+def wide() -> AuditEvidence:
     return wide_audit()
 
 
-def czech_audit() -> Evidence:
+def czech_audit() -> AuditEvidence:
     """[KDSF] section 5.2 with beta 6: 60 sub-tables with the total, narrowest at-risk cell exactly 9."""
     table = czech_table()
     at_risk = table.at_risk(2)
     counts = table.counts[at_risk]
     bounds = np.array([[0, 10] if count == 1 else [0, 9] for count in counts])
-    return Evidence(
+    return AuditEvidence(
         config=config_of("czech_auto_workers"),
         digests=DIGESTS,
         table=table,
@@ -147,7 +147,7 @@ def czech_audit() -> Evidence:
     )
 
 
-def undecided_audit(czech: Evidence) -> Evidence:
+def undecided_audit(czech: AuditEvidence) -> AuditEvidence:
     """The Czech audit with nothing proved of one cell but its true count."""
     inner = czech.bounds.inner.copy()
     inner[0] = czech.bounds.counts[0]
@@ -161,7 +161,7 @@ def undecided_audit(czech: Evidence) -> Evidence:
     return searched(audit, steps=(*czech.found.steps, SearchStep("growth", 59, (st.full(6),), None, (0, 9), 1)))
 
 
-def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Evidence:
+def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> AuditEvidence:
     """Made-up figures of the size of CPS-13: 8,192 widths, 29,501 at-risk cells."""
     random = np.random.default_rng(seed)
     sizes = random.integers(2, 9, variables)
@@ -183,7 +183,7 @@ def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> Ev
     low = np.zeros(len(true), np.int64)
     kept = random.choice(list(combinations(range(variables), 6)), 171, replace=False)
     release = Release.of([*(st.of(row.tolist()) for row in kept), *(1 << v for v in range(variables))])
-    return Evidence(
+    return AuditEvidence(
         config=config_of("cps_13", min_width=3),
         digests=DIGESTS,
         table=table,
@@ -216,7 +216,7 @@ def large_steps(release: Release) -> Iterator[SearchStep]:
         yield SearchStep("growth", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
 
 
-def decomposable_audit(czech: Evidence) -> Evidence:
+def decomposable_audit(czech: AuditEvidence) -> AuditEvidence:
     """[KDSF] section 5.2, the best decomposable release: 48 sub-tables with the total."""
     schema = czech.table.schema
     graph = DecomposableGraph.parse("[A,B,D,E,F] [A,C,D,E,F]", schema)
@@ -246,7 +246,7 @@ def decomposable_audit(czech: Evidence) -> Evidence:
     )
 
 
-def wide_audit(variables: int = 38, chains: int = 20) -> Evidence:
+def wide_audit(variables: int = 38, chains: int = 20) -> AuditEvidence:
     """A star of 29 cliques and two variables alone, long names, more chains than panels, a wide range of widths."""
     random = np.random.default_rng(3)
     codes = np.unique(random.integers(0, 2, (500, variables)), axis=0)
@@ -258,7 +258,7 @@ def wide_audit(variables: int = 38, chains: int = 20) -> Evidence:
     graph = DecomposableGraph.from_cliques(cliques, table.schema)
     sub_tables = np.array([0, *(1 << v for v in range(variables)), *cliques[:-2]], np.uint64)
     bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
-    return Evidence(
+    return AuditEvidence(
         config=config_of("wide", "decomposable", min_width=200),
         digests=DIGESTS,
         table=table,

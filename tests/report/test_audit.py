@@ -26,7 +26,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.report.audit import Evidence, render
+from sdc.report.audit import AuditEvidence, render
 from sdc.report.verdict import verdict
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
@@ -74,7 +74,7 @@ class Page(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def hostile_audit(audit: Evidence) -> Evidence:
+def hostile_audit(audit: AuditEvidence) -> AuditEvidence:
     """The same audit with every name written to break out of the page."""
     variables = [
         Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
@@ -96,7 +96,7 @@ def hostile_audit(audit: Evidence) -> Evidence:
     )
 
 
-def survey_of_63_variables() -> Evidence:
+def survey_of_63_variables() -> AuditEvidence:
     """2^63 sub-tables, of which the floor lists those of at most two variables."""
     variables, random = 63, np.random.default_rng(3)
     codes = np.unique(random.integers(0, 2, (3000, variables)), axis=0)
@@ -106,7 +106,7 @@ def survey_of_63_variables() -> Evidence:
     sub_tables = np.array([0, *(1 << v for v in range(variables)), *pairs], np.uint64)
     widths = 900 - 300 * np.bitwise_count(sub_tables).astype(np.int64)
     bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
-    return Evidence(
+    return AuditEvidence(
         config=config_of("survey_63", min_width=200),
         digests={},
         table=table,
@@ -120,7 +120,7 @@ def survey_of_63_variables() -> Evidence:
     )
 
 
-def test_same_bytes_for_the_same_audit(czech: Evidence) -> None:
+def test_same_bytes_for_the_same_audit(czech: AuditEvidence) -> None:
     assert render(czech) == render(replace(czech))
 
 
@@ -147,7 +147,7 @@ def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.Fixtur
     )
 
 
-def test_verdict_says_what_was_proved(czech: Evidence) -> None:
+def test_verdict_says_what_was_proved(czech: AuditEvidence) -> None:
     text = Page(render(czech)).text
     for sentence in (
         "CONFIDENTIAL",
@@ -162,7 +162,7 @@ def test_verdict_says_what_was_proved(czech: Evidence) -> None:
     assert "Warning." not in text
 
 
-def test_undecided_is_named_and_treated_as_unsafe(undecided: Evidence) -> None:
+def test_undecided_is_named_and_treated_as_unsafe(undecided: AuditEvidence) -> None:
     text = Page(render(undecided)).text
     assert "Not releasable: some at-risk cells are undecided" in text
     assert "Undecided cells: 1. Neither proof succeeded there; under the policy “refuse” undecided" in text
@@ -171,7 +171,7 @@ def test_undecided_is_named_and_treated_as_unsafe(undecided: Evidence) -> None:
     assert "By kind: 2 exact, 1 undecided." in text
 
 
-def test_policy_outer_is_a_prominent_warning(undecided: Evidence) -> None:
+def test_policy_outer_is_a_prominent_warning(undecided: AuditEvidence) -> None:
     page = Page(render(replace(undecided, policy=Policy.OUTER)))
     assert "Released without proof: some at-risk cells are undecided" in page.text
     assert "Warning. The undecided policy of this build is “outer”" in page.text
@@ -182,19 +182,19 @@ def test_policy_outer_is_a_prominent_warning(undecided: Evidence) -> None:
     assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
 
 
-def test_policy_outer_warns_even_where_all_is_proved(czech: Evidence) -> None:
+def test_policy_outer_warns_even_where_all_is_proved(czech: AuditEvidence) -> None:
     found = verdict(replace(czech, policy=Policy.OUTER))
     assert found.kind == "safe"
     assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
 
 
-def narrow_bounds(audit: Evidence) -> CellBounds:
+def narrow_bounds(audit: AuditEvidence) -> CellBounds:
     outer = audit.bounds.outer.copy()
     outer[0] = [0, 5]
     return CellBounds(audit.bounds.cells, audit.bounds.counts, outer, outer.copy(), "shuttle")
 
 
-def test_unsafe_release_is_not_releasable(czech: Evidence) -> None:
+def test_unsafe_release_is_not_releasable(czech: AuditEvidence) -> None:
     unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ()))
     assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
     assert "too narrow" in Page(render(unsafe)).text
@@ -215,7 +215,7 @@ def test_unsafe_release_is_not_releasable(czech: Evidence) -> None:
     ],
 )
 def test_contradicting_evidence_is_no_release(
-    czech: Evidence, broken: Callable[[Evidence], dict[str, Any]], said: str
+    czech: AuditEvidence, broken: Callable[[AuditEvidence], dict[str, Any]], said: str
 ) -> None:
     found = verdict(replace(czech, **broken(czech)))
     assert found.kind == "contradicted"
@@ -223,13 +223,13 @@ def test_contradicting_evidence_is_no_release(
     assert any(said in warning for warning in found.warnings)
 
 
-def test_true_count_outside_its_outer_interval_is_no_bound(czech: Evidence) -> None:
+def test_true_count_outside_its_outer_interval_is_no_bound(czech: AuditEvidence) -> None:
     outer = czech.bounds.outer + 3
     with pytest.raises(ValueError, match="are not nested"):
         CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
 
 
-def test_tables_of_the_czech_release(czech: Evidence) -> None:
+def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     """[KDSF] table 1 and table 3 with the data's letters; the chain of the most dangerous sub-tables."""
     text = Page(render(czech)).text
     assert "5 6 3 50.0 % 6 1 0 0.0 %" in text
@@ -252,13 +252,13 @@ def test_tables_of_the_czech_release(czech: Evidence) -> None:
     assert "isection" not in text
 
 
-def test_cells_of_the_czech_release(czech: Evidence) -> None:
+def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
     text = Page(render(czech)).text
     assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
     assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
 
 
-def test_sub_tables_added_together_are_one_row(large: Evidence) -> None:
+def test_sub_tables_added_together_are_one_row(large: AuditEvidence) -> None:
     """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
     text = Page(render(large)).text
     assert "From the grand total the release grew: 72 sub-tables were tried" in text
@@ -266,7 +266,7 @@ def test_sub_tables_added_together_are_one_row(large: Evidence) -> None:
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
-def test_names_are_escaped(czech: Evidence, undecided: Evidence, decomposable: Evidence) -> None:
+def test_names_are_escaped(czech: AuditEvidence, undecided: AuditEvidence, decomposable: AuditEvidence) -> None:
     for audit in (czech, undecided, decomposable):
         text = render(hostile_audit(audit))
         page = Page(text)
@@ -276,12 +276,12 @@ def test_names_are_escaped(czech: Evidence, undecided: Evidence, decomposable: E
         assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
 
 
-def test_ordered_build_has_no_section_of_annealing(czech: Evidence) -> None:
+def test_ordered_build_has_no_section_of_annealing(czech: AuditEvidence) -> None:
     ids = Page(render(czech)).ids
     assert not {"utility", "curve", "graph", "chains"} & set(ids)
 
 
-def test_sections_of_an_annealed_build(decomposable: Evidence) -> None:
+def test_sections_of_an_annealed_build(decomposable: AuditEvidence) -> None:
     page = Page(render(decomposable))
     for sentence in (
         "Why this release was chosen: decomposable releases 47 sub-tables, ordered 45.",
@@ -298,7 +298,7 @@ def test_sections_of_an_annealed_build(decomposable: Evidence) -> None:
     assert "course" not in page.ids
 
 
-def test_a_bisection_is_drawn(czech: Evidence) -> None:
+def test_a_bisection_is_drawn(czech: AuditEvidence) -> None:
     page = Page(render(bisected(czech)))
     assert "The method that ran is “bisection”: the longest prefix of the list by critical width" in page.text
     assert (
@@ -311,14 +311,14 @@ def test_a_bisection_is_drawn(czech: Evidence) -> None:
     assert "release grew" not in page.text
 
 
-def test_extension_after_annealing(decomposable: Evidence) -> None:
+def test_extension_after_annealing(decomposable: AuditEvidence) -> None:
     step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
     text = Page(render(searched(decomposable, steps=(step,)))).text
     assert "The release that annealing found grew: 1 sub-tables were tried" in text
     assert "refuted: with the release a cell has outer width 5" in text
 
 
-def test_the_cells_that_stopped_most(czech: Evidence) -> None:
+def test_the_cells_that_stopped_most(czech: AuditEvidence) -> None:
     """Each comes with how many occupied cells are near it, and with what it stopped."""
     schema = czech.table.schema
     cell = tuple(czech.table.codes[czech.table.at_risk(2)][0].tolist())
@@ -332,7 +332,7 @@ def test_the_cells_that_stopped_most(czech: Evidence) -> None:
     assert "blockers" not in Page(render(czech)).ids
 
 
-def test_recodes_that_were_tried_are_named(czech: Evidence) -> None:
+def test_recodes_that_were_tried_are_named(czech: AuditEvidence) -> None:
     schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
     table = Table.of(schema, czech.table.codes, czech.table.counts)
     audit = replace(czech, table=table, known=knows(table, NOTHING))
@@ -348,7 +348,7 @@ def test_recodes_that_were_tried_are_named(czech: Evidence) -> None:
     assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
 
 
-def test_what_is_likely_stands_beside_the_bounds(czech: Evidence) -> None:
+def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:
     """The most probable first; what no engine gives is said with the reason."""
     cells, known = czech.bounds.cells, knows(czech.table, czech.found.release)
     laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
@@ -369,14 +369,14 @@ def test_what_is_likely_stands_beside_the_bounds(czech: Evidence) -> None:
     assert "likely" not in Page(render(czech)).ids
 
 
-def test_iteration_that_did_not_converge_is_said_plainly(wide: Evidence) -> None:
+def test_iteration_that_did_not_converge_is_said_plainly(wide: AuditEvidence) -> None:
     text = Page(render(wide)).text
     assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text
     assert "the best utility is 223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
     assert "The first 16 of 20 chains." in text
 
 
-def test_long_searches_stay_small(large: Evidence, wide: Evidence) -> None:
+def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence) -> None:
     """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
     added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
     steps = tuple(SearchStep("extension", k, (s,), k % 2 > 0, (3, 7), 0) for k, s in enumerate(added))
@@ -385,7 +385,7 @@ def test_long_searches_stay_small(large: Evidence, wide: Evidence) -> None:
     assert len(render(wide).encode()) < 3_000_000
 
 
-def test_large_audit_is_small(large: Evidence) -> None:
+def test_large_audit_is_small(large: AuditEvidence) -> None:
     text = render(large)
     assert len(text.encode()) < 3_000_000
     words = Page(text).text
@@ -405,7 +405,7 @@ def test_63_variables_with_a_floor() -> None:
     assert "Releasable" in page.text
 
 
-def test_table_without_at_risk_cells(czech: Evidence) -> None:
+def test_table_without_at_risk_cells(czech: AuditEvidence) -> None:
     none = czech.bounds.rows(np.arange(0))
     table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
     safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
@@ -413,7 +413,7 @@ def test_table_without_at_risk_cells(czech: Evidence) -> None:
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
 
 
-def test_structural_zeros_are_listed(czech: Evidence) -> None:
+def test_structural_zeros_are_listed(czech: AuditEvidence) -> None:
     assert 'id="structural-zeros"' not in render(czech)
     page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
     assert ("ul", {"id": "structural-zeros"}) in page.tags
@@ -421,7 +421,7 @@ def test_structural_zeros_are_listed(czech: Evidence) -> None:
     assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
 
 
-def test_nothing_searched_and_no_width_listed(czech: Evidence) -> None:
+def test_nothing_searched_and_no_width_listed(czech: AuditEvidence) -> None:
     widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
     text = Page(render(searched(replace(czech, widths=widths), steps=()))).text
     assert "The search recorded no question." in text

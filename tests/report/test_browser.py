@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from sdc.report.audit import Evidence, render
+from sdc.report.audit import AuditEvidence, render
 from tests.report.conftest import bisected
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -117,7 +117,7 @@ def test_first_page_is_two_at_most(name: str, tab: Page, tmp_path: Path, request
     assert 1 <= len(printed(text, tmp_path, tab)) <= 2
 
 
-def test_headers_are_printed_again_on_every_page(large: Evidence, tab: Page, tmp_path: Path) -> None:
+def test_headers_are_printed_again_on_every_page(large: AuditEvidence, tab: Page, tmp_path: Path) -> None:
     # nothing else on the page has the colour
     style = "thead th { color: rgb(255, 0, 255) }"
     pages = printed(only(render(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path, tab)
@@ -125,7 +125,7 @@ def test_headers_are_printed_again_on_every_page(large: Evidence, tab: Page, tmp
     assert all(b"1 0 1 rg" in page for page in pages)
 
 
-def test_search_keeps_the_rows_with_all_words(large: Evidence, tab: Page, tmp_path: Path) -> None:
+def test_search_keeps_the_rows_with_all_words(large: AuditEvidence, tab: Page, tmp_path: Path) -> None:
     shown(render(large), tmp_path, tab)
     found = tab.locator(".wide:has(#added)")
     search = found.locator("xpath=preceding-sibling::*[1]")

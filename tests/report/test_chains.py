@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from sdc.report import chains
-from sdc.report.audit import Evidence
+from sdc.report.audit import AuditEvidence
 from sdc.search.decomposable import TraceRow
 
 
@@ -42,7 +42,7 @@ def test_rounds_say_how_many_chains_lead() -> None:
     ]
 
 
-def test_long_traces_are_thinned_and_keep_the_end(wide: Evidence) -> None:
+def test_long_traces_are_thinned_and_keep_the_end(wide: AuditEvidence) -> None:
     found = chains.by_chain(wide.found.trace)
     assert len(found) == 20
     assert len(found[0].thinned.rows) == chains.MOST_POINTS
@@ -62,7 +62,7 @@ def test_figures_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
             assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
 
 
-def test_a_panel_a_chain(decomposable: Evidence) -> None:
+def test_a_panel_a_chain(decomposable: AuditEvidence) -> None:
     root = ET.fromstring(chains.utility_by_step(chains.by_chain(decomposable.found.trace)))
     named = [text.text for text in root.iter("text") if (text.text or "").startswith("chain")]
     assert named == [f"chain {k}: best 47" for k in (1, 2, 3, 4)]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from sdc.report import curve, utility
-from sdc.report.audit import Evidence
+from sdc.report.audit import AuditEvidence
 from sdc.report.plot import Plot, short, ticks
 from sdc.search.curve import CurvePoint
 
@@ -66,7 +66,7 @@ def test_longest_flat_stretch() -> None:
 
 @pytest.mark.parametrize("name", ["decomposable", "wide"])
 def test_every_point_is_a_mark_inside(name: str, request: pytest.FixtureRequest) -> None:
-    audit: Evidence = request.getfixturevalue(name)
+    audit: AuditEvidence = request.getfixturevalue(name)
     drawn = curve.risk_utility(curve.by_series(audit.curve), audit.min_width)
     root = ET.fromstring(drawn)
     _, _, width, height = map(float, root.attrib["viewBox"].split())

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.report import exposure, figures
-from sdc.report.audit import Evidence
+from sdc.report.audit import AuditEvidence
 from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
 from sdc.report.scale import Scale, ink_on
 from sdc.risk.criteria import Criteria
@@ -49,7 +49,7 @@ def test_ink_contrasts_with_its_ground(colour: str) -> None:
     assert (max(ground, ink) + 0.05) / (min(ground, ink) + 0.05) > 3.5
 
 
-def test_chain_of_the_czech_table(czech: Evidence) -> None:
+def test_chain_of_the_czech_table(czech: AuditEvidence) -> None:
     """REFERENCE section 2, the data's own letters."""
     chain = most_dangerous_chain(czech.widths, czech.table.schema)
     named = [st.label(s, czech.table.schema).replace("*", "") for s, _ in chain]
@@ -57,13 +57,13 @@ def test_chain_of_the_czech_table(czech: Evidence) -> None:
     assert [width for _, width in chain] == [0, 3, 10, 25, 119, 260, 260]
 
 
-def test_no_chain_where_the_full_table_is_not_listed(czech: Evidence) -> None:
+def test_no_chain_where_the_full_table_is_not_listed(czech: AuditEvidence) -> None:
     reach = czech.widths.widths >= 6
     cut = CriticalWidths(czech.widths.sub_tables[reach], czech.widths.widths[reach], floor=6, visited=64)
     assert most_dangerous_chain(cut, czech.table.schema) == ()
 
 
-def test_35_most_dangerous_are_the_published_ones(czech: Evidence) -> None:
+def test_35_most_dangerous_are_the_published_ones(czech: AuditEvidence) -> None:
     """[KDSF] table 3; 119 belongs to BC and DF, of which the printed list has one."""
     listed = [width for _, width in most_dangerous(czech.widths, czech.table.schema, 35)]
     assert listed == [
@@ -102,7 +102,7 @@ def test_35_most_dangerous_are_the_published_ones(czech: Evidence) -> None:
     ]
 
 
-def test_most_dangerous_of_the_release_are_in_it(large: Evidence) -> None:
+def test_most_dangerous_of_the_release_are_in_it(large: AuditEvidence) -> None:
     listed = most_dangerous(large.widths, large.table.schema, 35, large.found.release)
     assert len(listed) == 35
     assert all(subtable in large.found.release for subtable, _ in listed)
@@ -114,7 +114,7 @@ def test_most_dangerous_of_the_release_are_in_it(large: Evidence) -> None:
     assert [width for _, width in listed] == sorted(left)[:35]
 
 
-def test_levels_are_sorted_and_complete(large: Evidence) -> None:
+def test_levels_are_sorted_and_complete(large: AuditEvidence) -> None:
     found = levels(large.widths, large.table.schema)
     assert [level.dimension for level in found] == list(range(13, -1, -1))
     assert all(len(level) == level.possible for level in found)
@@ -136,7 +136,7 @@ def test_order_and_kinds_of_cells() -> None:
     assert MinWidth(3).verdicts(ordered).tolist() == verdicts
 
 
-def drawings(audit: Evidence) -> list[str]:
+def drawings(audit: AuditEvidence) -> list[str]:
     found, chain = (
         levels(audit.widths, audit.table.schema),
         most_dangerous_chain(audit.widths, audit.table.schema),
@@ -168,7 +168,7 @@ def test_figures_are_described_and_stay_inside(name: str, request: pytest.Fixtur
             assert 0 < float(words.attrib["y"]) < height + 0.1
 
 
-def test_each_square_is_a_sub_table(czech: Evidence) -> None:
+def test_each_square_is_a_sub_table(czech: AuditEvidence) -> None:
     root = ET.fromstring(drawings(czech)[1])
     titles = [title.text for title in root.iter("title")]
     assert "A*B*C*D*F: critical width 3, not released" in titles
@@ -177,7 +177,7 @@ def test_each_square_is_a_sub_table(czech: Evidence) -> None:
     assert len([p for p in root.iter("path") if p.attrib["class"] == "cross"]) == 4
 
 
-def test_bars_share_each_level(large: Evidence) -> None:
+def test_bars_share_each_level(large: AuditEvidence) -> None:
     root = ET.fromstring(drawings(large)[1])
     assert len(list(root.iter("circle"))) == 14
     assert len(list(root.iter("rect"))) < 14 * 9

@@ -9,7 +9,7 @@ from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig,
 from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import Evidence, render
+from sdc.report.audit import AuditEvidence, render
 from sdc.report.published import published
 from sdc.search.required import ConflictRecord, RequiredRecord
 from sdc.version import VERSION
@@ -20,12 +20,12 @@ from tests.strategies import knows
 LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
 
 
-def first(audit: Evidence) -> str:
+def first(audit: AuditEvidence) -> str:
     text = render(audit)
     return text[text.index('<section id="first">') : text.index('<label class="all">')]
 
 
-def test_it_has_what_the_config_says(czech: Evidence) -> None:
+def test_it_has_what_the_config_says(czech: AuditEvidence) -> None:
     about = AuditConfig(purpose="tables for all", prepared_by="Jana Nová", date="1 May")
     publication = PublicationConfig(title="Car workers", population="men", period="1980", source="PHS", contact="desk")
     text = Page(first(configured(czech, report=about, publication=publication, labels=LABELS))).text
@@ -37,13 +37,13 @@ def test_it_has_what_the_config_says(czech: Evidence) -> None:
     assert "Prepared by Jana Nová Statistical disclosure control Data owner" in text
 
 
-def test_what_is_not_said_is_a_line_to_fill_in(czech: Evidence) -> None:
+def test_what_is_not_said_is_a_line_to_fill_in(czech: AuditEvidence) -> None:
     # seven facts, and nine fields of three signatures
     assert first(czech).count('<span class="fill"></span>') == 7 + 9
     assert first(configured(czech, report=AuditConfig(date="1 May"))).count('<span class="fill"></span>') == 6 + 9
 
 
-def test_the_criterion_in_words(czech: Evidence) -> None:
+def test_the_criterion_in_words(czech: AuditEvidence) -> None:
     said = (
         "Every cell with 1 to 2 records, of all 6 variables crossed, can still take values at least 6 apart, whatever"
     )
@@ -53,7 +53,7 @@ def test_the_criterion_in_words(czech: Evidence) -> None:
     assert "Knows 1 pattern of impossible cells, which the config names." in Page(first(zeros)).text
 
 
-def test_it_says_what_the_published_tables_show(czech: Evidence) -> None:
+def test_it_says_what_the_published_tables_show(czech: AuditEvidence) -> None:
     tables = published(czech.table, czech.known, czech.found.release.frontier, 2)
     text = Page(first(czech)).text
     small = sum(int((czech.table.marginal(s).counts <= 2).sum()) for s in czech.found.release.frontier)
@@ -62,7 +62,7 @@ def test_it_says_what_the_published_tables_show(czech: Evidence) -> None:
     assert ("Groups disclosed" in text) == any(one.groups for one in tables)
 
 
-def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Evidence) -> None:
+def test_long_lists_are_cut_and_whole_in_the_appendix(czech: AuditEvidence) -> None:
     many = Variable("A", ("no", "yes", *(f"other {k}" for k in range(30))))
     schema = Schema((many, *czech.table.schema.variables[1:]))
     table = Table(schema, czech.table.codes, czech.table.counts)
@@ -73,7 +73,7 @@ def test_long_lists_are_cut_and_whole_in_the_appendix(czech: Evidence) -> None:
     assert "other 29" in Page(render(audit)).text
 
 
-def test_what_the_config_says_is_escaped(czech: Evidence) -> None:
+def test_what_the_config_says_is_escaped(czech: AuditEvidence) -> None:
     about = AuditConfig(purpose=HOSTILE, prepared_by=HOSTILE, date=HOSTILE)
     publication = PublicationConfig(title=HOSTILE, population=HOSTILE, period=HOSTILE, source=HOSTILE, contact=HOSTILE)
     labels = LabelsConfig(variables={"A": VariableLabelsConfig(label=HOSTILE, categories={"no": HOSTILE})})
@@ -82,7 +82,7 @@ def test_what_the_config_says_is_escaped(czech: Evidence) -> None:
     assert text.count("<script") == 1
 
 
-def test_sections_are_numbered_as_they_come(decomposable: Evidence) -> None:
+def test_sections_are_numbered_as_they_come(decomposable: AuditEvidence) -> None:
     text = render(decomposable)
     listed = re.findall(r'<li[^>]*><a href="#([^"]+)"><b>(\w+)</b>', text)
     assert listed == re.findall(r'<h2 id="([^"]+)"><span class="number">(\w+)</span>', text)
@@ -90,7 +90,7 @@ def test_sections_are_numbered_as_they_come(decomposable: Evidence) -> None:
     assert "A1" in dict(listed).values()
 
 
-def test_it_says_what_was_required_and_why_it_was_refused(czech: Evidence) -> None:
+def test_it_says_what_was_required_and_why_it_was_refused(czech: AuditEvidence) -> None:
     assert 'id="required"' not in first(czech)
     pair, triple = 0b11, 0b111
     conflict = ConflictRecord((triple,), True, "A*B*C is not releasable", None)

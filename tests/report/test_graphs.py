@@ -15,7 +15,7 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.report import graphs, sections
-from sdc.report.audit import Evidence
+from sdc.report.audit import AuditEvidence
 from tests.strategies import additions, edgeless, schema_of
 
 
@@ -90,7 +90,7 @@ def test_one_clique_is_one_box() -> None:
     assert len(list(root.iter("rect"))) == 1
 
 
-def test_rows_of_the_grids(decomposable: Evidence) -> None:
+def test_rows_of_the_grids(decomposable: AuditEvidence) -> None:
     assert decomposable.found.graph is not None
     rows = sections.cliques(decomposable, decomposable.found.graph)
     assert [(row.label, row.dimension, row.cells, row.width) for row in rows] == [

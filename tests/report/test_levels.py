@@ -21,7 +21,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.public.earlier import Origin
 from sdc.report import first_page, graphs, sections
-from sdc.report.audit import Evidence, render
+from sdc.report.audit import AuditEvidence, render
 from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
 from sdc.report.published import published
 from sdc.risk.assessment import Assessment, Witness
@@ -47,14 +47,14 @@ def table_of(counts: list[list[int]]) -> Table:
 
 
 @pytest.fixture(scope="module")
-def audit() -> Evidence:
+def audit() -> AuditEvidence:
     """Areas, and regions by sex; areas by sex were refused for the two men of e2."""
     table = table_of(COUNTS)
     release = Release.of(st.parse(name, table.schema) for name in ("area", "region*sex"))
     bounds = sdc.cell_bounds(table, knows(table, release), small_count=2)
     low, high = int(bounds.inner_width.min()), int(bounds.outer_width.min())
     cell = tuple(bounds.cells[0].tolist())
-    return Evidence(
+    return AuditEvidence(
         config=config_of("areas", min_width=5),
         digests=DIGESTS,
         table=table,
@@ -72,7 +72,7 @@ def audit() -> Evidence:
     )
 
 
-def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: Evidence) -> None:
+def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: AuditEvidence) -> None:
     text = Page(render(audit)).text
     assert "Knows which category of region each category of area is in. Knows of no cell" in text
     assert first_page.levels(audit.table.schema.flat) == []
@@ -83,7 +83,7 @@ def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: Evidence) 
     ]
 
 
-def test_closed_sub_tables_are_counted(audit: Evidence) -> None:
+def test_closed_sub_tables_are_counted(audit: AuditEvidence) -> None:
     """The total, sex, region, area, region*sex, area*sex, of which the last is not released."""
     text = Page(render(audit)).text
     assert (audit.possible, audit.sub_tables, audit.sub_tables_with_total) == (6, 4, 5)
@@ -93,7 +93,7 @@ def test_closed_sub_tables_are_counted(audit: Evidence) -> None:
     assert "of a variable and its coarser levels the finest alone" in text
 
 
-def test_sub_tables_are_named_by_what_tells_the_others(audit: Evidence) -> None:
+def test_sub_tables_are_named_by_what_tells_the_others(audit: AuditEvidence) -> None:
     rows = sections.frontier(audit, {})
     assert [(row.label, row.kept, row.dimension, row.cells) for row in rows] == [
         ("area", (False, True, False), 1, "4"),
@@ -105,7 +105,7 @@ def test_sub_tables_are_named_by_what_tells_the_others(audit: Evidence) -> None:
     ]
 
 
-def test_the_lattice_has_a_level_for_each_number_of_axes(audit: Evidence) -> None:
+def test_the_lattice_has_a_level_for_each_number_of_axes(audit: AuditEvidence) -> None:
     schema = audit.table.schema
     found = levels(audit.widths, schema)
     assert [(level.dimension, level.possible, len(level)) for level in found] == [(2, 2, 2), (1, 3, 3), (0, 1, 1)]
@@ -115,7 +115,7 @@ def test_the_lattice_has_a_level_for_each_number_of_axes(audit: Evidence) -> Non
     assert len(most_dangerous(audit.widths, schema, 9)) == 5
 
 
-def test_a_graph_has_levels_for_variables_of_their_own(audit: Evidence) -> None:
+def test_a_graph_has_levels_for_variables_of_their_own(audit: AuditEvidence) -> None:
     assert audit.found.graph is not None
     assert [(row.label, row.kept) for row in sections.cliques(audit, audit.found.graph)] == [
         ("region*area", (True, True, False)),
@@ -135,14 +135,14 @@ def test_a_graph_has_levels_for_variables_of_their_own(audit: Evidence) -> None:
     assert [row.label for row in border] == ["area*sex"]
 
 
-def test_cells_are_named_by_axes(audit: Evidence) -> None:
+def test_cells_are_named_by_axes(audit: AuditEvidence) -> None:
     assert sections.cells(audit.bounds, audit)[0].categories == ["e2", "m"]
     page = render(audit)
     assert "<span><i>area</i> e2</span> <span><i>sex</i> m</span>" in page
     assert '<th scope="col">area</th><th scope="col">sex</th>' in page
 
 
-def test_hidden_levels_are_not_counted(audit: Evidence) -> None:
+def test_hidden_levels_are_not_counted(audit: AuditEvidence) -> None:
     """A region that only what was published before has."""
     hidden = replace(audit, origin=Origin(("region",)))
     assert (hidden.possible, hidden.sub_tables) == (4, 2)
