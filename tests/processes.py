@@ -10,7 +10,19 @@ from xdist.workermanage import WorkerController
 
 PROCESSES = 3  # on two cores: tests of processes and servers wait, and one more runs meanwhile
 TOGETHER = {
-    "builds": ("tests/stages/", "tests/execution/test_executors.py", "tests/test_progress.py"),
+    "builds": (
+        "tests/stages/",
+        "tests/execution/test_executors.py",
+        "tests/ingest/test_counting.py",
+        "tests/intruder/test_exchanges.py",
+        "tests/search/test_best.py",
+        "tests/search/test_bisection.py",
+        "tests/search/test_curve.py",
+        "tests/search/test_decomposable.py",
+        "tests/search/test_simulatable.py",
+        "tests/server/test_simulation.py",
+        "tests/test_progress.py",
+    ),
     "flows": ("tests/flows/",),
     "kills": (
         "tests/faults/test_killed_runs.py",

@@ -121,6 +121,7 @@ def of_a_run(folder: Path, process: int) -> RunFolder:
     return RunFolder(folder)
 
 
+@pytest.mark.soak
 def test_runs_whose_process_is_gone_have_crashed(prefect_server: None, tmp_path: Path) -> None:
     """Those that hold their folder run, and so may those whose folder is another machine's; ours had another holder."""
     from prefect import flow
