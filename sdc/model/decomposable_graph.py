@@ -43,7 +43,7 @@ class DecomposableGraph:
     @staticmethod
     def from_neighbours(neighbours: Adjacency) -> DecomposableGraph:
         """The graph with these neighbours; the caller knows that it is chordal."""
-        found = DecomposableGraph(neighbours, 0).decomposition
+        found = _decomposition(neighbours)
         # the cliques that contain a complete set are a subtree of the junction tree, with one edge, a separator that
         # contains it too, fewer than nodes: so each set is counted once
         count = sum(2 ** st.dimension(c) - 1 for c in found.cliques)
@@ -138,7 +138,7 @@ class DecomposableGraph:
     @cached_property
     def decomposition(self) -> Decomposition:
         """Cliques and separators, with multiplicity, in perfect order."""
-        return perfect_sequence(elimination_cliques(self.neighbours, maximum_cardinality_order(self.neighbours)))
+        return _decomposition(self.neighbours)
 
     @property
     def cliques(self) -> tuple[SubTable, ...]:
@@ -175,6 +175,10 @@ class DecomposableGraph:
         listed = [correction for subtable, correction in corrections if self.is_complete(subtable)]
         # the sum of the same terms in another order must not differ in its last bits: best graphs are told by value
         return float(f"{fsum([*cliques, *(-value for value in separators), *listed]):.12g}")
+
+
+def _decomposition(neighbours: Adjacency) -> Decomposition:
+    return perfect_sequence(elimination_cliques(neighbours, maximum_cardinality_order(neighbours)))
 
 
 def _value(subtable: SubTable, weights: tuple[float, ...]) -> float:

@@ -237,14 +237,15 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
     kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
     own = table.marginal(kept) if noted.hidden else table
     publications = publications_at(config, head)
-    if any(relation.key is not None for relation, _ in publications.relations):
-        require_keys_apart(publications, open_source(config.table.path), config.table.csv)
     found, anew, origin = with_earlier(own, known.zeros.within(kept), publications)
     if (found.digest, anew, origin.hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "
             "remove the run folder and run again"
         )
+    # last, as a file that is not there ends it
+    if any(relation.key is not None for relation, _ in publications.relations):
+        require_keys_apart(publications, open_source(config.table.path), config.table.csv)
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Publication]:

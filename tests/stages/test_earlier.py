@@ -506,16 +506,17 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     table = dense(schema_of([2, 2]), [9, 9, 9, 9])
     people(table, tmp_path / "table.csv", 0)
     folder_of(tmp_path, "before", [marginal(table, 0b11, "before")])
+    folder_of(tmp_path, "mine", [marginal(table, 0b01, "mine")])
     key = {"column": "pid", "records": "others.csv"}
     own = {"path": "table.csv", "variables": ["A", "B"]}
 
     def build(**more: Any) -> Build:
         relation = {"folder": "before", "disjoint": True, "key": {**key, **more}}
-        return built(config(tmp_path, "t", [relation], table=own))
+        return built(config(tmp_path, "t", [relation, {"folder": "mine"}], table=own))
 
     people(table, tmp_path / "others.csv", 36)
     found = build()
-    assert not released(found)
+    assert released(found) == {("A",)}  # what was published before
     assert found.origin.declared == (
         "before: of other records, none of which is in this table; tested by the column pid",
     )
@@ -526,6 +527,8 @@ def test_a_key_of_the_records_decides_what_is_disjoint(tmp_path: Path) -> None:
     assert "by 'pid' 1 records are in both" in told.failures[0]
     (tmp_path / "others.csv").unlink()
     assert "others.csv does not exist" in verify_run(found.folder.path).known
+    folder_of(tmp_path, "mine", [marginal(table, 0b10, "mine")])
+    assert "says something else of what was published before" in verify_run(found.folder.path).failures[0]
     with pytest.raises(InputError, match=r"of other records than .*, and its A\*B has the total"):
         built(config(tmp_path, "t", [{"folder": "before", "disjoint": True}], table=own))
     for first, column, message in (
