@@ -202,11 +202,19 @@ def test_the_honest_certificate_is_accepted(honest: Path) -> None:
     assert any("3 at-risk cells" in line for line in said)
 
 
-@pytest.fixture
-def in_all_formats(tmp_path: Path) -> Path:
-    """The same in every format, with zeros, totals and a sub-table below the frontier."""
-    run = forged(tmp_path / "all", czech(), evidence(czech(), KDSF, 2, 6), sharp_bounds(czech()))
+@pytest.fixture(scope="module")
+def honest_formats(honest: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in every format, with zeros, totals and a sub-table below the frontier; not to be touched."""
+    run = Path(shutil.copytree(honest, tmp_path_factory.mktemp("formats") / "run"))
+    shutil.rmtree(run / "release")
+    record(run)
     return published(run, formats=tuple(FORMATS), children=("A*F",), zeros=True, totals=True)
+
+
+@pytest.fixture
+def in_all_formats(honest_formats: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return Path(shutil.copytree(honest_formats, tmp_path / "all"))
 
 
 def test_every_format_with_zeros_and_totals_is_accepted(in_all_formats: Path) -> None:
@@ -533,15 +541,21 @@ def test_whatever_was_tampered_with_is_rejected(name: str, run: Path) -> None:
     assert re.search(message, "\n".join(found.failures)), found.failures
 
 
-@pytest.fixture
-def explicit(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def honest_explicit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A decomposable release of the Czech auto workers; its cover alone proves width 10, and there is no difference."""
     table, release = czech(), frontier("ABDEF", "ACDEF")
     certificate = with_part(evidence(table, release, 2, 10), differences=Differences.none(6))
     bounds = cell_bounds(table, knows(table, release), table.codes[table.at_risk(2)], "decomposable")
-    run = forged(tmp_path / "explicit", table, certificate, bounds)
+    run = forged(tmp_path_factory.mktemp("explicit") / "run", table, certificate, bounds)
     assert verify(run) == Verification(3, 3, 0)
     return run
+
+
+@pytest.fixture
+def explicit(honest_explicit: Path, tmp_path: Path) -> Path:
+    """A copy of it to tamper with."""
+    return Path(shutil.copytree(honest_explicit, tmp_path / "explicit"))
 
 
 A, B, C, F, ADEF = 0b1, 0b10, 0b100, 0b100000, 0b111001

@@ -8,7 +8,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -19,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from hypothesis import settings
 
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
@@ -28,6 +31,8 @@ from sdc.verify.run_folder import UnreadableError, verify
 
 CZECH = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 NOT_OURS = ("confidential", ".lock", "log.jsonl")
+IN_CI = 2
+"""So often a field is changed in CI, over all runs and all files that differ in their numbers and tables alone."""
 
 CLAIM_NOTHING = {
     "manifest.json config.table.*": "how records became the table; they are not in the folder",
@@ -126,10 +131,10 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     columns = {"a": a, "b": b, "c": (a + c) % 4, "d": d, "e": e, "half": a // 2, "w": weights}
     pq.write_table(pa.table(columns), folder / "records.parquet")
     (folder / "zeros.yaml").write_text("- {a: '3', b: '2'}\n")
-    settings = {"name": request.param, "output": {"folder": "runs"}, "execution": {"cluster": "in-process"}}
+    own = {"name": request.param, "output": {"folder": "runs"}, "execution": {"cluster": "in-process"}}
     if request.param == "searched":
         SETTINGS["searched"]["table"]["variables"] = ["a", "b", "c", "d", "e"]
-    (folder / "build.yaml").write_text(yaml.safe_dump({**settings, **SETTINGS[request.param]}))
+    (folder / "build.yaml").write_text(yaml.safe_dump({**own, **SETTINGS[request.param]}))
     build = open_build(folder / "build.yaml")
     run_all(build, IN_PROCESS)
     assert verify(build.folder.path).failures == ()
@@ -219,17 +224,20 @@ def is_found(run: Path) -> bool:
         return True
 
 
-def unfound(run: Path, copied: Path) -> Iterator[str]:
-    """The fields that claim something and may be changed without a word."""
+def unfound(run: Path, copied: Path, tried: Counter[str]) -> Iterator[str]:
+    """The fields that claim something and may be changed without a word; counts those that were tried."""
     shutil.copytree(run, copied)
+    is_ci = settings.get_current_profile_name() == "ci"
     for file in sorted(path for path in run.rglob("*") if path.is_file()):
         place = file.relative_to(run)
         if place.parts[0] in NOT_OURS:
             continue
         kept = [run / "manifest.json", file, *(run / "release").glob("SHA256SUMS")]
         for name, change in changes(file):
-            if claims_nothing(f"{place} {name}"):
+            kind = f"{re.sub('[0-9]+_[^.]*', '*', str(place))} {name}"
+            if claims_nothing(f"{place} {name}") or (is_ci and tried[kind] == IN_CI):
                 continue
+            tried[kind] += 1
             change(copied / place)
             digested_anew(copied, copied / place)
             if not is_found(copied):
@@ -238,8 +246,14 @@ def unfound(run: Path, copied: Path) -> Iterator[str]:
                 shutil.copy(path, copied / path.relative_to(run))
 
 
-def test_every_field_is_checked_or_claims_nothing(run: Path, tmp_path: Path) -> None:
-    assert set(unfound(run, tmp_path / "run")) == set()
+@pytest.fixture(scope="module")
+def tried() -> Counter[str]:
+    """How often each field was changed so far."""
+    return Counter()
+
+
+def test_every_field_is_checked_or_claims_nothing(run: Path, tmp_path: Path, tried: Counter[str]) -> None:
+    assert set(unfound(run, tmp_path / "run", tried)) == set()
 
 
 def claims_nothing(field: str) -> bool:

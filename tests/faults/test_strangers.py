@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import socket
 import ssl
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 from flows import embedded
+from sdc.commands import cli
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import _scratch_below, open_executor
 from sdc.execution.dask_executor import DaskExecutor
@@ -143,11 +144,21 @@ def test_a_home_of_prefect_that_is_made_is_for_its_user_alone(tmp_path: Path) ->
 # Files
 
 
-@pytest.fixture(params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])
-def umask(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = os.umask(request.param)
-    yield request.param
-    os.umask(before)
+@pytest.fixture(scope="module", params=[0o000, 0o022, 0o077], ids=["umask 000", "umask 022", "umask 077"])
+def umask(request: pytest.FixtureRequest) -> int:
+    found: int = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def run(umask: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder that was made with this umask."""
+    folder = tmp_path_factory.mktemp("built")
+    before = os.umask(umask)
+    try:
+        return built(folder)
+    finally:
+        os.umask(before)
 
 
 def built(folder: Path) -> Path:
@@ -160,8 +171,7 @@ def built(folder: Path) -> Path:
     return build.folder.path
 
 
-def test_only_what_is_published_is_open_to_others(umask: int, tmp_path: Path) -> None:
-    run = built(tmp_path)
+def test_only_what_is_published_is_open_to_others(umask: int, run: Path) -> None:
     for path in run.rglob("*"):
         mode = stat.S_IMODE(path.stat().st_mode)
         if "release" in path.relative_to(run).parts:
@@ -230,9 +240,9 @@ def read(path: Path) -> None:
     path.read_bytes() if path.is_file() else os.listdir(path)
 
 
-def test_another_user_reads_nothing_but_the_release(umask: int, tmp_path: Path) -> None:
-    run = built(tmp_path)
+def test_another_user_reads_nothing_but_the_release(umask: int, run: Path, tmp_path: Path) -> None:
     # what is above the folder of a test is closed to others, which must not be why they see nothing
+    run = Path(shutil.copytree(run, tmp_path / "run"))  # with the modes it has
     for folder in (run, *run.parents[:-2]):
         folder.chmod(folder.stat().st_mode | 0o055)
     assert (as_nobody(read, run / "release" / "datapackage.json") == 0) == (umask != 0o077)
@@ -257,16 +267,21 @@ def test_another_user_s_memory_form_is_not_opened(tmp_path: Path) -> None:
         open_memory_form(tmp_path / "form")
 
 
-def test_a_refusal_is_read_by_nobody_else(tmp_path: Path) -> None:
+def test_a_refusal_is_read_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Through the command, with the widest umask."""
     (tmp_path / "t.csv").write_text("a,count\nx,1\ny,-918273\n")
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
-    done = subprocess.run(
-        [sys.executable, "-m", "sdc.commands.cli", "widths", str(tmp_path / "t.csv")],
-        env=environment, capture_output=True, text=True, umask=0,
-    )  # fmt: skip
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(sys, "argv", ["sdc", "widths", str(tmp_path / "t.csv")])
+    before = os.umask(0)
+    try:
+        with pytest.raises(SystemExit, match="1"):
+            cli.main()
+    finally:
+        os.umask(before)
     (path,) = (tmp_path / "state" / "sdc").glob(FILES)
-    assert (done.returncode, path.read_text()) == (1, "column 'count' has the value -918273\n")
-    assert "918273" not in done.stderr
+    assert path.read_text() == "column 'count' has the value -918273\n"
+    assert "918273" not in capsys.readouterr().err
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700

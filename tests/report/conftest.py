@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -19,10 +19,10 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.report.audit import AuditEvidence
+from sdc.report.audit import AuditEvidence, render
 from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths, critical_widths
+from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
@@ -70,10 +70,16 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
 
 def bisected(audit: AuditEvidence) -> AuditEvidence:
     """An audit whose release was found by bisection."""
-    widths = critical_widths(audit.table)
+    widths = in_order(audit.widths)
     listed = tuple(widths.sub_tables.tolist())
     audit = replace(audit, config=config_of(audit.config.name, "bisection"), widths=widths, listed=listed)
     return searched(audit, steps=tuple(bisection_steps()))
+
+
+def in_order(widths: CriticalWidths) -> CriticalWidths:
+    """The same, widest first, ties by decreasing dimension and then by number."""
+    found = np.lexsort((widths.sub_tables, -np.bitwise_count(widths.sub_tables).astype(int), -widths.widths))
+    return replace(widths, sub_tables=widths.sub_tables[found], widths=widths.widths[found])
 
 
 def config_of(name: str, method: str = "ordered", min_width: int = 6) -> BuildConfig:
@@ -110,7 +116,7 @@ def large() -> AuditEvidence:
     return large_audit()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def undecided(czech: AuditEvidence) -> AuditEvidence:
     return undecided_audit(czech)
 
@@ -123,6 +129,19 @@ def decomposable(czech: AuditEvidence) -> AuditEvidence:
 @pytest.fixture(scope="session")
 def wide() -> AuditEvidence:
     return wide_audit()
+
+
+@pytest.fixture(scope="session")
+def rendered() -> Callable[[AuditEvidence], str]:
+    """The page of an audit of the session, which is rendered once."""
+    pages: dict[int, tuple[AuditEvidence, str]] = {}
+
+    def page_of(audit: AuditEvidence) -> str:
+        if id(audit) not in pages:
+            pages[id(audit)] = audit, render(audit)
+        return pages[id(audit)][1]
+
+    return page_of
 
 
 def czech_audit() -> AuditEvidence:

@@ -38,6 +38,7 @@ from sdc.storage.results import SearchRecord
 from tests.report.conftest import bisected, config_of, configured, searched
 from tests.strategies import knows
 
+Rendered = Callable[[AuditEvidence], str]
 VOID = {"meta", "link", "br", "img", "input", "hr"}
 HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
 EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
@@ -130,8 +131,8 @@ def digest_of_script(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
-def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.FixtureRequest) -> None:
-    text = render(request.getfixturevalue(name))
+def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.FixtureRequest, rendered: Rendered) -> None:
+    text = rendered(request.getfixturevalue(name))
     page = Page(text)
     assert page.open == []
     assert len(set(page.ids)) == len(page.ids)
@@ -258,9 +259,9 @@ def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
     assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
 
 
-def test_sub_tables_added_together_are_one_row(large: AuditEvidence) -> None:
+def test_sub_tables_added_together_are_one_row(large: AuditEvidence, rendered: Rendered) -> None:
     """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
-    text = Page(render(large)).text
+    text = Page(rendered(large)).text
     assert "From the grand total the release grew: 72 sub-tables were tried" in text
     assert "32 were added, 20 refuted, and 20 left undecided, treated as unsafe." in text
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
@@ -376,17 +377,17 @@ def test_iteration_that_did_not_converge_is_said_plainly(wide: AuditEvidence) ->
     assert "The first 16 of 20 chains." in text
 
 
-def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence) -> None:
+def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence, rendered: Rendered) -> None:
     """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
     added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
     steps = tuple(SearchStep("extension", k, (s,), k % 2 > 0, (3, 7), 0) for k, s in enumerate(added))
     assert len(render(searched(large, steps=steps)).encode()) < 3_000_000
     assert len(wide.found.trace) == 40_000
-    assert len(render(wide).encode()) < 3_000_000
+    assert len(rendered(wide).encode()) < 3_000_000
 
 
-def test_large_audit_is_small(large: AuditEvidence) -> None:
-    text = render(large)
+def test_large_audit_is_small(large: AuditEvidence, rendered: Rendered) -> None:
+    text = rendered(large)
     assert len(text.encode()) < 3_000_000
     words = Page(text).text
     assert "29,001 of the 29,501 at-risk cells are not shown" in words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +30,8 @@ MEASURE = """() => {
   const spilt = names.filter(n => !nodes.some(b => holds(b, n))).length;
   return { scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id), spilt };
 }"""
+
+Rendered = Callable[[AuditEvidence], str]
 
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason="no chromium, chromium-browser or google-chrome on this machine"
@@ -72,16 +74,20 @@ def test_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest
 
 
 @pytest.mark.parametrize("name", ["decomposable", "wide"])
-def test_annealed_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    document = shown(render(request.getfixturevalue(name)), tmp_path, tab).content()
+def test_annealed_page_in_a_browser(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    document = shown(rendered(request.getfixturevalue(name)), tmp_path, tab).content()
     for key in ("utility", "risk-utility", "clique-grid", "separator-grid", "junction-tree", "traces", "cooling"):
         assert f'id="{key}"' in document
     assert document.count("<svg") == document.count("</svg>") >= 8
 
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
-def test_nothing_overflows_sideways(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    shown(render(request.getfixturevalue(name)), tmp_path, tab)
+def test_nothing_overflows_sideways(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    shown(rendered(request.getfixturevalue(name)), tmp_path, tab)
     for width in WIDTHS:
         tab.set_viewport_size({"width": width, "height": 900})
         assert tab.evaluate(MEASURE) == {"scroll": 0, "out": 0, "clipped": [], "spilt": 0}
@@ -104,29 +110,37 @@ def only(text: str, start: str, end: str, style: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", ["czech", "large", "wide"])
-def test_prints_on_few_pages(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    text = render(request.getfixturevalue(name))
+def test_prints_on_few_pages(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    text = rendered(request.getfixturevalue(name))
     few = len(printed(text, tmp_path, tab))
     assert 4 <= few <= 16
     assert len(printed(text.replace('id="print-all"', 'id="print-all" checked'), tmp_path, tab)) > few
 
 
 @pytest.mark.parametrize("name", ["czech", "large"])
-def test_first_page_is_two_at_most(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    text = only(render(request.getfixturevalue(name)), '<section id="first">', "</tbody></table>\n</section>")
+def test_first_page_is_two_at_most(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    text = only(rendered(request.getfixturevalue(name)), '<section id="first">', "</tbody></table>\n</section>")
     assert 1 <= len(printed(text, tmp_path, tab)) <= 2
 
 
-def test_headers_are_printed_again_on_every_page(large: AuditEvidence, tab: Page, tmp_path: Path) -> None:
+def test_headers_are_printed_again_on_every_page(
+    large: AuditEvidence, tab: Page, tmp_path: Path, rendered: Rendered
+) -> None:
     # nothing else on the page has the colour
     style = "thead th { color: rgb(255, 0, 255) }"
-    pages = printed(only(render(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path, tab)
+    pages = printed(only(rendered(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path, tab)
     assert len(pages) > 5
     assert all(b"1 0 1 rg" in page for page in pages)
 
 
-def test_search_keeps_the_rows_with_all_words(large: AuditEvidence, tab: Page, tmp_path: Path) -> None:
-    shown(render(large), tmp_path, tab)
+def test_search_keeps_the_rows_with_all_words(
+    large: AuditEvidence, tab: Page, tmp_path: Path, rendered: Rendered
+) -> None:
+    shown(rendered(large), tmp_path, tab)
     found = tab.locator(".wide:has(#added)")
     search = found.locator("xpath=preceding-sibling::*[1]")
     search.locator("input").fill("AGE race")

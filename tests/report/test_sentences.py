@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from html.parser import HTMLParser
 from itertools import combinations, product
 from math import prod
@@ -598,9 +598,11 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "nobody at risk": lambda folder: built(folder, "none", table={"path": "czech.csv", "variables": ["A", "B", "C"]}),
     "the total alone": lambda folder: built(folder, "total", risk={"small_count": 2, "min_width": 1800}),
     "a prefix": lambda folder: built(folder, "prefix", release={"method": "bisection"}),
-    "decomposable": lambda folder: built(folder, "decomposable", release={"method": "decomposable"}),
-    "best": lambda folder: built(folder, "best", release={"method": "best"}),
-    "simulatable": lambda folder: built(folder, "simulatable", release={"method": "simulatable"}),
+    "decomposable": lambda folder: built(folder, "decomposable", release=SHORT),
+    "best": lambda folder: built(folder, "best", release={**SHORT, "method": "best"}),
+    "simulatable": lambda folder: built(
+        folder, "simulatable", release={"method": "simulatable", "simulatable": {"draws": 20}}
+    ),
     "required": lambda folder: built(
         folder,
         "required",
@@ -620,9 +622,15 @@ RUNS: dict[str, Callable[[Path], Run]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """The run of that name, made when first asked for."""
+    return cache(lambda name: RUNS[name](tmp_path_factory.mktemp("run")))
+
+
 @pytest.mark.parametrize("name", RUNS)
-def test_each_sentence_of_the_first_page_is_so(name: str, tmp_path: Path) -> None:
-    run = RUNS[name](tmp_path)
+def test_each_sentence_of_the_first_page_is_so(name: str, run_of: Callable[[str], Run]) -> None:
+    run = run_of(name)
     page = FirstPage((run.folder / "confidential" / "report.html").read_text())
     wrong = [sentence for sentence in page.sentences if not holds(run, sentence)]
     assert not wrong
@@ -641,9 +649,9 @@ def said_of(run: Run, paragraph: str) -> str:
     return found[1]
 
 
-def test_what_is_said_of_a_bisection_is_so(tmp_path: Path) -> None:
+def test_what_is_said_of_a_bisection_is_so(run_of: Callable[[str], Run]) -> None:
     """Beside the widths and the search's own record: the list, each prefix with its last sub-table, the longest one."""
-    run = RUNS["a prefix"](tmp_path)
+    run = run_of("a prefix")
     widths = pq.read_table(run.folder / "widths" / "widths.parquet").to_pydict()
     listed = [(s, w) for s, w in zip(widths["sub_table"], widths["critical_width"], strict=True) if w >= 6]
     steps = run.document("search/search.json")["steps"]
@@ -663,9 +671,9 @@ def test_what_is_said_of_a_bisection_is_so(tmp_path: Path) -> None:
     assert [[re.sub(r"<.*?>", "", c) for c in re.findall(r"<t[dh].*?</t[dh]>", row)] for row in first] == expected
 
 
-def test_a_sentence_that_is_not_so_is_found_out(tmp_path: Path) -> None:
+def test_a_sentence_that_is_not_so_is_found_out(run_of: Callable[[str], Run]) -> None:
     """Each sentence of a page that has a number, with the number changed, and one that was never written."""
-    run = with_earlier(tmp_path)
+    run = run_of("earlier")
     page = FirstPage((run.folder / "confidential" / "report.html").read_text())
     for sentence in page.sentences:
         for match in re.finditer(r"(?<= )\d+(?=[ .])", sentence):

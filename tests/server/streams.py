@@ -38,8 +38,11 @@ class BruteForce:
 
     def unreleasable_frontier(self, released: Release) -> set[SubTable]:
         """UF(t), the minimal ones of all sub-tables that would break the criterion."""
-        unsafe = [t for t in range(1 << self.variables) if t not in released and not self.is_safe(released.add(t))]
-        return {t for t in unsafe if not any(st.is_within(s, t) for s in unsafe if s != t)}
+        found = set[SubTable]()
+        for t in sorted(range(1 << self.variables), key=st.dimension):
+            if t not in released and not any(st.is_within(s, t) for s in found) and not self.is_safe(released.add(t)):
+                found.add(t)
+        return found
 
 
 def stream(seed: int, variables: int, length: int) -> Iterator[tuple[SubTable, str]]:

@@ -46,6 +46,12 @@ def server(desk: SmallDesk) -> Server:
     return server_of(desk)
 
 
+@pytest.fixture(scope="module")
+def giving_nothing(small: SmallDesk) -> Server:
+    """For tests that get nothing of it, so that it stays as it was."""
+    return server_of(small.copy(), limits={"body_bytes": 1 << 20})
+
+
 @pytest.fixture
 def client(server: Server) -> TestClient:
     return server.client()
@@ -275,7 +281,8 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
         (["A"] * 64, "bad-body"),
     ],
 )
-def test_no_such_sub_table(names: list[str], code: str, client: TestClient) -> None:
+def test_no_such_sub_table(names: list[str], code: str, giving_nothing: Server) -> None:
+    client = giving_nothing.client()
     found = ask(client, *names)
     assert problem(found) == (400, code)
     assert len(found.text) < 500
@@ -304,15 +311,15 @@ def test_no_such_sub_table(names: list[str], code: str, client: TestClient) -> N
     ],
     ids=lambda body: repr(body[:24]),
 )
-def test_no_such_body(body: bytes, desk: SmallDesk) -> None:
-    client = server_of(desk, limits={"body_bytes": 1 << 20}).client()
-    found = client.post("/api/requests", content=body, headers={"content-type": "application/json"})
+def test_no_such_body(body: bytes, giving_nothing: Server) -> None:
+    found = giving_nothing.client().post("/api/requests", content=body, headers={"content-type": "application/json"})
     assert problem(found)[0] == 400
     assert len(found.text) < 500
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x"])
-def test_what_is_no_json(kind: str, client: TestClient, operator: TestClient) -> None:
+def test_what_is_no_json(kind: str, giving_nothing: Server) -> None:
+    client, operator = giving_nothing.client(), giving_nothing.client("operator")
     headers = {"content-type": kind} if kind else {}
     body = b'{"variables": ["A", "B"]}'
     assert problem(client.post("/api/requests", content=body, headers=headers)) == (415, "unsupported-media-type")
@@ -327,7 +334,8 @@ def test_what_is_no_json(kind: str, client: TestClient, operator: TestClient) ->
 @pytest.mark.parametrize(
     "path", ["A%00", "A%2FB", "...", "A*..*B", "%2e%2e%2f%2e%2e", "A//B", "*", "A*", "", "é", "%ff", "x" * 5000]
 )
-def test_no_such_table(path: str, client: TestClient) -> None:
+def test_no_such_table(path: str, giving_nothing: Server) -> None:
+    client = giving_nothing.client()
     for suffix in ("", ".csv"):
         found = client.get(f"/api/tables/{path}{suffix}")
         assert problem(found)[0] in (400, 404)

@@ -33,8 +33,8 @@ from tests.strategies import dense, knows, schema_of
 
 CRITERIA = Criteria.of(2, 6)
 FLAT = schema_of((2,) * 6)
-STREAMS, LENGTH = scaled(6, fewest=1), 60
-PUBLIC_STREAMS = scaled(200, fewest=40)
+STREAMS, LENGTH = scaled(6, fewest=1), scaled(60, fewest=30)
+PUBLIC_STREAMS = scaled(200, fewest=24)
 RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
     "one_step": [{"rule": "one_step"}],

@@ -440,7 +440,7 @@ def test_the_query_space_has_a_square_for_each_sub_table(opened: SmallDesk) -> N
         sync_playwright() as playwright,
         playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser,
     ):
-        visit = visiting(browser, url, "operator")
+        visit = visiting(browser.new_page(), url, "operator")
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()

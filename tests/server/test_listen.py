@@ -26,6 +26,7 @@ from sdc.server.web.app import serve
 from sdc.server.web.listen import listen
 from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.faults.serving import prepare
 from tests.prefect_home import made_home
 
 REQUEST = {"variables": ["A", "B"]}
@@ -67,23 +68,32 @@ class Running:
         return socket.create_connection((host, int(port)), timeout=30)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("server")
+@pytest.fixture(scope="module", params=["prepared", pytest.param("new", marks=pytest.mark.nightly)])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a server that is prepared, or that the command prepares first, by a flow."""
+    folder = tmp_path_factory.mktemp("server")
+    if request.param == "prepared":
+        prepare(config_in(folder))
+    return folder
 
 
 @pytest.fixture(scope="module")
 def config(folder: Path) -> Path:
+    return config_in(folder)
+
+
+def config_in(folder: Path) -> Path:
     """The Czech one, which is prepared without workers of its own."""
     content = yaml.safe_load(CZECH_YAML.read_text())
     content["table"]["path"] = str(CZECH_CSV)
+    content |= {"output": {"folder": str(folder / "runs")}}
     (folder / CZECH_YAML.name).write_text(yaml.safe_dump(content | {"execution": {"cluster": "in-process"}}))
     return folder / CZECH_YAML.name
 
 
 @pytest.fixture(scope="module")
 def running(folder: Path, config: Path) -> Iterator[Running]:
-    """Started once: it takes some seconds to prepare."""
+    """Started once: it takes some seconds."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
     environment["PREFECT_HOME"] = str(made_home(folder / "prefect"))
     command = [sys.executable, "-m", "sdc.commands.cli", "serve", str(config), "--port", "0", "--json"]
@@ -97,7 +107,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
         assert line, (folder / "errors").read_text()
         printed = json.loads(line)
         assert set(printed) == {"url", "keys"}
-        kept = folder / printed["keys"]
+        kept = Path(printed["keys"])
         assert kept.stat().st_mode & 0o777 == 0o600
         keys = dict(line.split() for line in kept.read_text().splitlines())
         assert (

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page, sync_playwright
@@ -79,12 +79,24 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """Of whoever visits, one after the other: a process of its own for each would be most of what their tests take."""
+    context = browser.new_context()
+    context.set_default_timeout(20_000)
+    return context.new_page()
+
+
 @pytest.fixture(autouse=True)
-def closed(browser: Browser) -> Iterator[None]:
-    """What was visited is left: a page that stays open goes on asking."""
+def closed(tab: Page, browser: Browser) -> Iterator[None]:
+    """What was visited is left, as a page that stays open goes on asking; the next visitor is nobody yet."""
     yield
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.context.clear_cookies()
     for context in browser.contexts:
-        context.close()
+        if context is not tab.context:
+            context.close()
 
 
 @pytest.fixture(scope="module")
@@ -101,14 +113,13 @@ def desk(begun: SmallDesk) -> SmallDesk:
     return desk
 
 
-def visiting(browser: Browser, url: str, role: str = "user", width: int = 1200, is_dark: bool = False) -> Visit:
-    scheme: Literal["dark", "light"] = "dark" if is_dark else "light"
-    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    context.set_default_timeout(20_000)
-    context.add_cookies([{"name": "role", "value": role, "url": url}])
-    visit = Visit(url, context, context.new_page())
-    visit.page.on("console", visit.hear)
-    visit.page.on("pageerror", visit.fault)
+def visiting(tab: Page, url: str, role: str = "user", width: int = 1200, is_dark: bool = False) -> Visit:
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.emulate_media(color_scheme="dark" if is_dark else "light")
+    tab.context.add_cookies([{"name": "role", "value": role, "url": url}])
+    visit = Visit(url, tab.context, tab)
+    tab.on("console", visit.hear)
+    tab.on("pageerror", visit.fault)
     return visit
 
 
@@ -116,10 +127,10 @@ def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
     return [st.label(t, desk.schema) for t in subtables]
 
 
-def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(browser: Browser, begun: SmallDesk) -> None:
+def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         page = visit.page
         visit.go("/")
         visit.choose(0b1111, desk)
@@ -159,9 +170,9 @@ def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(browser: Brow
         assert visit.complaints == []
 
 
-def test_zeros_and_totals_are_links_and_large_tables_downloads(browser: Browser, desk: SmallDesk) -> None:
+def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=8, cells=32)))) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         visit.go("/tables/A*B")
         visit.follow(visit.page.get_by_role("link", name="Show totals"))
         visit.follow(visit.page.get_by_role("link", name="Show cells without records"))
@@ -181,9 +192,9 @@ def test_zeros_and_totals_are_links_and_large_tables_downloads(browser: Browser,
         assert "64 cells, and at most 32" in visit.page.inner_text("main")
 
 
-def test_nothing_chosen_and_unknown_names(browser: Browser, desk: SmallDesk) -> None:
+def test_nothing_chosen_and_unknown_names(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         post = visit.context.request.post
         assert post(f"{url}/requests", form={"csrf": "token"}).status == 400
         assert post(f"{url}/requests", form={"csrf": "token", "variable": "<b>"}).status == 400
@@ -194,10 +205,10 @@ def test_nothing_chosen_and_unknown_names(browser: Browser, desk: SmallDesk) -> 
 
 @pytest.mark.parametrize("is_published", [False, True])
 def test_what_can_no_longer_be_released_is_told_where_that_is_published(
-    browser: Browser, desk: SmallDesk, is_published: bool
+    tab: Page, desk: SmallDesk, is_published: bool
 ) -> None:
     with serving(site(desk, ServerConfig(publish_unreleasable=is_published))) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         page = visit.page
         visit.go("/")
         element = desk.state.unreleasable[0]
@@ -250,9 +261,9 @@ def marks_of(matrix: Locator) -> dict[str, str]:
     }
 
 
-def test_a_frontier_too_large_for_a_matrix_is_a_list(browser: Browser, desk: SmallDesk) -> None:
+def test_a_frontier_too_large_for_a_matrix_is_a_list(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=6)))) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         visit.go("/operator/frontier")
         assert visit.page.locator("table.matrix").count() == 0
         assert visit.items("main .names li") == [
@@ -261,23 +272,21 @@ def test_a_frontier_too_large_for_a_matrix_is_a_list(browser: Browser, desk: Sma
         ]
 
 
-def test_users_see_what_could_not_be_released_before_nowhere(browser: Browser, desk: SmallDesk) -> None:
+def test_users_see_what_could_not_be_released_before_nowhere(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         for path, count in {"/frontier": 2, "/frontier?version=1": 2, "/frontier?version=0": 1}.items():
             visit.go(path)
             assert visit.page.locator("table.matrix").count() == count
 
 
-def test_a_pending_request_is_looked_at_again(
-    browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pending_request_is_looked_at_again(tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     decided = desk.reply_to(1, "operator")
     waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
     told = [waiting, waiting]
     monkeypatch.setattr(desk, "reply_to", lambda number, who: told.pop(0) if told else decided)
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         assert visit.go("/jobs/1") == 202
         assert visit.page.inner_text("#job") == waiting.message
         visit.page.wait_for_url("**/tables/A*B*C*E*F")
@@ -285,12 +294,12 @@ def test_a_pending_request_is_looked_at_again(
 
 
 def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
-    browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+    tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
     monkeypatch.setattr(desk, "reply_to", lambda number, who: waiting)
     with serving(site(desk, ServerConfig())) as url:
-        page = visiting(browser, url).page
+        page = visiting(tab, url).page
         page.route("**/api/jobs/*", lambda route: route.abort())
         page.goto(f"{url}/jobs/1")
         page.get_by_text("The server does not answer").wait_for()
@@ -298,12 +307,12 @@ def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
         page.get_by_text(waiting.message).wait_for()
 
 
-def test_a_refused_request_leads_to_its_table_once_that_is_released(browser: Browser, begun: SmallDesk) -> None:
+def test_a_refused_request_leads_to_its_table_once_that_is_released(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
     refused = 0b111111
     assert desk.ask(refused, "user").result().decision == "refused"
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url)
+        visit = visiting(tab, url)
         assert visit.go("/jobs/1") == 200
         assert visit.page.inner_text("h1").startswith("Not released")
         # by another rule than refused it
@@ -312,12 +321,12 @@ def test_a_refused_request_leads_to_its_table_once_that_is_released(browser: Bro
         assert visit.page.url == f"{url}/tables/{st.label(refused, desk.schema)}"
 
 
-def test_an_operator_points_at_a_sub_table_and_reads_the_effect(browser: Browser, desk: SmallDesk) -> None:
+def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, desk: SmallDesk) -> None:
     subtable = next(t for t in range(63, 0, -1) if desk.state.status(t) is Status.OPEN)
     effect = desk.effect(subtable).result()
     assert effect.unreleasable
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
@@ -340,9 +349,9 @@ def test_an_operator_points_at_a_sub_table_and_reads_the_effect(browser: Browser
         assert visit.complaints == []
 
 
-def test_the_text_of_the_query_space_is_the_desks_state(browser: Browser, desk: SmallDesk) -> None:
+def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "auditor")
+        visit = visiting(tab, url, "auditor")
         visit.go("/operator/space")
         rows = [re.findall(r"\d+", row) for row in visit.items("#counts tbody tr")]
         state = desk.state
@@ -361,12 +370,10 @@ def test_the_text_of_the_query_space_is_the_desks_state(browser: Browser, desk: 
             assert one.witness is None or f"count {one.witness['count']}" in line
 
 
-def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(
-    browser: Browser, begun: SmallDesk
-) -> None:
+def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
@@ -381,18 +388,18 @@ def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(
         assert visit.complaints == []
 
 
-def test_a_query_space_that_is_not_to_be_had_is_said_to_be_so(browser: Browser, desk: SmallDesk) -> None:
+def test_a_query_space_that_is_not_to_be_had_is_said_to_be_so(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         visit.page.route("**/api/operator/statuses", lambda route: route.fulfill(status=503))
         visit.go("/operator/space")
         visit.page.get_by_text("The query space could not be had (status 503)").wait_for()
         assert [said for said in visit.complaints if "503" not in said] == []
 
 
-def test_statuses_and_marks_are_told_apart_without_colours(browser: Browser, desk: SmallDesk) -> None:
+def test_statuses_and_marks_are_told_apart_without_colours(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         visit.go("/operator/space")
         visit.page.locator("#space[aria-busy=false]").wait_for()
         # of each square which points are of another colour than its corner
@@ -403,9 +410,9 @@ def test_statuses_and_marks_are_told_apart_without_colours(browser: Browser, des
         assert len(set(shapes)) == len(shapes) == len(Status) + 2
 
 
-def test_the_arrow_keys_lead_through_every_row_of_squares(browser: Browser, desk: SmallDesk) -> None:
+def test_the_arrow_keys_lead_through_every_row_of_squares(tab: Page, desk: SmallDesk) -> None:
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator", width=320)
+        visit = visiting(tab, url, "operator", width=320)
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
@@ -425,7 +432,7 @@ def test_the_arrow_keys_lead_through_every_row_of_squares(browser: Browser, desk
 
 
 def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
-    browser: Browser, begun: SmallDesk, monkeypatch: pytest.MonkeyPatch
+    tab: Page, begun: SmallDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = begun.copy()
     for subtable in (0b11, 0b111111, 0b1100):
@@ -435,7 +442,7 @@ def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
     monkeypatch.setattr(desk, "requests", lambda who=None, limit=1000: requests[:limit])
     monkeypatch.setattr(desk, "explained", ones.get)
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         leading = {6: [9], 9: [6, 14], 14: [9]}
         for number, beside in leading.items():
             visit.go(f"/operator/requests/{number}")
@@ -445,14 +452,14 @@ def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
 
 
 def test_of_many_variables_there_are_the_frontiers_alone(
-    browser: Browser, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+    tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def statuses() -> NoReturn:
         raise ReleaseError("too many variables")
 
     monkeypatch.setattr(desk, "statuses", statuses)
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         assert visit.go("/operator") == visit.go("/operator/space") == 200
         assert visit.page.locator("canvas, #counts").count() == 0
         assert visit.items("#released + ul li") == labels(desk.state.released.frontier, desk)
@@ -460,10 +467,10 @@ def test_of_many_variables_there_are_the_frontiers_alone(
         assert visit.complaints == []
 
 
-def test_keyboard_only(browser: Browser, begun: SmallDesk) -> None:
+def test_keyboard_only(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
     with serving(site(desk, ServerConfig())) as url:
-        visit = visiting(browser, url, "operator")
+        visit = visiting(tab, url, "operator")
         page = visit.page
         visit.go("/")
         page.keyboard.press("Tab")
@@ -508,9 +515,9 @@ def tab_to(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize(("width", "is_dark"), [(320, False), (1200, True)])
-def test_every_page_is_whole(browser: Browser, desk: SmallDesk, width: int, is_dark: bool) -> None:
+def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bool) -> None:
     with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
-        visit = visiting(browser, url, "operator", width, is_dark)
+        visit = visiting(tab, url, "operator", width, is_dark)
         for path in (*FOR_ALL, *FOR_OPERATORS):
             visit.go(path)
             found = json.loads(visit.page.evaluate(MEASURE))

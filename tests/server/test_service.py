@@ -34,6 +34,7 @@ from sdc.server.web.listen import access_to
 from sdc.stages.build import Build, open_build
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import SWEEP
+from tests.profiles import scaled
 from tests.server.services import CRITERIA, open_service
 from tests.server.streams import BruteForce, stream
 from tests.strategies import knows
@@ -63,8 +64,8 @@ def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
 
 
 def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
-    service = opened()
-    for subtable, who in stream(1, 6, 80):
+    service, length = opened(), scaled(80, fewest=40)
+    for subtable, who in stream(1, 6, length):
         public = service.state
         reply = service.ask(subtable, who).result(30)
         if subtable in public.released:
@@ -75,13 +76,13 @@ def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
         assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
         assert service.reply_to(service.requests()[0].number, who) == reply
         assert service.reply_to(service.requests()[0].number, "somebody else") is None
-    assert len(service.requests()) == 80
+    assert len(service.requests()) == length
     assert truth.is_safe(service.state.released)
 
 
 def test_the_same_after_a_new_start(opened: Open) -> None:
     service = opened()
-    for subtable, who in stream(2, 6, 40):
+    for subtable, who in stream(2, 6, scaled(40, fewest=20)):
         service.ask(subtable, who).result(30)
     before = service.state, service.requests(), service.moments(), service.public_id
     service.close()
@@ -90,10 +91,10 @@ def test_the_same_after_a_new_start(opened: Open) -> None:
 
 
 def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
-    service, replies = opened(), list[str]()
+    service, replies, length = opened(), list[str](), scaled(50, fewest=25)
 
     def ask(seed: int) -> None:
-        for subtable, who in stream(seed, 6, 50):
+        for subtable, who in stream(seed, 6, length):
             replies.append(service.ask(subtable, who).result(60).decision)
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
@@ -101,7 +102,7 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(replies) == len(service.requests()) == 400
+    assert len(replies) == len(service.requests()) == 8 * length
     assert not service.log.course.pending
     assert truth.is_safe(service.state.released)
     versions = [moment.version for moment in service.moments()]
@@ -150,10 +151,10 @@ def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
 
 def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_url: str) -> None:
     """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
-    services = opened(url=postgres_url), opened(url=postgres_url)
+    services, length = (opened(url=postgres_url), opened(url=postgres_url)), scaled(40, fewest=20)
 
     def ask(seed: int) -> None:
-        for number, (subtable, who) in enumerate(stream(seed, 6, 40)):
+        for number, (subtable, who) in enumerate(stream(seed, 6, length)):
             services[(seed + number) % 2].ask(subtable, who).result(60)
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
@@ -163,12 +164,12 @@ def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_ur
         thread.join()
     for service in services:
         service.log.store("session", "ada", "", {})  # which reads what the other wrote
-        assert len(service.requests()) == 240
+        assert len(service.requests()) == 6 * length
         assert not service.log.course.pending
     assert services[0].state == services[1].state
     assert truth.is_safe(services[0].state.released)
     decided = [e.body["request"] for e in services[0].log.history.entries(kinds=["decision"])]
-    assert len(decided) == len(set(decided)) == 240
+    assert len(decided) == len(set(decided)) == 6 * length
 
 
 def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:

@@ -166,10 +166,10 @@ def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: S
 
 def test_any_number_of_workers_finds_the_same(czech: Table, opening: Opening, two_workers: Executor) -> None:
     sets = {name: rules(name) for name in ("myopic", "share", "batch")}
-    here = simulated(czech, opening, sets, queries("greedy-user", 20), 5, 3)
-    there = simulated(czech, opening, sets, queries("greedy-user", 20), 5, 3, two_workers, per_unit=2)
+    here = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3)
+    there = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3, two_workers, per_unit=2)
     assert here == there
-    assert [len(found) for found in here.values()] == [5, 5, 5]
+    assert [len(found) for found in here.values()] == [3, 3, 3]
 
 
 def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, first: State) -> None:
