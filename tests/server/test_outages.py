@@ -146,6 +146,8 @@ def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monk
         monkeypatch.setattr(service.deciding, "_stored", fails)
         reply = ask(client, "A", "B")
         assert (reply.status_code, reply.json()["decision"]) == (202, "pending")
+        while client.get("/api/health").json()["status"] == "ok":  # where it is still decided, nobody tried to store it
+            time.sleep(0.1)
         assert client.get("/api/health").json()["status"] == "unavailable"
         monkeypatch.setattr(service.deciding, "_stored", store)
         while client.get(reply.json()["job"]).status_code == 202:
