@@ -41,6 +41,7 @@ COMMANDS: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[
 WITH_WORKERS = {name for name, one in COMMANDS.items() if any(option.name == "workers" for option in one.params)}
 AS_WRITTEN = ("11_clusters.md",)  # the build of the README is one with workers
 IN_THE_NIGHT = scaled(100) == 100
+MANY_DRAWS = "simulatable_release(table, nothing, min_width=6)"
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,9 @@ def run_sh(text: str, place: Path, console: Console) -> None:
 
 
 def run_pycon(text: str) -> None:
+    """In CI with fewer draws: what is printed of them is left open."""
+    if not IN_THE_NIGHT:
+        text = text.replace(MANY_DRAWS, f"{MANY_DRAWS.removesuffix(')')}, draws=10)")
     test = doctest.DocTestParser().get_doctest(text, {}, "handbook", None, 0)
     assert test.examples
     assert doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(test).failed == 0

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from sdc import api
 from sdc.commands.cli import app
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.papers import papers as product
@@ -21,6 +23,7 @@ from sdc.papers.item import Item, Outcome, Standing, alike, written
 from sdc.papers.papers import ITEMS, chosen, computed, facts, page
 from sdc.papers.references import references
 from sdc.papers.sources import CZECH, DELAWARE, UNSETTLED, Sources
+from tests.profiles import scaled
 from tests.strategies import czech, dft_2x3x3, dks_2x2x2x2
 
 ROOT = Path(__file__).parents[1]
@@ -62,8 +65,13 @@ OF_FILES = {key for key, what in NEEDS.items() if what in sources.FILES}
 
 @pytest.fixture(scope="module")
 def found() -> list[Outcome]:
-    """All that needs no file, with pictures."""
-    return computed(chosen([]), Sources(), pictures=True)
+    """All that needs no file, with pictures; in CI half of the draws, and one stream of requests instead of four."""
+    draws, streams = min(1000, scaled(1000, fewest=500)), min(4, scaled(4, fewest=1))
+    posterior, simulated = partial(api.posterior, draws=draws), sources.simulated
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(api, "posterior", posterior)
+        patch.setattr(sources, "simulated", lambda *of, **more: simulated(*of, **{**more, "streams": streams}))
+        return computed(chosen([]), Sources(), pictures=True)
 
 
 def of(outcomes: list[Outcome], standing: Standing) -> dict[str, str]:
@@ -80,7 +88,9 @@ def test_every_item_stands_as_it_should(found: list[Outcome]) -> None:
     assert [one.item.key for one in found] == list(ITEMS)
 
 
-@pytest.mark.parametrize("key", sorted(OF_FILES))
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=pytest.mark.nightly if "annealed" in key else ()) for key in sorted(OF_FILES)]
+)
 def test_items_that_need_a_file(public_data: Callable[[str], Path], key: str) -> None:
     (one,) = computed(chosen([key]), Sources(public_data("cps13.parquet").parent))
     assert one.standing is Standing.DIFFERS

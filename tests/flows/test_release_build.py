@@ -8,6 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,8 @@ import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
-from sdc.executor import IN_PROCESS
+from sdc.config.build import ExecutionConfig
+from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, SWEEP, run_all
@@ -49,24 +53,34 @@ def write_config(folder: Path, **sections: dict[str, Any]) -> str:
 
 @pytest.fixture(scope="module")
 def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The sweep, the build after it, and the build once more, with what Prefect keeps of them."""
+    """The sweep, the build after it with the same two workers, and the build once more, with what Prefect keeps."""
     from prefect import tags
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
 
-    from flows.release_build import release_build
+    from flows import release_build as flow
     from flows.width_sweep import width_sweep
 
-    config = write_config(tmp_path_factory.mktemp("flow"))
-    with tags("these"):  # the server may have those of other tests
-        found = {"sweep": width_sweep(config), "build": release_build(config)}
+    config, asked = write_config(tmp_path_factory.mktemp("flow")), list[ExecutionConfig]()
+    with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+        cluster = cache(lambda opened=flow.open_executor: stack.enter_context(opened(asked[0])))
+
+        @contextmanager
+        def once(execution: ExecutionConfig) -> Iterator[Executor]:
+            asked.append(execution)
+            yield cluster()
+
+        patch.setattr(flow, "open_executor", once)
+        with tags("these"):  # the server may have those of other tests
+            found = {"sweep": width_sweep(config), "build": flow.release_build(config)}
     with get_client(sync_client=True) as client:
         these = FlowRunFilter(tags={"all_": ["these"]})
         found["artifacts"] = {artifact.key: artifact for artifact in client.read_latest_artifacts()}
         found["flows"] = {(run.name, run.state_name) for run in client.read_flow_runs(flow_run_filter=these)}
         runs = client.read_task_runs(flow_run_filter=these)
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
-    found["again"] = release_build(config, workers=3)
+    found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
+    found["again"] = flow.release_build(config, workers=3)
     return found
 
 
@@ -129,13 +143,14 @@ def test_prefect_holds_a_page_of_each_stage(flow_runs: dict[str, Any]) -> None:
 
 def test_the_log_tells_what_happened(flow_runs: dict[str, Any]) -> None:
     """Of the sweep, the build and the build once more; the cluster of the first two has no dashboard to look at."""
+    assert flow_runs["asked"] == [("local", 2)] * 2
     events = RunFolder(Path(flow_runs["build"]["run_folder"])).events()
     assert [event["outcome"] for event in events if event["event"] == "run ended"] == ["finished"] * 3
     finished = [(event["stage"], event["status"]) for event in events if event["event"] == "stage finished"]
     done = [(name, "done" if name in NAMES[2:] else "reused") for name in NAMES]
     assert finished == [("table", "done"), ("widths", "done"), *done, *((name, "reused") for name in NAMES)]
     opened = [event for event in events if event["event"] == "cluster opened"]
-    assert [event["stage"] for event in opened] == ["widths", "search"]
+    assert [event["stage"] for event in opened] == ["widths"]
     assert all(event["dashboard"] is None for event in opened)
     assert [event["units"] > 0 for event in events if event["event"] == "stage finished"][:2] == [False, True]
 

@@ -606,6 +606,17 @@ def of_format_4(path: Path) -> None:
         database.execute("INSERT INTO ledger VALUES (4)")
 
 
+@pytest.fixture(scope="module")
+def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the Czech table and a ledger of two releases of it, not to be touched."""
+    folder = tmp_path_factory.mktemp("entered")
+    shutil.copy(CONFIGS / "czech_auto_workers.csv", folder / "table.csv")
+    new_ledger(folder / "led")
+    for name in ("first", "second"):
+        built(config(folder, name, [], ledger="led"))
+    return folder
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -624,14 +635,12 @@ def of_format_4(path: Path) -> None:
     ],
 )
 def test_a_ledger_that_does_not_hold_is_refused(
-    czech_folder: Path, change: Callable[[Path], object], message: str
+    entered: Path, tmp_path: Path, change: Callable[[Path], object], message: str
 ) -> None:
-    new_ledger(czech_folder / "led")
-    for name in ("first", "second"):
-        built(config(czech_folder, name, [], ledger="led"))
-    change(czech_folder / "led")
+    folder = Path(shutil.copytree(entered, tmp_path / "own"))
+    change(folder / "led")
     with pytest.raises(InputError, match=message):
-        built(config(czech_folder, "third", [], ledger="led"))
+        built(config(folder, "third", [], ledger="led"))
 
 
 @pytest.mark.parametrize("statement", ["UPDATE entries SET body = '{}'", "DELETE FROM entries"])

@@ -45,7 +45,7 @@ from tests.public.test_check import Told, marginal, part, recoded
 from tests.publish.clearing import cleared_of
 from tests.strategies import dense, dense_counts, inquiry_of, knows, schema_of
 
-SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=40)
+SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=20)
 LACKING = "what was known before is of other sub-tables than table/known.json says"
 MOST_RECORDS = 10  # so that all tables can be listed
 RISK = {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH}

@@ -303,6 +303,7 @@ def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
     assert not proven.folder.parts("bounds").exists()
 
 
+@pytest.mark.soak
 def test_the_command_goes_on_where_it_was_killed(proven: Build) -> None:
     words = "bounds", proven.folder.path, "--sharp", "--seconds", 5, "--json"
     expected = sdc(*words).stdout

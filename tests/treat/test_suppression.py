@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -33,16 +33,16 @@ CASES = scaled(200, fewest=80)
 def widths(counts: Dense, withheld: frozenset[int]) -> dict[int, int]:
     """How far each withheld cell can move over all tables with the same margins and the same public cells."""
     flat, hidden = counts.reshape(-1), sorted(withheld)
-    seen: dict[int, set[int]] = {cell: set() for cell in hidden}
-    most = [min(int(counts.sum(axis=a).max()) for a in range(counts.ndim)) for _ in hidden]
-    for values in product(*(range(m + 1) for m in most)):
-        tried = flat.copy()
-        tried[hidden] = values
-        table = tried.reshape(counts.shape)
-        if all((table.sum(axis=a) == counts.sum(axis=a)).all() for a in range(counts.ndim)):
-            for cell, value in zip(hidden, values, strict=True):
-                seen[cell].add(value)
-    return {cell: max(values) - min(values) for cell, values in seen.items()}
+    if not hidden:
+        return {}
+    most = min(int(counts.sum(axis=a).max()) for a in range(counts.ndim))
+    values = np.indices([most + 1] * len(hidden), np.int8).reshape(len(hidden), -1).T
+    tried = np.tile(flat.astype(np.int8), (len(values), 1))
+    tried[:, hidden] = values
+    tables = tried.reshape(-1, *counts.shape)
+    for a in range(counts.ndim):
+        tables = tables[(tables.sum(axis=a + 1) == counts.sum(axis=a)).reshape(len(tables), -1).all(axis=1)]
+    return dict(zip(hidden, np.ptp(tables.reshape(len(tables), -1)[:, hidden], axis=0).tolist(), strict=True))
 
 
 def cheapest(counts: Dense, small: int, width: int) -> int | None:

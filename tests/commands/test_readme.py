@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from sdc.config.build import BuildConfig
 from sdc.handbook import pages
 from sdc.handbook.markdown import Snippet, snippets
+from tests.console import Console
 from tests.test_handbook import matches
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SDC = f'sdc() {{ "{sys.executable}" -c "from sdc.commands.cli import main; main()" "$@"; }}\n'
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 FIRST_SCREEN = 24  # lines of a terminal
@@ -43,20 +46,36 @@ def test_the_layout_is_that_of_the_repository() -> None:
     assert all((ROOT / name).exists() for name in named)
 
 
-def test_its_build_prints_what_it_shows(tmp_path: Path) -> None:
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where the configs are."""
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    return tmp_path
+
+
+def test_its_build_prints_what_it_shows(place: Path, console: Console) -> None:
+    (command, expected), _ = shown().items()
+    name, *words = shlex.split(command.partition(" && ")[2])
+    assert name == "sdc"
+    done = console(*words, place=place)
+    assert done.status == 0, done.err
+    assert matches(expected, done.err + done.out), (done.err, done.out)
+    (run,) = place.glob("runs/czech_auto_workers/*")
+    assert set(drawn()) <= {path.name for path in run.iterdir()}
+
+
+@pytest.mark.soak
+def test_its_build_prints_it_in_a_shell(place: Path) -> None:
     (command, expected), _ = shown().items()
     done = subprocess.run(
         ["bash", "-c", SDC + command.partition(" && ")[2]],
-        cwd=tmp_path,
+        cwd=place,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
     assert done.returncode == 0, done.stdout
     assert matches(expected, done.stdout), done.stdout
-    (run,) = tmp_path.glob("runs/czech_auto_workers/*")
-    assert set(drawn()) <= {path.name for path in run.iterdir()}
 
 
 def drawn() -> list[str]:
