@@ -33,8 +33,8 @@ MOST_CELLS, MOST_LEVELS, MOST_RECORDS = 24, 5, 12
 MOST_TABLES = 20_000
 CASES = 1_000
 """Random cases of a test that judges each by all tables: see `tests.profiles` for how many are taken when."""
-FEW_NODES = min(40, scaled(40, fewest=10))
-"""Of a walk of one cell: of cells that cannot move all are used, which makes a case dear."""
+FEW_NODES = min(40, scaled(40, fewest=5))
+"""Of a walk of one cell: 5 find nearly all that 40 find, and of cells that cannot move all are used."""
 
 # What is told of a cell
 

@@ -27,7 +27,7 @@ SOLVER = ("integer-program", "exact", "auto")
 MOST_TABLES = 3_000
 KINDS = ("nested", "reducible", "cyclic", "all-ways", "uncovered", "any")
 SIZES = [(2, 4), (2, 3, 4), (3, 3, 2), (4, 4), (2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 2), (2, 2, 2, 2, 2), (2,) * 6]
-ROUNDS = scaled(50, fewest=4)
+ROUNDS = scaled(50, fewest=2)
 SOLVER_EVERY = 12
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import decomposable, enumeration
-from sdc.bounds.enumeration import EnumerationProgress, enumerate_tables, feasible_tables
+from sdc.bounds.enumeration import Enumeration, EnumerationProgress, enumerate_tables, feasible_tables
 from sdc.feasible import depth_first as feasible_search
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -19,6 +20,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
+from tests.profiles import scaled
 from tests.strategies import (
     all_ways,
     czech,
@@ -39,6 +41,12 @@ ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 # 58 of 64 sub-tables; 283,285 was counted once more in corner margins, see `count_in_margins`
 LARGE_58 = frontier("ABDEF", "ACDEF", "ABCD", "ABCE", "ABCF", "BCDF", "BCEF")
+
+
+@cache
+def all_of_58() -> Enumeration:
+    """Every table that agrees with 58 sub-tables."""
+    return enumerate_tables(czech(), knows(czech(), LARGE_58))
 
 
 def brute_force(table: Table, known: Knowledge) -> set[tuple[int, ...]]:
@@ -96,7 +104,7 @@ def test_structural_zeros_against_brute_force(data: hs.DataObject) -> None:
 
 def test_denser_tables_against_brute_force() -> None:
     rng = np.random.default_rng(7)
-    for _ in range(20):
+    for _ in range(scaled(20, fewest=6)):
         larger = dense(schema_of([2, 2, 3]), rng.integers(0, 3, 12).tolist())
         check_against_brute_force(larger, knows(larger, all_ways(3, 2)))
         smaller = dense(schema_of([2, 2, 2]), rng.integers(0, 2, 8).tolist())
@@ -169,7 +177,7 @@ def test_810_czech_tables() -> None:
 
 
 def test_hundreds_of_thousands_of_czech_tables() -> None:
-    every = enumerate_tables(czech(), knows(czech(), LARGE_58))
+    every = all_of_58()
     assert (every.feasible_tables, every.complete) == (283_285, True)
 
 
@@ -266,9 +274,8 @@ def test_there_are_no_more_tables_than_said_at_first(example: tuple[Table, Relea
 
 
 def test_whoever_watches_may_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    every, table = all_of_58(), czech()
     monkeypatch.setattr(enumeration, "STEPS_AT_ONCE", 1 << 16)
-    table = czech()
-    every = enumerate_tables(table, knows(table, LARGE_58))
     told: list[EnumerationProgress] = []
 
     def watch(progress: EnumerationProgress) -> bool:

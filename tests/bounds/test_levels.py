@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from unittest.mock import patch
 
 import numpy as np
@@ -98,12 +99,17 @@ def test_cheap_bounds_agree_with_the_judge_at_any_cells(of: Case, rng: Rng) -> N
     assert bounds.exact.all() or of.known.structure.decomposition is None or not of.known.structure.is_release_alone
 
 
+@cache
+def hundred_cases() -> list[Case]:
+    rng = np.random.default_rng(2)
+    return [random_case(rng) for _ in range(100)]
+
+
 @pytest.mark.parametrize("method", sorted(set(method_names()) - set(SOLVERS)))
 def test_cases_are_of_many_kinds(method: str) -> None:
     """Methods are tried where the levels matter: of such cases each treats some, and some move."""
-    rng, seen = np.random.default_rng(2), Counter[str]()
-    for _ in range(100):
-        of = random_case(rng)
+    seen = Counter[str]()
+    for of in hundred_cases():
         told = of.known.reduced.schema
         seen["treated"] += treats(method, of) and not told.levels.is_flat
         seen["moves"] += bool((of.sharp[:, 0] < of.sharp[:, 1]).any()) and not told.levels.is_flat

@@ -13,6 +13,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Table
+from tests.profiles import scaled
 from tests.strategies import TWO_CYCLES, dense, every_cell, frontier, knows, schema_of
 
 
@@ -22,7 +23,7 @@ def table_of(seed: int, sizes: list[int], records: int) -> Table:
 
 
 def test_bounds_of_two_cycles_are_sharp() -> None:
-    for seed in range(20):
+    for seed in range(scaled(20, fewest=8)):
         table = table_of(seed, [2, 2, 2, 2, 2, 2], 9)
         seen = enumerate_tables(table, knows(table, TWO_CYCLES))
         bounds = reducible.bounds(table, knows(table, TWO_CYCLES), every_cell(table.schema))
@@ -33,7 +34,7 @@ def test_bounds_of_two_cycles_are_sharp() -> None:
 
 def test_inner_and_outer_bounds_of_components_stay_what_they_are() -> None:
     wider = 0
-    for seed in range(20):
+    for seed in range(scaled(20, fewest=8)):
         table = table_of(seed, [2, 3, 2, 2, 2, 2], 7)
         seen = enumerate_tables(table, knows(table, TWO_CYCLES))
         bounds = reducible.bounds_by(nested.bounds, table, knows(table, TWO_CYCLES), every_cell(table.schema))

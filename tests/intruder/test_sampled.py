@@ -38,6 +38,7 @@ from tests.intruder.test_posterior import (
     DELAWARE_RELEASE,
     SMALL_CELLS,
 )
+from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
 
 # Draws
@@ -86,7 +87,8 @@ def test_chains_on_the_czech_table(czech: Table, name: str) -> None:
     """Of all 64 cells; 3 of a thousand would miss by three standard errors."""
     known, law = knows(czech, release_of(czech, CZECH_PREFIX)), law_of(name, czech.schema, 0.5)
     exact = enumerated(czech, known, law).laws(every_cell(czech.schema))
-    found = sampled(czech, known, law, exact.cells, Sampling(1_000, 4, 2), IN_PROCESS)
+    draws = min(1_000, scaled(1_000, fewest=700))
+    found = sampled(czech, known, law, exact.cells, Sampling(draws, 4, 2), IN_PROCESS)
     missed = errors_of(found, exact)
     assert np.mean(missed > 3) < 0.01
     assert missed.max() < 4
@@ -99,7 +101,8 @@ def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
     known, law = knows(table, frontier("AC", "BC")), law_of("[A,B][A,C]", table.schema, 0.5)
     assert law.terms(known) == ((st.parse("A*B", table.schema), 1),)
     exact = enumerated(table, known, law).laws(every_cell(table.schema))
-    assert errors_of(sampled(table, known, law, exact.cells, Sampling(1_000, 4), IN_PROCESS), exact).max() < 4
+    draws = min(1_000, scaled(1_000, fewest=300))
+    assert errors_of(sampled(table, known, law, exact.cells, Sampling(draws, 4), IN_PROCESS), exact).max() < 4
 
 
 def test_errors_of_shares_that_are_all_but_none() -> None:
@@ -213,7 +216,7 @@ def test_the_model_without_second_order_two_ways(integrated: tuple[list[list[flo
     laws, _ = integrated
     assert laws[0] == pytest.approx([0.609, 0.391], abs=6e-4)
     exact = CellLaws.of_each(cells, table.count_at(cells), [(0, np.array(one)) for one in laws])
-    found = sampled(table, known, law, cells, Sampling(2_000, 4, 3), IN_PROCESS)
+    found = sampled(table, known, law, cells, Sampling(min(2_000, scaled(2_000, fewest=500)), 4, 3), IN_PROCESS)
     assert errors_of(found, exact).max() < 3.5
 
 

@@ -334,7 +334,7 @@ def test_63_variables() -> None:
     generator = np.random.default_rng(7)
     schema = Schema(tuple(Variable(f"v{v}", ("a", "b")) for v in range(63)))
     table = Table.of(schema, (generator.random((400, 63)) < 0.3).astype(np.int64))
-    steps = min(3_000, scaled(3_000, fewest=1_000))
+    steps = min(3_000, scaled(3_000, fewest=200))
     chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 3), cooled(steps, 5.0, 1.0))
     state = chain.step(table, chain.init(table, 1), steps)
     assert narrowest(table, state.best.graph, 2) == state.best.min_width >= 3
