@@ -8,7 +8,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-PROCESSES = 3  # on two cores: tests of processes and servers wait, and one more runs meanwhile
+PROCESSES = 4  # on two cores: tests of processes and servers wait, and others run meanwhile
 TOGETHER = {
     "builds": (
         "tests/stages/",
