@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.bounds.in_units import bounds_in_units
-from sdc.config.capabilities import BEFORE, FORBID, LIMIT, METHODS, REQUIRE, ZEROS, require_together, require_used
+from sdc.config.capabilities import (
+    BEFORE,
+    FORBID,
+    LIMIT,
+    METHODS,
+    MINUTES,
+    ONLY,
+    REQUIRE,
+    ZEROS,
+    require_together,
+    require_used,
+)
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
@@ -32,6 +43,7 @@ from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import CurvePoint, CurveSearch
 from sdc.search.decomposable import DecomposableRelease
 from sdc.search.ordered import OrderedRelease
+from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
@@ -274,11 +286,13 @@ def find_release(
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
+    ending: Ending | None = None,
     **settings: Any,
 ) -> FoundRelease:
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
     release   how it is searched, as the section of a config; its method is not asked for
+    ending    when the search is to end with what is proven; by default as the section says
     settings  on top of it, by its keys: `refute_cells`, `annealing={"rounds": 30}`, and these:
 
     seed, chains, steps, start  of annealing; the seed is that of "simulatable" too
@@ -287,6 +301,9 @@ def find_release(
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
                      `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
                      those that are worth most, else NothingReleasableError says which conflict
+    only, minutes    "required": nothing but what is required goes out; and after how many minutes the search ends, with
+                     what is proven then: how far it went is the release's `ended_after`, and with that given too it
+                     ends there again
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
     budget, accept_undecided  what proofs may cost; and whether what nothing could decide may go out
 
@@ -298,10 +315,17 @@ def find_release(
     criteria = Criteria.of(small_count, min_width, posterior_limit)
     searched = _settings(table, criteria, executor, settings, release)
     known, section = known_of(table, public), searched.release
-    given = {ZEROS: known.zeros, LIMIT: posterior_limit, REQUIRE: section.require, FORBID: section.forbid}
-    require_together(method, *_before(known), *(name for name, value in given.items() if value))
+    given = {
+        ZEROS: bool(known.zeros),
+        LIMIT: posterior_limit is not None,
+        REQUIRE: bool(section.require),
+        FORBID: bool(section.forbid),
+        ONLY: section.only is not None,
+        MINUTES: section.minutes is not None or section.ended_after is not None,
+    }
+    require_together(method, *_before(known), *(name for name, is_given in given.items() if is_given))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
-    return release_search(table, known, searched, widths, watch).run(method)
+    return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
 
 
 def risk_utility_curve(

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -89,6 +90,51 @@ def as_command(as_json: bool = False) -> Iterator[None]:
         sys.exit(refusal.status)
 
 
+class _First:
+    """What the next interrupt from the keyboard is for, in place of an end; two hear of each, and one of them decides.
+
+    The handler may be late where a library is at work, and whoever listens may be late where the handler is not.
+    """
+
+    def __init__(self) -> None:
+        self.call: Callable[[], None] | None = None
+        self._lock, self._decided = threading.RLock(), {who: deque[bool]() for who in (True, False)}
+
+    def takes(self, number: int, is_handler: bool) -> bool:
+        """Whether it is no end; what is to be done instead is done, once."""
+        if number != signal.SIGINT:
+            return False
+        with self._lock:
+            if self._decided[not is_handler]:
+                return self._decided[not is_handler].popleft()
+            call, self.call = self.call, None
+            self._decided[is_handler].append(call is not None)
+            if call is not None:
+                call()
+            return call is not None
+
+
+_FIRST = _First()
+
+
+@contextmanager
+def first_interrupt(call: Callable[[], None], said: str) -> Iterator[None]:
+    """Within it the first interrupt from the keyboard calls this and says so, and ends nothing; the second is as ever.
+
+    In a process that is no command, where nobody listens, an interrupt is as ever.
+    """
+
+    def instead() -> None:
+        call()
+        os.write(2, f"sdc: {said}; interrupt again to stop at once\n".encode())  # print may be what was interrupted
+
+    _FIRST.call = instead
+    try:
+        yield
+    finally:
+        _FIRST.call = None
+
+
 class _Said(threading.Event):
     """Whether the last message has been said, and the status that goes with it; and whether a signal has come."""
 
@@ -104,6 +150,8 @@ class _Said(threading.Event):
         self.say("sdc: interrupted; nothing was published", INTERRUPTED)
 
     def interrupt(self, number: int, frame: Any) -> None:
+        if _FIRST.takes(number, is_handler=True):
+            return
         for other in _ENDING:
             signal.signal(other, signal.SIG_IGN)  # the blocks that are being left are not interrupted again
         self.is_interrupted = True
@@ -141,7 +189,7 @@ def _ended_at_last(said: _Said) -> Iterator[None]:
 
     def listen() -> None:
         while number := os.read(heard, 1):
-            if number[0] in _ENDING:
+            if number[0] in _ENDING and not _FIRST.takes(number[0], is_handler=False):
                 deadline = time.monotonic() + SECONDS_TO_END
                 if not said.wait(SECONDS_TO_END):
                     said.say_interrupted()

@@ -65,6 +65,8 @@ ASKED: dict[str, dict[str, Any]] = {
     "ledger": {"ledger": "ledger"},
     table.REQUIRE: {"release": {"require": ["c"]}},
     table.FORBID: {"release": {"forbid": ["d*c"]}},
+    table.ONLY: {"release": {"only": "required"}},
+    table.MINUTES: {"release": {"minutes": 60.0}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -273,9 +275,14 @@ def judge_publication(case: Case, folder: Path) -> None:
     case.require_safe(released)
     if table.REQUIRE in asked:
         assert any("c" in names for names in released)
+    if table.ONLY in asked:
+        # and what was public before: of a hierarchy the level that the bands are too
+        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")]}
+        assert {*map(tuple, released)} <= {("c",), (), *(names for name in asked for names in public.get(name, ()))}
     if table.FORBID in asked:
         assert not any({"d", "c"} <= set(names) for names in released)
-    assert ("Region" in (folder / "data_dictionary.csv").read_text()) == ("labels" in asked)
+    named = "labels" in asked and any("a" in names for names in released)
+    assert ("Region" in (folder / "data_dictionary.csv").read_text()) == named
     formats = {one["format"] for one in metadata["resources"] if "sub_table" in one}
     assert (formats == set(RICH) - {"xlsx"}) == (table.FORMATS in asked)
     assert (["c"] in released) or table.CHILDREN not in asked

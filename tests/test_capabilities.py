@@ -125,7 +125,8 @@ def test_the_page_of_the_handbook_tells_every_refusal() -> None:
 def method_for(asked: Iterable[str]) -> Asked:
     """These with a method, one that works with all where there is one, and the sections that settings are of."""
     names = tuple(asked)
-    for setting, section in ((table.DRAWING, "server"), (table.MODEL, "posterior")):
+    needs = ((table.DRAWING, "server"), (table.MODEL, "posterior"), (table.ONLY, table.REQUIRE))
+    for setting, section in needs:
         names += (section,) if setting in names and section not in names else ()
     if set(names) & {*METHODS}:
         return names

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,14 +31,15 @@ from sdc.commands.options import (
     print_required,
     status_of_release,
 )
-from sdc.config.capabilities import FORBID, LIMIT, REQUIRE
+from sdc.config.capabilities import FORBID, LIMIT, MINUTES, ONLY, REQUIRE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.config.release import WeightsConfig
+    from sdc.config.release import ReleaseConfig, WeightsConfig
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
+    from sdc.search.pace import Ending
 
 from sdc.commands.asked import executor_of, numbers_by_name, read_subject
 
@@ -185,6 +189,12 @@ def release(
     best_subset: Annotated[
         bool, typer.Option("--best-subset", help="Where the required do not fit together, those worth most.")
     ] = False,
+    only_required: Annotated[
+        bool, typer.Option("--only-required", help="Release what is required, and nothing else.")
+    ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(help="End the search after so many minutes, with what is proven then.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
     ] = None,
@@ -210,18 +220,19 @@ def release(
     _require_new(out)
     weights = numbers_by_name(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_above, max_probability)
-    wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid}
+    wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
     given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
     given |= {"draws": draws, "share": share}
     given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
+    given |= {"only": "required" if only_required else None, "minutes": minutes}
     settings = about.search(method, given)
     data, small_count = about.table, about.small_count(small_count)
     if out is not None and about.build is not None:
         check_names(about.build, about.known)
-    with executor_of(subject, workers) as executor:
+    with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as ending:
         found = api.find_release(
             data,
             about.known,
@@ -237,6 +248,7 @@ def release(
                 lambda state: print(describe_round(state), file=sys.stderr),
                 lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
             ),
+            ending=ending,
         )
     facts = _release_facts(data, found, settings.weights)
     if out is not None:
@@ -257,6 +269,21 @@ def release(
     if out is not None:
         print(f"published     {out}, {facts['published']}")
     raise typer.Exit(status_of_release(facts))
+
+
+@contextmanager
+def _ended_by_interrupt(settings: ReleaseConfig, method: str) -> Iterator[Ending]:
+    """When the search is to end: as the settings say, or by the first interrupt, which `simulatable` does not heed."""
+    from sdc.refusal import first_interrupt
+    from sdc.search.pace import NEVER, Ending
+
+    if method == "simulatable":
+        yield NEVER
+        return
+    with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
+        marker = Path(folder, "ending")
+        with first_interrupt(marker.touch, "the search ends with what is proven so far"):
+            yield Ending.of(settings, marker)
 
 
 def _require_new(out: Path | None) -> None:
@@ -281,6 +308,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig) ->
         "method": found.method,
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
+        **({} if found.ended_after is None else {"ended_after": found.ended_after.facts}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
         "utility": utility_of_release(table, found.judgement.knowledge, own).facts,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +27,7 @@ from sdc.commands.options import (
 from sdc.config.capabilities import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+from sdc.refusal import first_interrupt
 
 tables = typer.Typer()
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
@@ -142,7 +140,8 @@ def enumerate_command(
         UNASKED_STEPS if limit is None else None,
         read_subject(subject, variables, structural_zeros, "enumerate"),
     )
-    with _ended_by_interrupt() as ended:
+    ended = threading.Event()
+    with first_interrupt(ended.set, "the search ends with what is known so far"):
         watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
         held = about.public(release)
         found = api.enumerate_tables(about.table, held, limit=limit, max_steps=steps, watch=watch)
@@ -154,22 +153,6 @@ def enumerate_command(
         print_json({"feasible_tables": found.feasible_tables, "complete": found.complete})
         return
     print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
-
-
-@contextmanager
-def _ended_by_interrupt() -> Iterator[threading.Event]:
-    """An event that the first interrupt sets; the second one is an interrupt like any other."""
-    ended, before = threading.Event(), signal.getsignal(signal.SIGINT)
-
-    def end(number: int, frame: Any) -> None:
-        ended.set()
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, end)
-    try:
-        yield ended
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @tables.command("posterior")

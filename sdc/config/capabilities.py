@@ -59,11 +59,11 @@ def is_model(law: Any) -> bool:
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
-SHARP = "assessment"
+ONLY, MINUTES, SHARP = "release.only", "release.minutes", "assessment"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
-BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID)
+BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES)
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
 STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
@@ -112,7 +112,7 @@ SETTINGS_OF = {
 def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
-    keys = {"labels": ("labels.variables", "labels.code_list")}
+    keys = {"labels": ("labels.variables", "labels.code_list"), MINUTES: (MINUTES, "release.ended_after")}
     values, also = (
         {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
@@ -130,15 +130,20 @@ WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "bisection": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
-    "decomposable": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    "simulatable": (WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    "decomposable": (
+        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, LIMIT, OUTER, SHARP, *FILES),
+        *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
+    ),
+    "simulatable": (WEIGHT, REQUIRE, FORBID, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
     "earlier": ("ledger", *WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
     "ledger": (*WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
-    REQUIRE: (FORBID, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    REQUIRE: (FORBID, ONLY, MINUTES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, OUTER, SHARP, *FILES, *LIKELY),
+    MINUTES: (LIMIT, OUTER, SHARP, *FILES, *LIKELY),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
@@ -232,6 +237,23 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
+    (
+        ("decomposable", "simulatable", LIMIT),
+        (ONLY,),
+        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave only out",
+    ),
+    (
+        ("simulatable",),
+        (MINUTES,),
+        "how far it gets in a time may tell of the table, and it is to tell nothing; leave minutes out",
+    ),
+    (
+        (ONLY, MINUTES),
+        ("curve", "remedies"),
+        "nobody was asked about most of what is left out then, and what a width or a recode would free is not known; "
+        "leave one out",
+    ),
+    ((ONLY, MINUTES), _BY_SERVERS, "a server releases what is asked for, as long as it is asked; leave it out"),
     ((REQUIRE,), _BY_SERVERS, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
     ((FORBID,), _BY_SERVERS, "a server knows nothing of it, and would release it; leave one out"),
     ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "whoever asks a server says in what form; leave it out"),

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import (
+    Minutes,
     Names,
     NotNegative,
     Positive,
@@ -146,6 +147,28 @@ class SimulatableConfig(Section):
         return int(self.share * self.draws + 1e-9)
 
 
+class EndedAfterConfig(Section):
+    """How far a search went that was told to end: one that goes as far finds the same."""
+
+    rounds: Annotated[NotNegative | None, Field(description="rounds of the chains; default all")] = None
+    questions: Annotated[
+        NotNegative | None, Field(description="questions of the ordered search or the bisection; default all")
+    ] = None
+    extension: Annotated[
+        NotNegative | None,
+        Field(description="questions about what a decomposable release may have beside, in best; default all"),
+    ] = None
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What is said of its parts."""
+        return self.model_dump(exclude_none=True)
+
+    def joined(self, other: EndedAfterConfig | None) -> EndedAfterConfig:
+        """With what another one says of other parts."""
+        return self if other is None else self.model_copy(update=other.facts)
+
+
 class WeightsConfig(Section):
     variables: Annotated[
         dict[Text, Weight],
@@ -198,6 +221,10 @@ class ReleaseConfig(Section):
         tuple[PatternLike, ...],
         Field(description="a list of sub-tables, as in require; none, and nothing that contains one, is released"),
     ] = ()
+    only: Annotated[
+        Literal["required"] | None,
+        Field(description="required: what is required goes out, with what is within it, and nothing else; default all"),
+    ] = None
     conflicts: Annotated[
         Literal["refuse", "best_subset"],
         Field(
@@ -227,6 +254,20 @@ class ReleaseConfig(Section):
             "default 200, or 2000 with a breadth of 1"
         ),
     ] = None
+    minutes: Annotated[
+        Minutes | None,
+        Field(
+            description="the search ends after so many minutes, more than 0, with what is proven then; how far it went "
+            "is recorded; default when it is done"
+        ),
+    ] = None
+    ended_after: Annotated[
+        EndedAfterConfig | None,
+        Field(
+            description="a section with how far an earlier search went, as its run recorded it: this one ends there, "
+            "whatever minutes says"
+        ),
+    ] = None
     refute_cells: Annotated[
         NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
     ] = 16
@@ -245,3 +286,11 @@ class ReleaseConfig(Section):
     annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
     simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
+
+    @model_validator(mode="after")
+    def _something_is_required(self) -> ReleaseConfig:
+        if self.only is not None and not self.require:
+            raise ValueError(
+                "only is required, and nothing is required; name sub-tables under require, or leave it out"
+            )
+        return self

@@ -63,6 +63,7 @@ def _category(value: Any) -> Any:
 
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+Minutes = Seconds
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]

@@ -63,10 +63,10 @@ class Inquiry:
         """What an intruder knows where the release is public too."""
         return self.known.plus(release)
 
-    def ask(self, release: Release, depth: Depth = Depth.FULL) -> Judgement:
-        """The judgement of a release by all criteria."""
-        judgement = self.criteria.judge(self.table, self.known, release, self.bank, self._effort(depth))
-        return self._noted(judgement)
+    def ask(self, release: Release, depth: Depth = Depth.FULL, executor: Executor | None = None) -> Judgement:
+        """The judgement of a release by all criteria; the work is done by another executor where one is given."""
+        effort = replace(self._effort(depth), executor=executor or self.executor)
+        return self._noted(self.criteria.judge(self.table, self.known, release, self.bank, effort))
 
     def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
         """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sdc.config.release import EndedAfterConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
@@ -19,12 +21,14 @@ from sdc.search.bisection import BisectionSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
-from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.ordered import OrderedRelease, OrderedSearch, SearchStep
+from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
+NOTHING_ELSE = "What is required was asked for, and nothing else."
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
@@ -32,14 +36,16 @@ METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 
-    method    one of `METHODS`
-    value     its utility by the weights of the search
-    steps     questions put to the criterion, see `SearchStep`
-    graph     the best decomposable graph where chains were run; with "best" the release may be another one
-    trace     where the chains were, round by round
-    reason    why this one of the releases found, with "best"; with "simulatable" what it costs to tell nothing
-    simulated decisions of "simulatable"
-    required  what became of the required sub-tables, where there are any
+    method       one of `METHODS`
+    value        its utility by the weights of the search
+    steps        questions put to the criterion, see `SearchStep`
+    graph        the best decomposable graph where chains were run; with "best" the release may be another one
+    trace        where the chains were, round by round
+    reason       why this one of the releases found, with "best"; with "simulatable" what it costs to tell nothing; what
+                 was left where the search ended before it was done
+    simulated    decisions of "simulatable"
+    required     what became of the required sub-tables, where there are any
+    ended_after  how far the search went, where it was told to end before it was done
     """
 
     method: str
@@ -50,6 +56,7 @@ class FoundRelease(Found):
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
     required: Required | None = None
+    ended_after: EndedAfterConfig | None = None
 
     @property
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
@@ -63,12 +70,14 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one's weights.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. InputError, ReleaseError and RuntimeError as the searches raise them.
+    compares with. Each may be told to end, by a pace of its own; that of an extension is `extension`. InputError,
+    ReleaseError and RuntimeError as the searches raise them.
     """
 
     ordered: OrderedSearch
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
+    extension: Pace = UNHURRIED
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
@@ -90,10 +99,11 @@ class ReleaseSearch:
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
-        table = self.ordered.inquiry.table
-        public = Release.of(self.ordered.wishes.largest(table.schema))
-        small = self.ordered.inquiry.criteria.small_count
+        wishes, small = self.ordered.wishes, self.ordered.inquiry.criteria.small_count
+        public = Release.of(wishes.require if wishes.only_required else wishes.largest(self._schema))
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
+        if wishes.only_required:
+            reason = f"{reason} {NOTHING_ELSE}"
         return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
 
     def _required(self, method: str) -> Required | None:
@@ -106,13 +116,17 @@ class ReleaseSearch:
         return replace(self, ordered=ordered, decomposable=chains)
 
     def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
+        if self.ordered.wishes.only_required:
+            return replace(self.by_order(), method=method, reason=NOTHING_ELSE)
         if method == "decomposable":
             return self.by_annealing(resume)
         if method == "ordered":
             return self.by_order()
         if method == "bisection":
             return self.by_bisection()
-        annealed = self.by_annealing(resume) if self.can_anneal() else None
+        # what else is looked at may take as long as the chains
+        chains = replace(self.decomposable, pace=self.decomposable.pace.halved)
+        annealed = replace(self, decomposable=chains).by_annealing(resume) if self.can_anneal() else None
         if annealed and fits_a_worker(self.ordered.inquiry.table):
             return _better(*self._grown_side_by_side(annealed), annealed)
         return self.best_of(self.by_order(), annealed)
@@ -123,32 +137,58 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = replace(self.ordered, inquiry=inquiry).run()
-        value, reason = self._value(found.release), self._left(found.unasked)
-        return FoundRelease(found.judgement, "ordered", value, found.steps, reason=reason)
+        value, reason = self._value(found.release), self._left(found)
+        ended = EndedAfterConfig(questions=len(found.steps)) if found.is_ended else None
+        return FoundRelease(found.judgement, "ordered", value, found.steps, reason=reason, ended_after=ended)
 
     def by_bisection(self, known: FoundRelease | None = None) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
         inquiry, ordered = self._inquiry(), self.ordered
         if known is not None:
             inquiry.resume(known.judgement)
-        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes).run()
-        return FoundRelease(found.judgement, "bisection", self._value(found.release), found.steps)
+        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes, pace=ordered.pace).run()
+        ended, left = None, None
+        if found.is_ended:
+            ended = EndedAfterConfig(questions=len(found.steps))
+            left = (
+                f"The bisection was told to end after {_questions(found.steps)}: of {found.unasked} longer prefixes "
+                "nobody knows whether they may go out."
+            )
+        value = self._value(found.release)
+        return FoundRelease(found.judgement, "bisection", value, found.steps, reason=left, ended_after=ended)
 
-    def _left(self, unasked: int) -> str | None:
+    def _left(self, found: OrderedRelease | Grown) -> str | None:
         """What to say where not all candidates were asked about."""
-        if not unasked:
+        if not found.unasked:
             return None
+        if found.is_ended:
+            return (
+                f"The search was told to end after {_questions(found.steps)}: {found.unasked} sub-tables were left "
+                "that nobody asked about; more time may release more."
+            )
         most = self.ordered.wishes.questions_for(len(self.ordered.inquiry.bank.at_risk))
         return (
-            f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may "
+            f"After {most} questions {found.unasked} sub-tables were left that nobody asked about; more questions may "
             "release more."
         )
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
         found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
-        value = self._value(found.release)
-        return FoundRelease(found.judgement, "decomposable", value, graph=found.graph, trace=found.trace)
+        value, ended, reason = self._value(found.release), None, None
+        if found.is_ended:
+            ended = EndedAfterConfig(rounds=found.rounds)
+            rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
+            reason = f"The chains were told to end after {rounds}; more may release more."
+        return FoundRelease(
+            found.judgement,
+            "decomposable",
+            value,
+            graph=found.graph,
+            trace=found.trace,
+            reason=reason,
+            ended_after=ended,
+        )
 
     def by_simulation(self) -> FoundRelease:
         """What grows by decisions that tell nothing, and what these cost."""
@@ -198,9 +238,23 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        larger = replace(self.ordered, inquiry=self._inquiry()).extended(found.judgement)
-        steps, reason = (*found.steps, *larger.steps), self._left(larger.unasked)
-        return replace(found, judgement=larger.judgement, value=self._value(larger.release), steps=steps, reason=reason)
+        larger = replace(self.ordered, inquiry=self._inquiry(), pace=self.extension).extended(found.judgement)
+        return self._with_extension(found, larger.judgement, larger)
+
+    def _with_extension(
+        self, found: FoundRelease, judgement: Judgement, larger: OrderedRelease | Grown
+    ) -> FoundRelease:
+        """The judgement is that of the larger release."""
+        return replace(
+            found,
+            judgement=judgement,
+            value=self._value(larger.release),
+            steps=(*found.steps, *larger.steps),
+            reason=" ".join(filter(None, (found.reason, self._left(larger)))) or None,
+            ended_after=_joined(
+                found.ended_after, EndedAfterConfig(extension=len(larger.steps)) if larger.is_ended else None
+            ),
+        )
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
         """The ordered release and the annealed one extended, each by a worker."""
@@ -208,17 +262,13 @@ class ReleaseSearch:
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search = self.ordered
         known, (criteria, policy) = inquiry.known, (inquiry.criteria, inquiry.policy)
-        alone = Growth(known, criteria, policy, effort, search.widths, search.wishes, search.weights)
-        start = Grown(annealed.release, annealed.proof)
-        ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, replace(alone, start=start)])
-        one, two = (
-            (self._proven(grown), self._value(grown.release), grown.steps, self._left(grown.unasked))
-            for grown in (ordered, other)
-        )
-        return (
-            FoundRelease(one[0], "ordered", *one[1:3], reason=one[3]),
-            replace(annealed, judgement=two[0], value=two[1], steps=two[2], reason=two[3]),
-        )
+        alone = Growth(known, criteria, policy, effort, search.widths, search.wishes, search.weights, pace=search.pace)
+        beside = replace(alone, start=Grown(annealed.release, annealed.proof), pace=self.extension)
+        ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
+        ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
+        value, reason = self._value(ordered.release), self._left(ordered)
+        grown = FoundRelease(self._proven(ordered), "ordered", value, ordered.steps, reason=reason, ended_after=ended)
+        return grown, self._with_extension(annealed, self._proven(other), other)
 
     def _proven(self, grown: Grown) -> Judgement:
         """The judgement of what a worker found, by its proof and no further search."""
@@ -253,7 +303,17 @@ def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) 
     """The one of higher rank, with the chains that led to the other one."""
     winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
     reason = " ".join(filter(None, (_reason(winner, loser), winner.reason)))
-    return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason)
+    ended = _joined(ordered.ended_after, other.ended_after)
+    return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason, ended_after=ended)
+
+
+def _joined(one: EndedAfterConfig | None, other: EndedAfterConfig | None) -> EndedAfterConfig | None:
+    """Of two parts of a search; None where neither was told to end."""
+    return other if one is None else one.joined(other)
+
+
+def _questions(steps: Sequence[SearchStep]) -> str:
+    return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
 
 
 def _is_beside(known: Knowledge) -> bool:

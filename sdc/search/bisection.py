@@ -26,29 +26,35 @@ class BisectionSearch(OrderedSearch):
 
         Of two prefixes the shorter is safe where the longer is, so each question halves the lengths that are open.
         NothingReleasableError where not even the first of the list may go out and nothing is required; else as
-        `OrderedSearch.run`.
+        `OrderedSearch.run`. Where it is told to end before that, the longest that was accepted until then.
         """
         listed, required, start = self._begun()
-        longest = self._longest(start.release, listed)
+        longest, left = self._longest(start.release, listed)
         if longest is None and listed and required is None:
-            raise self._nothing(listed[0])
-        return self._found(longest or start, required)
+            raise self._nothing(listed[0], left)
+        return self._found(longest or start, required, left)
 
     def _candidates(self) -> tuple[SubTable, ...]:
         return ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
 
-    def _longest(self, start: Release, listed: Sequence[SubTable]) -> Judgement | None:
-        """The longest prefix that is accepted beside the start; None where there is none."""
+    def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Judgement | None, int]:
+        """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are
+        left of which nothing is known, as the search was told to end."""
         longest, releasable, refused = None, 0, len(listed) + 1
-        while refused - releasable > 1:
-            middle = (releasable + refused) // 2
+        while refused - releasable > 1 and not self.pace.is_over(len(self._steps)):
+            middle, asked = (releasable + refused) // 2, len(self._steps)
             if (accepted := self._asked_first(start, listed[:middle], "bisection")) is not None:
                 longest, releasable = accepted, middle
-            else:
+            elif len(self._steps) > asked:
                 refused = middle
-        return longest
+        return longest, refused - releasable - 1
 
-    def _nothing(self, first: SubTable) -> NothingReleasableError:
+    def _nothing(self, first: SubTable, left: int) -> NothingReleasableError:
+        if left:
+            return NothingReleasableError(
+                f"the search was told to end after {len(self._steps)} questions, before a prefix of the list was "
+                "proven; give it more time"
+            )
         name = st.label(first, self.inquiry.table.schema)
         said = "does not keep" if self._steps[-1].answer is False else "is not shown to keep"
         return NothingReleasableError(

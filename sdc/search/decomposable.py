@@ -18,6 +18,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
 from sdc.search.chain_kernel import temperature
 from sdc.search.found import Found
+from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -55,13 +56,17 @@ class SearchState:
 class DecomposableRelease(Found):
     """The release found, its graph with the value that was maximised, and every round that led to it.
 
-    agreed  rounds in a row, at the end, in which all chains had the same best value
+    agreed    rounds in a row, at the end, in which all chains had the same best value
+    rounds    so many were run
+    is_ended  whether the chains were told to end before their last round
     """
 
     graph: DecomposableGraph
     value: float
     agreed: int
     trace: tuple[TraceRow, ...]
+    rounds: int
+    is_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class DecomposableSearch:
     weights     of variables and sub-tables; none: the utility is the number of sub-tables
     start       the graph that chains start from, be it named in `annealing` or not; no edges by default
     checkpoint  receives the state after each round; `run(resume=state)` goes on from there
+    pace        may tell them to end after any round
 
     Of releases with the largest value the one with the largest width wins, then that with the first frontier.
     InputError for weights of other variables.
@@ -82,6 +88,7 @@ class DecomposableSearch:
     start: DecomposableGraph | None = None
     checkpoint: Callable[[SearchState], None] = lambda state: None
     wishes: Wishes = field(default_factory=Wishes)
+    pace: Pace = UNHURRIED
 
     def __post_init__(self) -> None:
         variables = len(self.inquiry.table.schema)
@@ -96,8 +103,11 @@ class DecomposableSearch:
         table.
         """
         state = self._init() if resume is None else self._own(resume)
-        while not self._is_over(state):
-            state = self._next(state)
+        while not self._is_over(state) and not self.pace.is_over(state.round):
+            try:
+                state = self._next(state)
+            except ToldToEndError:
+                break  # of the round that was begun nothing counts
             self.checkpoint(state)
         best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
         judgement = self.inquiry.ask(best.graph.release)
@@ -106,7 +116,8 @@ class DecomposableSearch:
         schema, value = self.inquiry.table.schema, best.value
         if not schema.levels.is_flat:  # to the chains a level is a variable of its own
             value = weighted_sub_tables(judgement.release, self._weights, schema)
-        return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace)
+        is_ended = not self._is_over(state)
+        return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace, state.round, is_ended)
 
     @property
     def _weights(self) -> Weights:
@@ -163,7 +174,8 @@ class DecomposableSearch:
         """One round: every chain a unit of its own, then the exchanges."""
         until = -(-self.annealing.steps * (state.round + 1) // self.annealing.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
-        chains = tuple(self.inquiry.executor.run(annealing_chains, self.inquiry.table, units))
+        executor = self.pace.patience(self.inquiry.executor)
+        chains = tuple(executor.run(annealing_chains, self.inquiry.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
         agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)

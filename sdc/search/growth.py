@@ -15,6 +15,7 @@ from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
@@ -29,6 +30,7 @@ class Grown:
     proof: Proof
     steps: tuple[SearchStep, ...] = ()
     unasked: int = 0
+    is_ended: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,7 @@ class Growth:
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     start: Grown | None = None
+    pace: Pace = UNHURRIED
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -56,10 +59,10 @@ def fits_a_worker(table: Table) -> bool:
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort)
-    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights)
+    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights, pace=growth.pace)
     if growth.start is None:
         found = search.run()
     else:
         inquiry.learn(growth.start.proof, growth.start.release)
         found = search.extended(inquiry.ask(growth.start.release))
-    return Grown(found.release, found.proof, found.steps, found.unasked)
+    return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended)

@@ -23,6 +23,7 @@ from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
+from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -58,11 +59,13 @@ class OrderedRelease(Found):
 
     required  what became of the required sub-tables, where there are any
     unasked   candidates that were left when the questions had been asked; none: nothing can be added
+    is_ended  whether the search was told to end before all questions had been asked that it may ask
     """
 
     steps: tuple[SearchStep, ...]
     required: Required | None = None
     unasked: int = 0
+    is_ended: bool = False
 
 
 @dataclass(eq=False)
@@ -72,7 +75,8 @@ class OrderedSearch:
     The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
     that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. Every release on the way has the judgement
     that accepted it, and ends with it: what was proven is not asked again, so no budget that is spent later can take it
-    back. `on_step` hears of every question asked.
+    back: the search may be told to end, by its `pace`, before any question but those about what is required. `on_step`
+    hears of every question asked.
     """
 
     inquiry: Inquiry
@@ -80,6 +84,7 @@ class OrderedSearch:
     on_step: Callable[[SearchStep], None] = lambda step: None
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
+    pace: Pace = UNHURRIED
     _steps: list[SearchStep] = field(default_factory=list, init=False)
 
     def run(self) -> OrderedRelease:
@@ -88,9 +93,13 @@ class OrderedSearch:
         First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. ReleaseError
         where not even the grand total may be public, where required sub-tables do not fit, or where the list was cut
         above the width asked for; ConfigError where the criterion is not monotone: then what is refused says nothing of
-        what is larger.
+        what is larger. NothingReleasableError too where it is told to end before what is required is proven.
         """
         candidates, required, start = self._begun()
+        if self.wishes.only_required:
+            return self._found(start, required)
+        if self.pace.is_over(len(self._steps)):
+            return self._found(start, required, len(self._left(start.release, candidates, ())))
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
         if (everything := self._asked_first(start.release, candidates, "everything")) is not None:
             return self._found(everything, required)
@@ -122,11 +131,17 @@ class OrderedSearch:
     def _most(self) -> int:
         return self.wishes.questions_for(len(self.inquiry.bank.at_risk))
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing more is asked; once it is so it stays so."""
+        return len(self._steps) >= self._most or self.pace.is_over(len(self._steps))
+
     def _found(self, judgement: Judgement, required: Required | None, unasked: int = 0) -> OrderedRelease:
         if is_small(self.inquiry.table.schema):
             # exact methods answer at once: what is told of the release is then sharp, not only enough
             judgement = self.inquiry.ask(judgement.release, Depth.EVERY)
-        return OrderedRelease(judgement, tuple(self._steps), required, unasked)
+        is_ended = unasked > 0 and len(self._steps) < self._most
+        return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended)
 
     def required(self) -> Required | None:
         """What becomes of the required sub-tables, None where there are none."""
@@ -140,7 +155,13 @@ class OrderedSearch:
     def _asked_required(self, release: Release) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
         self.inquiry.resume(self._grand_total())
-        return self._ask(release, "required", 0, release.frontier)
+        judgement = None if self.pace.ending.is_over else self._ask(release, "required", 0, release.frontier)
+        if judgement is None:
+            raise NothingReleasableError(
+                f"the search was told to end after {len(self._steps)} questions, before the required sub-tables were "
+                "proven; give it more time, or require less"
+            )
+        return judgement
 
     def _grown(
         self, judgement: Judgement, candidates: Sequence[SubTable], phase: str, required: Required | None
@@ -154,9 +175,11 @@ class OrderedSearch:
         if breadth < 2:
             judgement, refused = self._by_components(judgement, candidates, refused, phase)
         size, begin = FIRST_TRIED, 0
-        while begin < len(candidates) and len(self._steps) < self._most:
+        while begin < len(candidates) and not self._is_over:
             asked, some = len(self._steps), candidates[begin : begin + size]
             judgement, refused = self._extend(judgement, some, refused, phase)
+            if self._is_over:
+                break  # some of these may be left too
             begin += size
             # as many at once as are likely to be accepted together: what is refused has to be looked for by halves
             asked = len(self._steps) - asked
@@ -220,7 +243,7 @@ class OrderedSearch:
     def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Judgement | None:
         """The judgement of the first candidates beside the start, where it is accepted."""
         judgement = self._ask(Release.of([*start.frontier, *first]), phase, len(first), ())
-        return judgement if self.inquiry.accepts(judgement) else None
+        return judgement if judgement and self.inquiry.accepts(judgement) else None
 
     def _left(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> list[SubTable]:
         """Candidates that are not released, and contain nothing that was refused: they could go out only with that."""
@@ -235,10 +258,12 @@ class OrderedSearch:
     ) -> tuple[Judgement, Refused]:
         """The candidates all at once, and where that is refused one half after the other; no question too many."""
         release, left = judgement.release, self._left(judgement.release, candidates, refused)
-        if not left or len(self._steps) >= self._most:
+        if not left or self._is_over:
             return judgement, refused
         length = release.sub_tables(self._schema)
         larger = self._ask(Release.of([*release.frontier, *left]), phase, length, tuple(left))
+        if larger is None:
+            return judgement, refused
         if self.inquiry.accepts(larger):
             return larger, refused
         if len(left) == 1:
@@ -247,9 +272,13 @@ class OrderedSearch:
         judgement, refused = self._extend(judgement, left[:half], refused, phase)
         return self._extend(judgement, left[half:], refused, phase)
 
-    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement:
+    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement | None:
+        """The answer to one question; None where the search was told to end before it came, and it was not asked."""
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
-        judgement = self.inquiry.ask(release, depth)
+        try:
+            judgement = self.inquiry.ask(release, depth, self.pace.patience(self.inquiry.executor))
+        except ToldToEndError:
+            return None
         answer = judgement.assessment
         facts = answer.releasable, answer.min_width, answer.undecided_cells
         step = SearchStep(phase, length, added, *facts, judgement.blockers)

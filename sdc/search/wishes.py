@@ -22,13 +22,15 @@ MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 class Wishes:
     """What a search must do, whatever its method.
 
-    require      sub-tables that the release must have; they are judged first, and together
-    forbid       sub-tables that it must not have, nor any that contains one
-    levels       levels that are nobody's wish, with the variables that tell each: a sub-table has one with these alone
-    best_subset  where the required ones do not fit together: release those that are worth most, else refuse
-    breadth      sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
-    questions    the most that an ordered search puts to the criterion, what is not asked about is not released; by
-                 default 200, or 2,000 with a breadth of 1, which makes them cheap
+    require        sub-tables that the release must have; they are judged first, and together
+    forbid         sub-tables that it must not have, nor any that contains one
+    levels         levels that are nobody's wish, with the variables that tell each: a sub-table has one with these
+                   alone
+    best_subset    where the required ones do not fit together: release those that are worth most, else refuse
+    breadth        sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
+    questions      the most that an ordered search puts to the criterion, what is not asked about is not released; by
+                   default 200, or 2,000 with a breadth of 1, which makes them cheap
+    only_required  release what is required, with what is within it, and nothing else
     """
 
     require: tuple[SubTable, ...] = ()
@@ -37,6 +39,7 @@ class Wishes:
     best_subset: bool = False
     breadth: int | None = None
     questions: int | None = None
+    only_required: bool = False
 
     @staticmethod
     def of(schema: Schema, release: ReleaseConfig) -> Wishes:
@@ -47,6 +50,7 @@ class Wishes:
             best_subset=release.conflicts == "best_subset",
             breadth=release.breadth,
             questions=release.questions,
+            only_required=release.only == "required",
         )
         for required in wishes.require:
             for forbidden in wishes.forbid:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdc.config.release import ReleaseConfig
+from sdc.config.release import EndedAfterConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -23,6 +23,7 @@ from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.pace import NEVER, Ending, Pace
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.wishes import Wishes
 from sdc.utility.ipf import Stop
@@ -131,15 +132,25 @@ NOBODY = Watch()
 
 
 def release_search(
-    table: Table, known: Knowledge, settings: SearchSettings, widths: CriticalWidths, watch: Watch = NOBODY
+    table: Table,
+    known: Knowledge,
+    settings: SearchSettings,
+    widths: CriticalWidths,
+    watch: Watch = NOBODY,
+    ending: Ending = NEVER,
 ) -> ReleaseSearch:
-    """All searches by one criterion, beside what is known; InputError where the settings do not fit the table."""
+    """All searches by one criterion, beside what is known, each until its end or until it is told to end.
+
+    InputError where the settings do not fit the table.
+    """
     inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
     start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
-    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, wishes)
+    far = release.ended_after or EndedAfterConfig()
+    rounds, questions, extension = (Pace(most, ending) for most in (far.rounds, far.questions, far.extension))
+    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, wishes, rounds)
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights)
-    return ReleaseSearch(ordered, chains, simulatable)
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, questions)
+    return ReleaseSearch(ordered, chains, simulatable, extension)
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

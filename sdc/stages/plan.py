@@ -233,7 +233,8 @@ class _Projection:
         workers = workers_of(self.build.config.execution) or 1
         if name in ("search", "curve"):
             chains, asked = self._chains_seconds(workers), self._asked_seconds(workers, self._questions)
-            return chains + asked[0], chains + asked[1]
+            most = 60 * (self.build.config.release.minutes or math.inf)
+            return min(most, chains + asked[0]), min(most, chains + asked[1])
         if name == "posterior":
             return self._posterior_seconds(workers)
         if name == "remedies":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,10 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     write_posteriors(told, held, table.schema, into)
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method
+        if (far := build.made.found.ended_after) is not None:
+            # as far as the search of the true table went, whatever the clock says
+            section = settings.release.model_copy(update={"ended_after": far})
+            settings = replace(settings, release=section)
         again = refusals(table, build.made.known, settings, method, release, asked.refusals)
         say(_describe_refusals(again))
         write_refusals(again, into)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.config.build import BuildConfig
+from sdc.config.publication import PublicationConfig
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError, SdcError
@@ -56,10 +57,21 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
     check_labels(config, made.table.schema)
     shown = "beside" if config.totals is None else config.totals.publish
-    texts = Texts(config.publication, config.labels.labels, shown)
+    texts = Texts(_with_required(build), config.labels.labels, shown)
     write_publication(cleared, build.subject, config.name, into, texts=texts)
     # from the files as they will be published, still under their temporary name
     check_publication(cleared, into, config.name, texts)
+
+
+def _with_required(build: Build) -> PublicationConfig:
+    """How to publish: what was required has a file of its own, even where what is released implies it."""
+    config, made = build.config, build.made
+    if config.totals is not None and config.totals.publish == "instead":
+        return config.publication  # no counts go out
+    required = (t for t in build.settings().wished(made.known).require if t in made.found.release)
+    named = (st.label(t, made.table.schema) for t in required)
+    children = dict.fromkeys([*config.publication.children, *named])
+    return config.publication.model_copy(update={"children": tuple(children)})
 
 
 def _require_not_refuted(build: Build, report: Path) -> None:
@@ -130,7 +142,8 @@ def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
 def _settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
-    return [config.name, *map(plain, sections), effort_settings(config), _public_key(config)]
+    required = config.release.model_dump(mode="json", include={"require"})
+    return [config.name, *map(plain, sections), effort_settings(config), required, _public_key(config)]
 
 
 def _public_key(config: BuildConfig) -> str:

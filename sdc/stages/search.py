@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.refusal import first_interrupt
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import SearchStep
+from sdc.search.pace import Ending
 from sdc.search.simulatable import SimulatedStep
 from sdc.stages.assemble import Watch, release_search
 from sdc.stages.build import Build
@@ -36,13 +40,34 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         write_checkpoint(state, key, path)
         say(describe_round(state))
 
-    settings = build.settings(executor)
+    settings, release = build.settings(executor), build.config.release
     watch = Watch(_tell_step, keep, lambda step: tell(STEP, describe_simulated(step, table.schema)))
-    search = release_search(table, known, settings, build.made.widths, watch)
-    found = search.run(build.config.release.method, read_checkpoint(path, key))
+    with _ended_by_interrupt(build) as marker:
+        ending = Ending.of(release, marker)
+        search = release_search(table, known, settings, build.made.widths, watch, ending)
+        found = search.run(release.method, read_checkpoint(path, key))
     say(f"search: {found.sub_tables} sub-tables without the grand total")
+    if found.ended_after is not None:
+        far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
+        say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
     write_search(found, table.schema, into)
     write_certificate(certificate_of(build, found.release, found.proof), table.schema, into)
+
+
+@contextmanager
+def _ended_by_interrupt(build: Build) -> Iterator[Path | None]:
+    """The file that tells a search to end, wherever it is at work; the first interrupt from the keyboard makes it.
+
+    None where decisions are to tell nothing: how far they got would.
+    """
+    if build.config.release.method == "simulatable":
+        yield None
+        return
+    marker = build.folder.ending(SEARCH.name)
+    marker.unlink(missing_ok=True)  # of a build that was killed
+    with first_interrupt(marker.touch, "the search ends with what is proven so far"):
+        yield marker
+    marker.unlink(missing_ok=True)
 
 
 def certificate_of(build: Build, release: Release, proof: Proof) -> Certificate:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from sdc.config.release import EndedAfterConfig
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -80,6 +81,7 @@ class _SearchDocument:
     simulated: tuple[SimulatedStep, ...] | None = None
     required: RequiredRecord | None = None
     graph: list[list[str]] | None = None
+    ended_after: EndedAfterConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class SearchRecord(NamedTuple):
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
     required: RequiredRecord | None = None
+    ended_after: EndedAfterConfig | None = None
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -134,7 +137,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     stopped = tuple(_Blocker(*each) for each in blockers(found.steps)[:MOST_BLOCKERS])
     required = None if found.required is None else RequiredRecord.of(found.required, schema)
     graph = None if found.graph is None else graph_facts(found.graph, schema)
-    told = found.reason, found.simulated or None, required, graph
+    told = found.reason, found.simulated or None, required, graph, found.ended_after
     content = plain(
         _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema
     )
@@ -157,7 +160,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         columns, _ = read_columns(folder / TRACE)
         rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
         trace = tuple(TraceRow(*row) for row in rows)
-    told = found.reason, found.simulated or (), found.required
+    told = found.reason, found.simulated or (), found.required, found.ended_after
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -9,11 +10,17 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 import yaml
 
+from sdc.executor import IN_PROCESS
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.stages.verified import verify_run
+from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
 from tests.faults.killing import left_behind
 from tests.prefect_home import made_home
@@ -21,14 +28,22 @@ from tests.prefect_home import made_home
 CONFIGS = Path(__file__).parents[2] / "configs"
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
 LIMIT_SECONDS = 300.0
+ONCE = "sdc: the search ends with what is proven so far; interrupt again to stop at once"
 
 
 def end_group(build: subprocess.Popen[str]) -> None:
     os.killpg(build.pid, signal.SIGTERM)
 
 
-def end_driver(build: subprocess.Popen[str]) -> None:
-    build.send_signal(signal.SIGINT)
+def interrupt(build: subprocess.Popen[str]) -> None:
+    """As a terminal does: of all processes of the build."""
+    os.killpg(build.pid, signal.SIGINT)
+
+
+def interrupt_twice(build: subprocess.Popen[str]) -> None:
+    interrupt(build)
+    time.sleep(0.5)
+    interrupt(build)
 
 
 def kill_server(build: subprocess.Popen[str]) -> None:
@@ -42,34 +57,64 @@ def kill_server(build: subprocess.Popen[str]) -> None:
     ("end", "status", "message"),
     [
         (end_group, 130, "sdc: interrupted; nothing was published"),
-        (end_driver, 130, "sdc: interrupted; nothing was published"),
+        (interrupt_twice, 130, "sdc: interrupted; nothing was published"),
         (kill_server, 1, "sdc: Prefect's server at http://127.0.0.1:"),
     ],
 )
 def test_a_build_that_is_to_end_does(
     end: Callable[[subprocess.Popen[str]], None], status: int, message: str, tmp_path: Path
 ) -> None:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv")}
-    content |= {"release": LONG, "output": {"folder": "runs"}}
-    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
-    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
-    own = {"PREFECT_HOME": str(made_home(tmp_path / "prefect")), "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True, start_new_session=True
-    ) as build:
-        _await_search(build, tmp_path / "runs")
-        end(build)
-        assert build.stderr is not None
-        said = build.stderr.read()
+    build, said = ended(tmp_path, end)
     assert build.returncode == status, said
     assert "Traceback" not in said
-    assert [line for line in said.splitlines() if line.startswith("sdc: ")] == said.splitlines()[-1:]
+    of_end = [line for line in said.splitlines() if line.startswith("sdc: ") and line != ONCE]
+    assert of_end == said.splitlines()[-1:]
     assert said.splitlines()[-1].startswith(message)
     assert left_behind(tmp_path) == []
     (run,) = read_runs(tmp_path / "runs")
     assert not [path.name for path in run.folder.path.iterdir() if path.name.endswith((".unfinished", ".tmp"))]
     assert not list(tmp_path.glob("sdc-*"))
+
+
+@pytest.mark.soak
+def test_an_interrupted_search_is_published_as_far_as_it_went(tmp_path: Path) -> None:
+    """The build goes on, its release holds, and one that goes as far has the same bytes."""
+    build, said = ended(tmp_path, interrupt)
+    assert build.returncode == 0, said
+    assert said.splitlines().count(ONCE) == 1
+    (run,) = read_runs(tmp_path / "runs")
+    first = run.folder.path
+    assert verify_run(first).verified
+    assert not first.joinpath("search.ending").exists()
+    far = json.loads((first / "search" / "search.json").read_text())["ended_after"]
+    assert f"a config with release.ended_after: {{rounds: {far['rounds']}}} ends there again" in said
+    content = yaml.safe_load((tmp_path / "build.yaml").read_text())
+    content |= {"release": {**LONG, "ended_after": {"rounds": far["rounds"]}}, "execution": {"cluster": "in-process"}}
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(content | {"output": {"folder": str(tmp_path / "again")}}))
+    again = open_build(tmp_path / "again.yaml")
+    run_all(again, IN_PROCESS)
+    for stage in ("search", "release"):
+        assert folder_digest(again.folder.stage(stage)) == folder_digest(first / stage)
+
+
+def ended(
+    folder: Path, end: Callable[[subprocess.Popen[str]], None], release: dict[str, Any] = LONG
+) -> tuple[subprocess.Popen[str], str]:
+    """A build that ended upon what was done to it while it searched, and what it said."""
+    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
+    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv")}
+    content |= {"release": release, "output": {"folder": "runs"}}
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
+    own = {"PREFECT_HOME": str(made_home(folder / "prefect")), "TMPDIR": str(folder)}
+    with subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as build:
+        _await_search(build, folder / "runs")
+        end(build)
+        assert build.stderr is not None
+        said = build.stderr.read()
+    return build, said
 
 
 def _await_search(build: subprocess.Popen[str], runs: Path) -> None:

@@ -144,9 +144,10 @@ class Run:
 
     @cached_property
     def tables(self) -> list[Names]:
-        """The published ones, by their files; without files of counts the frontier that the certificate has."""
+        """The published ones that no other implies, by their files; without files of counts those of the search."""
         if self.has_counts:
-            return list(dict.fromkeys(tuple(one["sub_table"]) for one in self.resources))
+            found = dict.fromkeys(tuple(one["sub_table"]) for one in self.resources)
+            return [names for names in found if not any({*names} < {*other} for other in found)]
         return [tuple(names) for names in self.document("search/search.json")["frontier"] if names]
 
     @property

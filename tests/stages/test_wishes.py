@@ -14,8 +14,10 @@ from sdc.config.file import read_config
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.search.best import NOTHING_ELSE
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
+from sdc.storage.run_folder import folder_digest
 from sdc.verify.run_folder import verify
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -69,6 +71,36 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
     assert read_config(tmp_path / "build.yaml").release.demand == {"A*B": 3.0, "B*D*F": 1.0}
 
 
+def test_only_what_is_required_goes_out_each_in_a_file_of_its_own(written: Written) -> None:
+    """In files and report nothing but it, with what is within."""
+    build = built(written(require=["A*B*C", "A*B", "F"], only="required"))
+    folder = build.folder.stage("release")
+    assert sorted(path.name for path in folder.glob("0*.csv")) == ["001_A-B-C.csv", "002_F.csv", "003_A-B.csv"]
+    assert verify(build.folder.path, lambda line: None).verified
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "3 of 3 required sub-tables are published" in page
+    assert NOTHING_ELSE in page
+    more = built(written(require=["A*B*C", "A*B", "F"]))
+    assert more.made.found.release != build.made.found.release
+    assert len([*more.folder.stage("release").glob("*_A-B.csv")]) == 1
+
+
+def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has_the_same_bytes(
+    written: Written,
+) -> None:
+    build = built(written(method="best", minutes=1e-9, annealing={"steps": 2000}))
+    far = build.made.found.ended_after
+    assert far is not None
+    assert far.rounds == 0
+    assert verify(build.folder.path, lambda line: None).verified
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "The chains were told to end after 0 rounds" in page or "The search was told to end after" in page
+    again = built(written(method="best", ended_after=far.facts, annealing={"steps": 2000}))
+    for stage in ("search", "assessment", "release"):
+        assert folder_digest(build.folder.stage(stage)) == folder_digest(again.folder.stage(stage))
+    assert again.folder.path != build.folder.path
+
+
 def test_required_sub_tables_that_do_not_fit_end_the_build(written: Written, tmp_path: Path) -> None:
     with pytest.raises(NothingReleasableError, match=r"do not fit together: A\*B\*C\*D\*F is not releasable"):
         built(written(require=["A*B*C*D*F"]))
@@ -99,6 +131,9 @@ def test_wishes_that_do_not_fit_the_table(settings: dict[str, Any], message: str
         ({"conflicts": "ignore"}, "release.conflicts = 'ignore'"),
         ({"breadth": -1}, "release.breadth = -1"),
         ({"questions": 0}, "release.questions = 0"),
+        ({"minutes": 0.0}, "release.minutes = 0.0"),
+        ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
+        ({"ended_after": {"rounds": 1.5}}, "release.ended_after.rounds = 1.5"),
         ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
         ({"demand": {"A": 0.0}}, "release.demand"),
     ],

@@ -66,7 +66,7 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, NOTHING, "ordered", min_width=min_width)
     results.write_search(found, czech.schema, tmp_path)
-    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None)
+    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None, None)
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["frontier"] == [st.names(element, czech.schema) for element in found.release.frontier]
@@ -106,13 +106,21 @@ def test_what_stopped_a_search_is_told_by_names(czech: Table, tmp_path: Path) ->
         assert [st.of(map(czech.schema.index, names)) for names in blocker["stopped"]] == list(sub_tables)
 
 
+def test_how_far_a_search_went_comes_back(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, NOTHING, "ordered", min_width=10, ended_after={"questions": 2})
+    results.write_search(found, czech.schema, tmp_path)
+    told = json.loads((tmp_path / "search.json").read_text())["ended_after"]
+    assert told == {"rounds": None, "questions": 2, "extension": None}
+    assert results.read_search(tmp_path, czech.schema).ended_after == found.ended_after is not None
+
+
 @pytest.mark.parametrize("method", ["decomposable", "best"])
 def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, NOTHING, method, min_width=6, steps=500)
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
-    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated, None)
+    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated, None, None)
     assert results.read_search(tmp_path / "one", czech.schema) == expected
     assert len(found.trace) >= 4
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
