@@ -241,16 +241,23 @@ class Bank:
 
     def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
         """With the differences of a proof that give feasible tables of components of what is known."""
+        return self.with_evidence(((part.variables, part.differences) for part in proof.parts), knowledge, self.missed)
+
+    def with_evidence(
+        self, claimed: Iterable[tuple[SubTable, Differences]], knowledge: Knowledge, missed: Mapping[int, int]
+    ) -> Bank:
+        """The same of differences by component, and how often cells were missed."""
         # within a released sub-table no cell moves, so what is claimed of it is worth nothing
         open_ = [v for v in knowledge.structure.components.cliques if v not in knowledge.release]
-        claimed = {part.variables: part.differences for part in proof.parts if part.variables in open_}
         found = []
-        for variables, differences in claimed.items():
+        for variables, differences in claimed:
+            if variables not in open_:
+                continue
             evidence, within = self.of_component(variables), knowledge.within(variables)
             # checked here and not believed: a proof may come from a file, and a bank is taken for true from here on
             good = differences.rows(differences.feasible(evidence.frame.table, within))
             found.append(evidence.plus(good, within))
-        return self.plus(found, self.missed)
+        return self.plus(found, missed)
 
     @cached_property
     def differences(self) -> int:

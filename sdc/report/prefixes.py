@@ -14,7 +14,7 @@ from sdc.report import figures, svg
 from sdc.report.evidence import AuditEvidence
 from sdc.report.plot import PAGE, Plot, ticks
 from sdc.risk.verdict import Policy
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 
 MOST_ROWS = 500  # of the list
 MOST_CORNERS = 400  # of its line

@@ -23,7 +23,7 @@ from sdc.report.scale import Scale
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import tried
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
 MOST_SQUARES = 400

@@ -21,10 +21,12 @@ from sdc.search.bisection import BisectionSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
-from sdc.search.ordered import OrderedRelease, OrderedSearch, SearchStep
+from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
+from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -78,6 +80,7 @@ class ReleaseSearch:
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
     extension: Pace = UNHURRIED
+    extension_keeper: Keeper = NOWHERE
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
@@ -238,7 +241,8 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        larger = replace(self.ordered, inquiry=self._inquiry(), pace=self.extension).extended(found.judgement)
+        search = replace(self.ordered, inquiry=self._inquiry(), pace=self.extension, keeper=self.extension_keeper)
+        larger = search.extended(found.judgement)
         return self._with_extension(found, larger.judgement, larger)
 
     def _with_extension(
@@ -263,7 +267,9 @@ class ReleaseSearch:
         search = self.ordered
         known, (criteria, policy) = inquiry.known, (inquiry.criteria, inquiry.policy)
         alone = Growth(known, criteria, policy, effort, search.widths, search.wishes, search.weights, pace=search.pace)
-        beside = replace(alone, start=Grown(annealed.release, annealed.proof), pace=self.extension)
+        alone = replace(alone, keeper=search.keeper)
+        start = Grown(annealed.release, annealed.proof)
+        beside = replace(alone, start=start, pace=self.extension, keeper=self.extension_keeper)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
         value, reason = self._value(ordered.release), self._left(ordered)

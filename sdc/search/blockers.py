@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 
 MOST_BLOCKERS = 20  # that are told of
 

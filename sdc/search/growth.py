@@ -14,8 +14,10 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
-from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.ordered import OrderedSearch
 from sdc.search.pace import UNHURRIED, Pace
+from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
@@ -49,6 +51,7 @@ class Growth:
     weights: Weights | None = None
     start: Grown | None = None
     pace: Pace = UNHURRIED
+    keeper: Keeper = NOWHERE
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -59,7 +62,14 @@ def fits_a_worker(table: Table) -> bool:
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort)
-    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights, pace=growth.pace)
+    search = OrderedSearch(
+        inquiry,
+        growth.widths,
+        wishes=growth.wishes,
+        weights=growth.weights,
+        pace=growth.pace,
+        keeper=growth.keeper,
+    )
     if growth.start is None:
         found = search.run()
     else:

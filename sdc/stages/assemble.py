@@ -22,9 +22,11 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState
-from sdc.search.ordered import OrderedSearch, SearchStep
+from sdc.search.ordered import OrderedSearch
 from sdc.search.pace import NEVER, Ending, Pace
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
+from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Demand, Utility, Weights, utility_of
@@ -138,8 +140,11 @@ def release_search(
     widths: CriticalWidths,
     watch: Watch = NOBODY,
     ending: Ending = NEVER,
+    keepers: tuple[Keeper, Keeper] = (NOWHERE, NOWHERE),
 ) -> ReleaseSearch:
     """All searches by one criterion, beside what is known, each until its end or until it is told to end.
+
+    keepers  of the ordered growth, and of what extends a decomposable release
 
     InputError where the settings do not fit the table.
     """
@@ -149,8 +154,8 @@ def release_search(
     rounds, questions, extension = (Pace(most, ending) for most in (far.rounds, far.questions, far.extension))
     chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, wishes, rounds)
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, questions)
-    return ReleaseSearch(ordered, chains, simulatable, extension)
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, questions, keepers[0])
+    return ReleaseSearch(ordered, chains, simulatable, extension, keepers[1])
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

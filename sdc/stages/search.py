@@ -17,9 +17,9 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
 from sdc.search.decomposable import SearchState
-from sdc.search.ordered import SearchStep
 from sdc.search.pace import Ending
 from sdc.search.simulatable import SimulatedStep
+from sdc.search.step import SearchStep
 from sdc.stages.assemble import Watch, release_search
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
@@ -27,11 +27,13 @@ from sdc.stages.stage import Say, Stage, plain
 from sdc.stages.table import TABLE
 from sdc.stages.widths import WIDTHS
 from sdc.storage.certificate import Certificate, write_certificate
+from sdc.storage.kept_growth import KeptGrowth
+from sdc.storage.kept_parts import KeptParts
 from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    """Annealing is kept round by round: a build that is killed goes on from its last whole round."""
+    """Annealing is kept round by round, growth question by question: a build that is killed goes on from the last."""
     path, key = build.folder.checkpoint(SEARCH.name), SEARCH.key(build)
     table, known = build.made.table, build.made.known
     check_names(build, known)  # again: the table may be of a build with other settings
@@ -42,9 +44,11 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
     settings, release = build.settings(executor), build.config.release
     watch = Watch(_tell_step, keep, lambda step: tell(STEP, describe_simulated(step, table.schema)))
+    parts = KeptParts(build.folder.parts(SEARCH.name), key)
+    keepers = KeptGrowth(parts, "ordered", table.schema), KeptGrowth(parts, "extension", table.schema)
     with _ended_by_interrupt(build) as marker:
         ending = Ending.of(release, marker)
-        search = release_search(table, known, settings, build.made.widths, watch, ending)
+        search = release_search(table, known, settings, build.made.widths, watch, ending, keepers)
         found = search.run(release.method, read_checkpoint(path, key))
     say(f"search: {found.sub_tables} sub-tables without the grand total")
     if found.ended_after is not None:

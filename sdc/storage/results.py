@@ -46,10 +46,10 @@ from sdc.search.best import FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
-from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
+from sdc.search.step import SearchStep
 from sdc.storage.documents import assessment_facts, graph_facts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json

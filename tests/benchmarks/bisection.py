@@ -20,7 +20,7 @@ from sdc.execution.cluster import open_executor
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.search.best import FoundRelease
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 from sdc.stages.assemble import Watch
 
 sys.path.append(str(ROOT))

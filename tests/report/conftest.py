@@ -26,7 +26,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
 from tests.strategies import knows
 

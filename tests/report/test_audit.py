@@ -32,8 +32,8 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.ordered import SearchStep
 from sdc.search.remedies import Remedy
+from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
 from tests.report.conftest import bisected, config_of, configured, searched
 from tests.strategies import knows

@@ -27,7 +27,7 @@ from sdc.report.published import published
 from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
 from tests.levels import Case, Cell, axis_of, cases, categories, cells_of, closed_sets, counts_of, matches, members
 from tests.report.conftest import DIGESTS, config_of, searched

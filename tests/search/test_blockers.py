@@ -13,7 +13,7 @@ from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
 from sdc.search.blockers import blockers
-from sdc.search.ordered import SearchStep
+from sdc.search.step import SearchStep
 from tests.profiles import scaled
 from tests.strategies import inquiry_of, scattered
 

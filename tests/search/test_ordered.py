@@ -26,7 +26,8 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, SearchStep
+from sdc.search.ordered import FEWEST_TRIED, OrderedSearch
+from sdc.search.step import SearchStep
 from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
 from sdc.stages.assemble import Watch
 from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables, unknowing

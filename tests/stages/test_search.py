@@ -1,0 +1,63 @@
+"""A build that is killed while its release grows goes on after the last question that enlarged it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sdc.executor import IN_PROCESS
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
+from sdc.storage.kept_growth import KeptGrowth
+from sdc.storage.run_folder import folder_digest
+from tests.strategies import scattered
+
+FEW = {"seconds": 0.001, "seconds_per_cell": 0.3, "annealing": {"steps": 400, "chains": 2, "rounds": 2}}
+
+
+def opened(folder: Path, method: str) -> Build:
+    table = scattered()
+    codes = table.codes.repeat(table.counts, axis=0)
+    lines = [",".join(map(str, row)) for row in [table.schema.names, *codes.tolist()]]
+    (folder / "table.csv").write_text("\n".join(lines) + "\n")
+    content = {
+        "name": "grown",
+        "table": {"path": str(folder / "table.csv")},
+        "risk": {"min_width": 3},
+        "release": {"method": method, **FEW},
+        "execution": {"cluster": "in-process"},
+        "output": {"folder": str(folder / "runs")},
+    }
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    return open_build(folder / "build.yaml")
+
+
+@pytest.mark.parametrize("method", ["ordered", "best"])
+def test_a_growth_that_is_killed_goes_on(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    whole = opened(tmp_path / "whole", method)
+    run_all(whole, IN_PROCESS)
+    build, write, kept = opened(tmp_path / "killed", method), KeptGrowth.write, list[str]()
+
+    def killed(own: KeptGrowth, so_far: Any) -> None:
+        write(own, so_far)
+        kept.append(own.name)
+        if len(kept) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(KeptGrowth, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(build, IN_PROCESS)
+    assert len([*build.folder.parts("search").glob("*/*.npz")]) == len({*kept})
+    again = open_build(tmp_path / "killed" / "build.yaml")
+    asked = list[Any]()
+    monkeypatch.setattr(KeptGrowth, "write", lambda own, so_far: asked.append(so_far))
+    run_all(again, IN_PROCESS)
+    for stage in ("search", "assessment", "release"):
+        assert folder_digest(again.folder.stage(stage)) == folder_digest(whole.folder.stage(stage))
+    assert not again.folder.parts("search").exists()
+    assert all(len(so_far.steps) > 3 for so_far in asked[:1])
