@@ -231,13 +231,11 @@ class ReleaseSearch:
     def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
         """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
-            reason = " ".join(filter(None, (_alone(ordered, self._is_wished), ordered.reason)))
+            wishes = self.ordered.wishes
+            alone = _alone(ordered, bool(wishes.require or wishes.forbid))
+            reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)
         return _better(ordered, self.extended(annealed), annealed)
-
-    @property
-    def _is_wished(self) -> bool:
-        return bool(self.ordered.wishes.require or self.ordered.wishes.forbid)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -18,7 +17,6 @@ from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Judgement
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth
@@ -27,7 +25,7 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
 from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
-from sdc.search.so_far import NOWHERE, Keeper, SoFar
+from sdc.search.so_far import NOWHERE, Keeper, Retold, SoFar
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -52,15 +50,6 @@ class OrderedRelease(Found):
 
 
 @dataclass(eq=False)
-class _Kept:
-    """Steps that are not told yet, and the judgement of the last, with the budget that was spent by then."""
-
-    steps: deque[SearchStep]
-    last: Judgement
-    spent: int
-
-
-@dataclass(eq=False)
 class OrderedSearch:
     """Releases what is wished, and then by the ordered list; what the inquiry's policy does not accept is refused.
 
@@ -79,8 +68,8 @@ class OrderedSearch:
     pace: Pace = UNHURRIED
     keeper: Keeper = NOWHERE
     _steps: list[SearchStep] = field(default_factory=list, init=False)
-    _kept: _Kept | None = field(default=None, init=False)
-    _begun_at: int = field(default=0, init=False)
+    _begun_at: int | None = field(default=None, init=False)
+    _kept: Retold | None = field(default=None, init=False)
 
     def run(self) -> OrderedRelease:
         """The required sub-tables, and what grows from them as far as it can.
@@ -111,19 +100,14 @@ class OrderedSearch:
         return self._grown(judgement, self._candidates(), "extension", None)
 
     def _take_up(self, start: Judgement) -> None:
-        """Begins to keep what is accepted; what was kept of a growth from here is told again, without its work."""
-        self._begun_at, before = len(self._steps), (self.inquiry.bank, self.inquiry.spent)
-        so_far = self.keeper.read() if self._keeps else None
-        judgement = None if so_far is None else so_far.judgement(self.inquiry, start.release)
-        self.inquiry.bank, self.inquiry.spent = before
-        self._kept = (
-            None if so_far is None or judgement is None else _Kept(deque(so_far.steps), judgement, so_far.spent)
-        )
+        """Begins to keep what is accepted, and takes up what was kept of a growth from here.
 
-    @property
-    def _keeps(self) -> bool:
-        """Not where answers come at once, or rest on no evidence."""
-        return self.inquiry.policy is Policy.REFUSE and not is_small(self._schema)
+        Nothing is kept where answers come at once, or rest on no evidence.
+        """
+        if self.inquiry.policy is Policy.REFUSE and not is_small(self._schema):
+            self._begun_at = len(self._steps)
+            so_far = self.keeper.read()
+            self._kept = None if so_far is None else Retold.of(so_far, self.inquiry, start.release)
 
     def _begun(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
         """The candidates, what became of the required sub-tables, and the judgement of what comes before all others."""
@@ -286,8 +270,11 @@ class OrderedSearch:
 
     def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement | None:
         """The answer to one question; None where the search was told to end before it came, and it was not asked."""
-        if self._kept is not None:
-            return self._told_again(self._kept, release, (phase, length, added))
+        if self._kept is not None and self._kept.steps:
+            step, judgement = self._kept.next((phase, length, added), release, self.inquiry)
+            self._steps.append(step)
+            self.on_step(step)
+            return judgement
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
         try:
             judgement = self.inquiry.ask(release, depth, self.pace.patience(self.inquiry.executor))
@@ -295,30 +282,12 @@ class OrderedSearch:
             return None
         answer = judgement.assessment
         facts = answer.releasable, answer.min_width, answer.undecided_cells
-        self._note(SearchStep(phase, length, added, *facts, judgement.blockers))
-        if added and phase != "required" and self._keeps and self.inquiry.accepts(judgement):
-            self.keeper.write(SoFar.of(self._steps[self._begun_at :], judgement, self.inquiry.spent))
-        return judgement
-
-    def _note(self, step: SearchStep) -> None:
+        step = SearchStep(phase, length, added, *facts, judgement.blockers)
         self._steps.append(step)
         self.on_step(step)
-
-    def _told_again(self, kept: _Kept, release: Release, asked: tuple[str, int, tuple[SubTable, ...]]) -> Judgement:
-        """The answer of a step that was kept; the last one is the judgement from which the search goes on."""
-        step = kept.steps.popleft()
-        if (step.phase, step.length, step.added) != asked:
-            raise RuntimeError("the search that was kept asked otherwise; this is a fault of it: remove the run folder")
-        self._note(step)
-        if not kept.steps:
-            self._kept = None
-            self.inquiry.resume(kept.last)
-            self.inquiry.spent = kept.spent
-            return kept.last
-        criteria, at_risk = self.inquiry.criteria, len(self.inquiry.bank.at_risk)
-        verdict = Verdict.read(step.answer)
-        answer = Assessment(verdict, criteria.floor, step.min_width, at_risk, step.undecided_cells, ())
-        return Judgement(criteria, self.inquiry.known, release, answer, self.inquiry.bank)
+        if added and self._begun_at is not None and self.inquiry.accepts(judgement):
+            self.keeper.write(SoFar.of(self._steps[self._begun_at :], judgement, self.inquiry.spent))
+        return judgement
 
     def _grand_total(self) -> Judgement:
         judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total

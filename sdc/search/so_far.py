@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,9 +10,11 @@ from typing import Protocol
 from sdc.feasible.differences import Differences
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
+from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
 from sdc.search.step import SearchStep
 
 
@@ -47,6 +50,40 @@ class SoFar:
         inquiry.bank = inquiry.bank.emptied().with_evidence(self.evidence, inquiry.knows(release), self.missed)
         judgement = inquiry.ask(release, Depth.REFUTE)
         return judgement if inquiry.accepts(judgement) else None
+
+
+@dataclass(eq=False)
+class Retold:
+    """Steps that were kept, told once more without their work; of the last one the judgement, from which all goes on.
+
+    spent  steps of the budget that were taken by then
+    """
+
+    steps: deque[SearchStep]
+    last: Judgement
+    spent: int
+
+    @staticmethod
+    def of(so_far: SoFar, inquiry: Inquiry, start: Release) -> Retold | None:
+        """Of what was kept of a growth from this start; None where it does not hold. The inquiry stays as it is."""
+        before = inquiry.bank, inquiry.spent
+        last = so_far.judgement(inquiry, start)
+        inquiry.bank, inquiry.spent = before
+        return None if last is None else Retold(deque(so_far.steps), last, so_far.spent)
+
+    def next(
+        self, asked: tuple[str, int, tuple[SubTable, ...]], release: Release, inquiry: Inquiry
+    ) -> tuple[SearchStep, Judgement]:
+        """The next step, and its answer about a release; RuntimeError where something else is asked."""
+        step = self.steps.popleft()
+        if (step.phase, step.length, step.added) != asked:
+            raise RuntimeError("the search that was kept asked otherwise; this is a fault of it: remove the run folder")
+        if not self.steps:
+            inquiry.bank, inquiry.spent = self.last.bank, self.spent
+            return step, self.last
+        verdict, at_risk = Verdict.read(step.answer), len(inquiry.bank.at_risk)
+        answer = Assessment(verdict, inquiry.criteria.floor, step.min_width, at_risk, step.undecided_cells, ())
+        return step, Judgement(inquiry.criteria, inquiry.known, release, answer, inquiry.bank)
 
 
 class Keeper(Protocol):

@@ -67,11 +67,13 @@ def _ended_by_interrupt(build: Build) -> Iterator[Path | None]:
     if build.config.release.method == "simulatable":
         yield None
         return
-    marker = build.folder.ending(SEARCH.name)
+    marker = build.folder.path / f"{SEARCH.name}.ending"
     marker.unlink(missing_ok=True)  # of a build that was killed
-    with first_interrupt(marker.touch, "the search ends with what is proven so far"):
-        yield marker
-    marker.unlink(missing_ok=True)
+    try:
+        with first_interrupt(marker.touch, "the search ends with what is proven so far"):
+            yield marker
+    finally:
+        marker.unlink(missing_ok=True)
 
 
 def certificate_of(build: Build, release: Release, proof: Proof) -> Certificate:

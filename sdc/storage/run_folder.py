@@ -86,10 +86,6 @@ class RunFolder:
         """Where an unfinished stage keeps what it has done so far; gone when the stage is done."""
         return self.path / f"{name}.checkpoint.json"
 
-    def ending(self, name: str) -> Path:
-        """A file that says to a stage, wherever its work is done, that it is to end with what it has."""
-        return self.path / f"{name}.ending"
-
     def parts(self, name: str) -> Path:
         """Where what an unfinished stage, or a command about the run, has done is kept part by part; gone likewise."""
         return self.path / f"{name}.parts"
