@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,15 +315,7 @@ def find_release(
     criteria = Criteria.of(small_count, min_width, posterior_limit)
     searched = _settings(table, criteria, executor, settings, release)
     known, section = known_of(table, public), searched.release
-    given = {
-        ZEROS: bool(known.zeros),
-        LIMIT: posterior_limit is not None,
-        REQUIRE: bool(section.require),
-        FORBID: bool(section.forbid),
-        ONLY: section.only is not None,
-        MINUTES: section.minutes is not None or section.ended_after is not None,
-    }
-    require_together(method, *_before(known), *(name for name, is_given in given.items() if is_given))
+    require_together(method, *_given(known, section, posterior_limit))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
 
@@ -349,7 +341,7 @@ def risk_utility_curve(
     searched = _settings(table, Criteria.of(small_counts[0], min(min_widths)), executor, settings)
     known = known_of(table, public)
     for method in (name for name in METHODS if name in methods):
-        require_together("curve", method, *_before(known))
+        require_together("curve", method, *_given(known, searched.release))
     search = release_search(table, known, searched, searched.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
@@ -357,6 +349,20 @@ def risk_utility_curve(
 def _before(known: Knowledge) -> tuple[str, ...]:
     """What was published before, as a capability."""
     return BEFORE[:1] if known.release.variables or known.facts else ()
+
+
+def _given(known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | None = None) -> Iterator[str]:
+    """What is known, wished and limited, as capabilities."""
+    yield from _before(known)
+    given = {
+        ZEROS: known.zeros,
+        LIMIT: limit,
+        REQUIRE: section.require,
+        FORBID: section.forbid,
+        ONLY: section.only,
+        MINUTES: section.minutes or section.ended_after,
+    }
+    yield from (name for name, value in given.items() if value)
 
 
 def _settings(

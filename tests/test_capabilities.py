@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,6 +210,24 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
         with pytest.raises(ConfigError) as refused:
             product_of_python.find_release(read, known, method, min_width=WIDTH, posterior_limit=given)
         assert str(refused.value) == refusal(method, name)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"minutes": 1}, table.MINUTES),
+        ({"ended_after": {"questions": 1}}, table.MINUTES),
+        ({"only": "required"}, table.ONLY),
+    ],
+)
+def test_a_curve_of_python_refuses_what_a_config_refuses(tmp_path: Path, given: dict[str, Any], name: str) -> None:
+    made(tmp_path, (), [0])
+    read = product_of_python.read_table(tmp_path / "table.csv")
+    with pytest.raises(ConfigError) as refused:
+        product_of_python.risk_utility_curve(
+            read, product_of_python.knowledge(read), min_widths=[WIDTH], require=["a"], **given
+        )
+    assert str(refused.value) == refusal("curve", name)
 
 
 def test_a_server_does_not_begin_with_what_it_would_not_know(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sdc.config.release import EndedAfterConfig
 from sdc.executor import IN_PROCESS
@@ -22,10 +22,9 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.so_far import Stint
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
@@ -72,15 +71,14 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one's weights.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own; that of an extension is `extension`. InputError,
+    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`. InputError,
     ReleaseError and RuntimeError as the searches raise them.
     """
 
     ordered: OrderedSearch
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
-    extension: Pace = UNHURRIED
-    extension_keeper: Keeper = NOWHERE
+    extension: Stint = field(default_factory=Stint)
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
@@ -149,7 +147,7 @@ class ReleaseSearch:
         inquiry, ordered = self._inquiry(), self.ordered
         if known is not None:
             inquiry.resume(known.judgement)
-        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes, pace=ordered.pace).run()
+        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes, stint=ordered.stint).run()
         ended, left = None, None
         if found.is_ended:
             ended = EndedAfterConfig(questions=len(found.steps))
@@ -239,7 +237,7 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        search = replace(self.ordered, inquiry=self._inquiry(), pace=self.extension, keeper=self.extension_keeper)
+        search = replace(self.ordered, inquiry=self._inquiry(), stint=self.extension)
         larger = search.extended(found.judgement)
         return self._with_extension(found, larger.judgement, larger)
 
@@ -262,12 +260,10 @@ class ReleaseSearch:
         """The ordered release and the annealed one extended, each by a worker."""
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
-        search = self.ordered
-        known, (criteria, policy) = inquiry.known, (inquiry.criteria, inquiry.policy)
-        alone = Growth(known, criteria, policy, effort, search.widths, search.wishes, search.weights, pace=search.pace)
-        alone = replace(alone, keeper=search.keeper)
+        search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
+        alone = Growth(*asked, search.widths, search.wishes, search.weights, stint=search.stint)
         start = Grown(annealed.release, annealed.proof)
-        beside = replace(alone, start=start, pace=self.extension, keeper=self.extension_keeper)
+        beside = replace(alone, start=start, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
         value, reason = self._value(ordered.release), self._left(ordered)

@@ -28,7 +28,7 @@ class BisectionSearch(OrderedSearch):
         NothingReleasableError where not even the first of the list may go out and nothing is required; else as
         `OrderedSearch.run`. Where it is told to end before that, the longest that was accepted until then.
         """
-        listed, required, start = self._begun()
+        listed, required, start = self._first()
         longest, left = self._longest(start.release, listed)
         if longest is None and listed and required is None:
             raise self._nothing(listed[0], left)
@@ -41,7 +41,7 @@ class BisectionSearch(OrderedSearch):
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are
         left of which nothing is known, as the search was told to end."""
         longest, releasable, refused = None, 0, len(listed) + 1
-        while refused - releasable > 1 and not self.pace.is_over(len(self._steps)):
+        while refused - releasable > 1 and not self.stint.pace.is_over(len(self._steps)):
             middle, asked = (releasable + refused) // 2, len(self._steps)
             if (accepted := self._asked_first(start, listed[:middle], "bisection")) is not None:
                 longest, releasable = accepted, middle

@@ -15,8 +15,7 @@ from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch
-from sdc.search.pace import UNHURRIED, Pace
-from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.so_far import Stint
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -50,8 +49,7 @@ class Growth:
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     start: Grown | None = None
-    pace: Pace = UNHURRIED
-    keeper: Keeper = NOWHERE
+    stint: Stint = field(default_factory=Stint)
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -62,14 +60,7 @@ def fits_a_worker(table: Table) -> bool:
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort)
-    search = OrderedSearch(
-        inquiry,
-        growth.widths,
-        wishes=growth.wishes,
-        weights=growth.weights,
-        pace=growth.pace,
-        keeper=growth.keeper,
-    )
+    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights, stint=growth.stint)
     if growth.start is None:
         found = search.run()
     else:

@@ -23,9 +23,9 @@ from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.found import Found
-from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
+from sdc.search.pace import ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
-from sdc.search.so_far import NOWHERE, Keeper, Retold, SoFar
+from sdc.search.so_far import Retold, SoFar, Stint
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -56,7 +56,7 @@ class OrderedSearch:
     The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
     that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. Every release on the way has the judgement
     that accepted it, and ends with it: what was proven is not asked again, so no budget that is spent later can take it
-    back: the search may be told to end, by its `pace`, before any question but those about what is required. `on_step`
+    back: the search may be told to end, by its `stint`, before any question but those about what is required. `on_step`
     hears of every question asked.
     """
 
@@ -65,10 +65,9 @@ class OrderedSearch:
     on_step: Callable[[SearchStep], None] = lambda step: None
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
-    pace: Pace = UNHURRIED
-    keeper: Keeper = NOWHERE
+    stint: Stint = field(default_factory=Stint)
     _steps: list[SearchStep] = field(default_factory=list, init=False)
-    _begun_at: int | None = field(default=None, init=False)
+    _begun: tuple[Release, int] | None = field(default=None, init=False)
     _kept: Retold | None = field(default=None, init=False)
 
     def run(self) -> OrderedRelease:
@@ -79,10 +78,10 @@ class OrderedSearch:
         above the width asked for; ConfigError where the criterion is not monotone: then what is refused says nothing of
         what is larger. NothingReleasableError too where it is told to end before what is required is proven.
         """
-        candidates, required, start = self._begun()
+        candidates, required, start = self._first()
         if self.wishes.only_required:
             return self._found(start, required)
-        if self.pace.is_over(len(self._steps)):
+        if self.stint.pace.is_over(len(self._steps)):
             return self._found(start, required, len(self._left(start.release, candidates, ())))
         self._take_up(start)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
@@ -105,11 +104,11 @@ class OrderedSearch:
         Nothing is kept where answers come at once, or rest on no evidence.
         """
         if self.inquiry.policy is Policy.REFUSE and not is_small(self._schema):
-            self._begun_at = len(self._steps)
-            so_far = self.keeper.read()
+            self._begun = start.release, len(self._steps)
+            so_far = self.stint.keeper.read()
             self._kept = None if so_far is None else Retold.of(so_far, self.inquiry, start.release)
 
-    def _begun(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
+    def _first(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
         """The candidates, what became of the required sub-tables, and the judgement of what comes before all others."""
         self._steps.clear()
         self.require_monotone()
@@ -130,7 +129,7 @@ class OrderedSearch:
     @property
     def _is_over(self) -> bool:
         """Whether nothing more is asked; once it is so it stays so."""
-        return len(self._steps) >= self._most or self.pace.is_over(len(self._steps))
+        return len(self._steps) >= self._most or self.stint.pace.is_over(len(self._steps))
 
     def _found(self, judgement: Judgement, required: Required | None, unasked: int = 0) -> OrderedRelease:
         if is_small(self.inquiry.table.schema):
@@ -151,7 +150,7 @@ class OrderedSearch:
     def _asked_required(self, release: Release) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
         self.inquiry.resume(self._grand_total())
-        judgement = None if self.pace.ending.is_over else self._ask(release, "required", 0, release.frontier)
+        judgement = None if self.stint.pace.ending.is_over else self._ask(release, "required", 0, release.frontier)
         if judgement is None:
             raise NothingReleasableError(
                 f"the search was told to end after {len(self._steps)} questions, before the required sub-tables were "
@@ -277,7 +276,7 @@ class OrderedSearch:
             return judgement
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
         try:
-            judgement = self.inquiry.ask(release, depth, self.pace.patience(self.inquiry.executor))
+            judgement = self.inquiry.ask(release, depth, self.stint.pace.patience(self.inquiry.executor))
         except ToldToEndError:
             return None
         answer = judgement.assessment
@@ -285,8 +284,9 @@ class OrderedSearch:
         step = SearchStep(phase, length, added, *facts, judgement.blockers)
         self._steps.append(step)
         self.on_step(step)
-        if added and self._begun_at is not None and self.inquiry.accepts(judgement):
-            self.keeper.write(SoFar.of(self._steps[self._begun_at :], judgement, self.inquiry.spent))
+        if added and self._begun is not None and self.inquiry.accepts(judgement):
+            start, begin = self._begun
+            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry.spent))
         return judgement
 
     def _grand_total(self) -> Judgement:

@@ -15,6 +15,7 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
+from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.step import SearchStep
 
 
@@ -22,33 +23,36 @@ from sdc.search.step import SearchStep
 class SoFar:
     """What a growth depends on from here on.
 
-    steps     since it began; the last was accepted
+    start     the release that it began with
+    steps     since then; the last was accepted
     evidence  of each open component of the release the differences that its judgement rests on
     missed    how often each at-risk cell stayed open, by row
     spent     steps of the budget that were taken
     """
 
+    start: Release
     steps: tuple[SearchStep, ...]
     evidence: tuple[tuple[SubTable, Differences], ...]
     missed: Mapping[int, int]
     spent: int
 
     @staticmethod
-    def of(steps: Iterable[SearchStep], judgement: Judgement, spent: int) -> SoFar:
+    def of(start: Release, steps: Iterable[SearchStep], judgement: Judgement, spent: int) -> SoFar:
         """With the judgement of the last step, which accepted it."""
         evidence = ((one.variables, one.differences) for one in judgement.bank.evidence.values())
-        return SoFar(tuple(steps), tuple(evidence), judgement.bank.missed, spent)
+        return SoFar(start, tuple(steps), tuple(evidence), judgement.bank.missed, spent)
 
-    def release(self, start: Release) -> Release:
+    @property
+    def release(self) -> Release:
         """What has grown from the start."""
         added = (subtable for step in self.steps if step.answer for subtable in step.added)
-        return Release.of([*start.frontier, *added])
+        return Release.of([*self.start.frontier, *added])
 
-    def judgement(self, inquiry: Inquiry, start: Release) -> Judgement | None:
+    def judgement(self, inquiry: Inquiry) -> Judgement | None:
         """That of the last step, by what was kept, which is checked and not believed; None where it does not hold."""
-        release = self.release(start)
-        inquiry.bank = inquiry.bank.emptied().with_evidence(self.evidence, inquiry.knows(release), self.missed)
-        judgement = inquiry.ask(release, Depth.REFUTE)
+        known = inquiry.knows(self.release)
+        inquiry.bank = inquiry.bank.emptied().with_evidence(self.evidence, known, self.missed)
+        judgement = inquiry.ask(self.release, Depth.REFUTE)
         return judgement if inquiry.accepts(judgement) else None
 
 
@@ -65,9 +69,14 @@ class Retold:
 
     @staticmethod
     def of(so_far: SoFar, inquiry: Inquiry, start: Release) -> Retold | None:
-        """Of what was kept of a growth from this start; None where it does not hold. The inquiry stays as it is."""
+        """Of what was kept; None where it does not hold, or is of another start. The inquiry stays as it is.
+
+        Chains that were told to end, were killed then, and are told to end once more, may come to another start.
+        """
+        if so_far.start != start:
+            return None
         before = inquiry.bank, inquiry.spent
-        last = so_far.judgement(inquiry, start)
+        last = so_far.judgement(inquiry)
         inquiry.bank, inquiry.spent = before
         return None if last is None else Retold(deque(so_far.steps), last, so_far.spent)
 
@@ -107,3 +116,16 @@ class Nowhere:
 
 
 NOWHERE = Nowhere()
+
+
+def nowhere(name: str) -> Keeper:
+    """Where growths are kept, by their names, that nobody keeps."""
+    return NOWHERE
+
+
+@dataclass(frozen=True)
+class Stint:
+    """Of one growth how long it goes on, and where it is kept."""
+
+    pace: Pace = UNHURRIED
+    keeper: Keeper = NOWHERE

@@ -25,7 +25,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.pace import NEVER, Ending, Pace
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import NOWHERE, Keeper
+from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.ipf import Stop
@@ -140,22 +140,27 @@ def release_search(
     widths: CriticalWidths,
     watch: Watch = NOBODY,
     ending: Ending = NEVER,
-    keepers: tuple[Keeper, Keeper] = (NOWHERE, NOWHERE),
+    kept: Callable[[str], Keeper] = nowhere,
 ) -> ReleaseSearch:
     """All searches by one criterion, beside what is known, each until its end or until it is told to end.
 
-    keepers  of the ordered growth, and of what extends a decomposable release
+    kept  where growths are kept: "ordered", and the "extension" of a decomposable release
 
     InputError where the settings do not fit the table.
     """
     inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
     start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
     far = release.ended_after or EndedAfterConfig()
-    rounds, questions, extension = (Pace(most, ending) for most in (far.rounds, far.questions, far.extension))
-    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, wishes, rounds)
+    chains = DecomposableSearch(
+        inquiry, release.annealing, weights, start, watch.on_round, wishes, Pace(far.rounds, ending)
+    )
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, questions, keepers[0])
-    return ReleaseSearch(ordered, chains, simulatable, extension, keepers[1])
+    alone, extension = (
+        Stint(Pace(most, ending), kept(name))
+        for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
+    )
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)
+    return ReleaseSearch(ordered, chains, simulatable, extension)
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,10 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     settings, release = build.settings(executor), build.config.release
     watch = Watch(_tell_step, keep, lambda step: tell(STEP, describe_simulated(step, table.schema)))
     parts = KeptParts(build.folder.parts(SEARCH.name), key)
-    keepers = KeptGrowth(parts, "ordered", table.schema), KeptGrowth(parts, "extension", table.schema)
+    kept = partial(KeptGrowth, parts, schema=table.schema)
     with _ended_by_interrupt(build) as marker:
         ending = Ending.of(release, marker)
-        search = release_search(table, known, settings, build.made.widths, watch, ending, keepers)
+        search = release_search(table, known, settings, build.made.widths, watch, ending, kept)
         found = search.run(release.method, read_checkpoint(path, key))
     say(f"search: {found.sub_tables} sub-tables without the grand total")
     if found.ended_after is not None:

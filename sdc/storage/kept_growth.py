@@ -6,12 +6,15 @@ import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.feasible.differences import Differences
 from sdc.model.documents import plain, typed
 from sdc.model.errors import RunFolderError
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.sharp import SharpPart
@@ -40,21 +43,21 @@ class KeptGrowth:
 
     def write(self, so_far: SoFar) -> None:
         """Keeps it; RunFolderError where it cannot be written."""
-        missed = np.array(sorted(so_far.missed.items()), np.int64).reshape(-1, 2)
-        named = {
-            f"{variables}:{name}": getattr(differences, name)
-            for variables, differences in so_far.evidence
-            for name in _OF_A_DIFFERENCE
-        }
         steps = np.frombuffer(json.dumps(plain(_STEPS, so_far.steps, self.schema)).encode(), np.uint8)
-        self.parts.write(
-            SharpPart(self.name, {"steps": steps, "missed": missed, "spent": np.array(so_far.spent), **named})
-        )
+        kept: dict[str, npt.NDArray[Any]] = {
+            "begun_with": np.array(so_far.start.frontier, np.int64),
+            "steps": steps,
+            "missed": np.array(sorted(so_far.missed.items()), np.int64).reshape(-1, 2),
+            "spent": np.array(so_far.spent),
+        }
+        for variables, differences in so_far.evidence:
+            kept |= {f"{variables}:{name}": getattr(differences, name) for name in _OF_A_DIFFERENCE}
+        self.parts.write(SharpPart(self.name, kept))
 
     def _so_far(self, part: SharpPart) -> SoFar:
         steps = typed(_STEPS, json.loads(part.arrays["steps"].tobytes()), self.parts.folder, self.schema)
-        missed = dict(part.arrays["missed"].tolist())
-        return SoFar(steps, tuple(self._evidence(part)), missed, int(part.arrays["spent"]))
+        start, missed = Release.of(part.arrays["begun_with"].tolist()), dict(part.arrays["missed"].tolist())
+        return SoFar(start, steps, tuple(self._evidence(part)), missed, int(part.arrays["spent"]))
 
     def _evidence(self, part: SharpPart) -> Iterator[tuple[SubTable, Differences]]:
         for name in part.arrays:

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Depth
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.so_far import SoFar
+from sdc.search.so_far import SoFar, Stint
 from sdc.search.wishes import Wishes
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.kept_parts import KeptParts
@@ -38,8 +39,8 @@ WISHES = {"breadth 2": Wishes(), "breadth 1": Wishes(breadth=1), "required": Wis
 
 
 def grown(table: Table, keeper: Told | KeptGrowth, wishes: Wishes) -> OrderedRelease:
-    search = OrderedSearch(inquiry_of(table, 3, budget=FEW_NODES), critical_widths(table), wishes=wishes, keeper=keeper)
-    return search.run()
+    inquiry, stint = inquiry_of(table, 3, budget=FEW_NODES), Stint(keeper=keeper)
+    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, stint=stint).run()
 
 
 def same(one: OrderedRelease, other: OrderedRelease) -> bool:
@@ -95,6 +96,21 @@ def test_what_does_not_hold_proves_nothing() -> None:
         again.append(len(keeper.written))
     assert again[-1] > 1
     assert same(found, whole)
+
+
+def test_what_began_with_another_release_is_not_taken_up() -> None:
+    """As where chains ended by the clock, were killed, and came to another graph when they went on."""
+    table, keeper = scattered(), Told()
+    grown(table, keeper, Wishes())
+    (other, again), start = (Told(so_far) for so_far in (None, keeper.written[-1])), Release.of([0b11, 0b1100])
+    found = []
+    for told in (other, again):
+        inquiry, stint = inquiry_of(table, 3, budget=FEW_NODES), Stint(keeper=told)
+        search = OrderedSearch(inquiry, critical_widths(table), stint=stint)
+        found.append(search.extended(inquiry.ask(start)))
+    assert same(*found)
+    assert len(again.written) == len(other.written) > 0
+    assert {so_far.start for so_far in again.written} == {start}
 
 
 def test_small_tables_are_not_kept() -> None:
