@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import itemgetter
 
 import numpy as np
 
@@ -13,7 +11,6 @@ from sdc.bounds.method import is_small
 from sdc.config.capabilities import LIMIT, require_together
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
-from sdc.model.graph import component_with, independence_graph
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -22,6 +19,8 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy, Verdict
+from sdc.search.candidates import Refused, left_of, opening_pairs
+from sdc.search.conflict import Parts, halves, parted, split
 from sdc.search.found import Found
 from sdc.search.pace import ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
@@ -30,7 +29,6 @@ from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
-Refused = tuple[SubTable, ...]
 FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
 
 
@@ -82,7 +80,7 @@ class OrderedSearch:
         if self.wishes.only_required:
             return self._found(start, required)
         if self.stint.pace.is_over(len(self._steps)):
-            return self._found(start, required, len(self._left(start.release, candidates, ())))
+            return self._found(start, required, len(left_of(start.release, candidates)))
         self._take_up(start)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
         if (everything := self._asked_first(start.release, candidates, "everything")) is not None:
@@ -123,6 +121,10 @@ class OrderedSearch:
         return self.inquiry.table.schema
 
     @property
+    def _weights(self) -> Weights:
+        return self.weights or Weights.equal(len(self._schema))
+
+    @property
     def _most(self) -> int:
         return self.wishes.questions_for(len(self.inquiry.bank.at_risk))
 
@@ -142,8 +144,7 @@ class OrderedSearch:
         """What becomes of the required sub-tables, None where there are none."""
         if not self.wishes.require:
             return None
-        weights = self.weights or Weights.equal(len(self.inquiry.table.schema))
-        worth = {t: weights.of_sub_table(t, self._schema) for t in self.wishes.require}
+        worth = {t: self._weights.of_sub_table(t, self._schema) for t in self.wishes.require}
         search = RequiredSearch(self._asked_required, self.inquiry.accepts, worth)
         return search.run(self.wishes.require, self._grand_total())
 
@@ -179,7 +180,7 @@ class OrderedSearch:
             # as many at once as are likely to be accepted together: what is refused has to be looked for by halves
             asked = len(self._steps) - asked
             size = 2 * size if asked <= 1 else size if asked <= MANY_ASKED else max(FEWEST_TRIED, size // 2)
-        unasked = len(self._left(judgement.release, candidates[begin:], refused))
+        unasked = len(left_of(judgement.release, candidates[begin:], refused))
         return self._found(judgement, required, unasked)
 
     def _by_components(
@@ -193,7 +194,7 @@ class OrderedSearch:
         smaller = None
         while smaller is not judgement:
             smaller = judgement
-            for pair in self._pairs(judgement.release, candidates, refused):
+            for pair in opening_pairs(self.inquiry.knows(judgement.release), candidates, refused):
                 larger, refused = self._extend(judgement, [pair], refused, phase)
                 if larger is not judgement:
                     parts = self.inquiry.knows(larger.release).structure.components.cliques
@@ -203,35 +204,12 @@ class OrderedSearch:
                     break
         return judgement, refused
 
-    def _pairs(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> Iterator[SubTable]:
-        """Two-way candidates that are left; first those that make small components and open up the most.
-
-        A pair opens up the candidates that have it and whose other pairs are released.
-        """
-        known, sets, schema = self.inquiry.knows(release), np.array(candidates, np.int64), self._schema
-        graph = independence_graph(release.frontier, len(schema))
-        left = [t for t in candidates if st.ways(t, schema) == 2 and t not in release and t not in refused]
-
-        def size(pair: SubTable) -> int:
-            ends = schema.levels.telling(pair)
-            part = component_with(known.structure.components, known.structure.independence_graph, release, ends)
-            return st.ways(schema.levels.closed(part), schema)
-
-        def opened(pair: SubTable) -> int:
-            u, v = st.members(schema.levels.telling(pair))
-            around = pair | graph[u] & graph[v]
-            return int(((sets & pair == pair) & (sets & ~around == 0)).sum())
-
-        # mostly the first is accepted, and only pairs of its size need to be told apart
-        for _, alike in groupby(sorted(((size(pair), k, pair) for k, pair in enumerate(left))), key=itemgetter(0)):
-            yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
-
     def _candidates(self) -> tuple[SubTable, ...]:
         """What may be released, in the order of the list."""
         listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
-        if self.weights is None or self.weights == Weights.equal(len(self.inquiry.table.schema)):
+        if self._weights.are_equal:
             return listed
-        width, weights = self.widths.by_sub_table(), self.weights
+        width, weights = self.widths.by_sub_table(), self._weights
         # sorting is stable: of the same product that comes first which the list has first
         return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t, self._schema) * width[t]))
 
@@ -240,19 +218,11 @@ class OrderedSearch:
         judgement = self._ask(Release.of([*start.frontier, *first]), phase, len(first), ())
         return judgement if judgement and self.inquiry.accepts(judgement) else None
 
-    def _left(self, release: Release, candidates: Sequence[SubTable], refused: Refused) -> list[SubTable]:
-        """Candidates that are not released, and contain nothing that was refused: they could go out only with that."""
-        sets = np.array(candidates, np.int64)
-        is_out = st.within_one_of(sets, release.frontier)
-        for smaller in refused:
-            is_out |= sets & smaller == smaller
-        return [candidates[k] for k in np.flatnonzero(~is_out).tolist()]
-
     def _extend(
         self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
     ) -> tuple[Judgement, Refused]:
-        """The candidates all at once, and where that is refused one half after the other; no question too many."""
-        release, left = judgement.release, self._left(judgement.release, candidates, refused)
+        """The candidates all at once, and where that is refused one part after the other; no question too many."""
+        release, left = judgement.release, left_of(judgement.release, candidates, refused)
         if not left or self._is_over:
             return judgement, refused
         length = release.sub_tables(self._schema)
@@ -263,9 +233,17 @@ class OrderedSearch:
             return larger, refused
         if len(left) == 1:
             return judgement, (*refused, left[0])
-        half = len(left) // 2
-        judgement, refused = self._extend(judgement, left[:half], refused, phase)
-        return self._extend(judgement, left[half:], refused, phase)
+        first, last = self._parted(judgement, larger, left)
+        judgement, refused = self._extend(judgement, first, refused, phase)
+        return self._extend(judgement, last, refused, phase)
+
+    def _parted(self, judgement: Judgement, larger: Judgement, left: Sequence[SubTable]) -> Parts:
+        """What was refused together in two parts; in halves where no evidence is kept, or the list's order counts."""
+        if self._kept is not None and self._kept.steps:
+            return split(left, [t not in self._kept.steps[0].added for t in left])
+        if self._begun is None or not self._weights.are_equal:
+            return halves(left)
+        return parted(judgement, larger, left)
 
     def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement | None:
         """The answer to one question; None where the search was told to end before it came, and it was not asked."""

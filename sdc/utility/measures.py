@@ -40,6 +40,11 @@ class Weights:
         """Every sub-table counts 1: the utility is their number."""
         return Weights((Fraction(1),) * variables)
 
+    @property
+    def are_equal(self) -> bool:
+        """Whether every sub-table counts 1."""
+        return self == Weights.equal(len(self.variables))
+
     def corrections(self, schema: Schema) -> tuple[tuple[SubTable, Fraction], ...]:
         """What each sub-table with a value of its own counts beside the product of its variables' weights."""
         return tuple((t, own - self._product(t, schema)) for t, own in self.sub_tables)
