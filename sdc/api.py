@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.bounds.in_units import bounds_in_units
+from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import (
     BEFORE,
     FORBID,
@@ -47,7 +48,7 @@ from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
-from sdc.stages.assemble import NOBODY, SearchSettings, Watch, floor_of, no_widths, release_search
+from sdc.stages.assemble import NOBODY, SearchSettings, Watch, floor_of, most_of, no_widths, release_search
 from sdc.stages.bounded import chosen_cells
 from sdc.stages.known import Public, knowledge, known_of
 from sdc.stages.publish import publish_release
@@ -86,7 +87,7 @@ __all__ = [
     "why",
 ]
 
-BY_DEFAULT = ReleaseConfig()
+BY_DEFAULT, BY_WIDTH = ReleaseConfig(), WidthsConfig()
 
 
 def cell_bounds(
@@ -371,8 +372,8 @@ def _settings(
     """What a search depends on, as `find_release` takes it, with the floor that the table wants."""
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
     section = with_given(release, {name: value for name, value in given.items() if name != "accept_undecided"})
-    floor = floor_of(None, len(table.schema), criteria.floor)
-    return SearchSettings(criteria, policy, floor, section, executor)
+    floor, most = floor_of(BY_WIDTH, len(table.schema), criteria.floor), most_of(BY_WIDTH, len(table.schema))
+    return SearchSettings(criteria, policy, floor, section, executor, most=most)
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from sdc.model.table import Cells
 
@@ -45,3 +45,9 @@ class InProcess:
 
 
 IN_PROCESS = InProcess()
+
+
+def works_of(units: Sequence[Any]) -> tuple[int, ...] | None:
+    """How units compare, where each of them says its `work`, which tells a progress how far a call is; else None."""
+    works = tuple(unit.work for unit in units if hasattr(unit, "work"))
+    return works if len(works) == len(units) else None

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial, update_wrapper
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.events import EXECUTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
-from sdc.executor import Executor, Input, Result, Unit
+from sdc.executor import Executor, Input, Result, Unit, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from sdc.bounds.enumeration import EnumerationProgress
 
 SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
+EARLY = 10  # of so many parts of the work one is done before a time is said that is left
 SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
 
 
@@ -27,8 +30,8 @@ class Progress:
     """Says what happens, and how many units of a call are done: a bar on a terminal, else a line now and then.
 
     Of the steps of a search the last one is said as often. Where nothing else is said for a minute, it says which stage
-    is at work, for how long, and how much it has done. It says no time that is left: nobody knows what a search will
-    yet have to ask.
+    is at work, for how long, and how much it has done. What is left is said of a call whose units tell how they
+    compare, and of no stage: nobody knows what a search will yet have to ask.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -94,16 +97,20 @@ class Progress:
         return is_due
 
     @contextmanager
-    def units(self, name: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A function to call with the number of units done; the bar goes when the block ends."""
-        begun = self._clock()
+    def units(self, name: str, total: int, works: Sequence[int] | None = None) -> Iterator[Callable[[int], None]]:
+        """A function to call with the number of units done; the bar goes when the block ends.
+
+        works  how the units compare; None where nobody knows
+        """
+        begun, left = self._clock(), TimeLeft(works) if works else None
         task = None if self._bar is None else self._bar.add_task(name, total=total)
 
         def done(number: int) -> None:
             self._count("units")
             if task is not None:
                 self._bar.update(task, completed=number)
-            self._line(name, number, total, self._clock() - begun)
+            seconds = self._clock() - begun
+            self._line(name, number, total, seconds, left.after(number, seconds) if left else None)
 
         try:
             yield done
@@ -111,13 +118,35 @@ class Progress:
             if task is not None:
                 self._bar.remove_task(task)
 
-    def _line(self, name: str, done: int, total: int, seconds: float) -> None:
+    def _line(self, name: str, done: int, total: int, seconds: float, left: float | None) -> None:
         if done >= total or not self._is_due():
             return
         line = f"{name}: {done} of {total} units in {seconds:.0f} s"
+        line += "" if left is None else f", about {left:.0f} s left for these"
         tell("progress", line, units=done, of=total, seconds=round(seconds, 1))
         if self._bar is None:
             self.say(line)
+
+
+class TimeLeft:
+    """How long the units of a call will yet take, by how they compare and by the later half of what is done.
+
+    The later half, because the first units are not like those that are left: a pace that changes is followed, and what
+    is left goes to 0 with the work. Nothing is said before a tenth of the work is done.
+    """
+
+    def __init__(self, works: Sequence[int]) -> None:
+        self._done = [0, *accumulate(works)]  # after each number of units
+        self._seconds = [0.0]
+
+    def after(self, units: int, seconds: float) -> float | None:
+        """Seconds that are left after so many units, told one after another; None where it is too early to say."""
+        self._seconds += [seconds] * (units + 1 - len(self._seconds))
+        done, all_ = self._done[units], self._done[-1]
+        if EARLY * done < all_:
+            return None
+        before = max(0, bisect_left(self._done, done / 2, hi=units) - 1)
+        return (all_ - done) * (seconds - self._seconds[before]) / (done - self._done[before])
 
 
 def _bar() -> Any:
@@ -142,7 +171,7 @@ class Watched:
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
         name = function.__name__.replace("_", " ")
-        with self._progress.units(name, len(units)) as done:
+        with self._progress.units(name, len(units), works_of(units)) as done:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):
                 done(number)
                 yield result

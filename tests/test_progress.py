@@ -19,7 +19,7 @@ from sdc.events import QUESTIONS, STARTED, STEP, EventLog, heard, read_events, t
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
-from sdc.progress import Measured, Nodes, Progress, Watched, summary
+from sdc.progress import Measured, Nodes, Progress, TimeLeft, Watched, summary
 from sdc.storage.run_folder import StageRecord
 
 
@@ -200,3 +200,38 @@ def test_an_enumeration_says_how_far_it_is_once_a_second() -> None:
     ]
     ended.set()
     assert not nodes(EnumerationProgress(1, 1, 1))
+
+
+def test_time_left_is_right_where_work_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of units that say how they compare; nothing before a tenth of the work is done."""
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
+    clock = Clock()
+    with Progress(clock) as shown, shown.units("widths above", 4, [1, 10, 20, 9]) as done:
+        for number, seconds in enumerate((2, 22, 62, 80), start=1):
+            clock.now = seconds
+            done(number)
+    assert capsys.readouterr().err.splitlines() == [
+        "widths above: 1 of 4 units in 2 s",
+        "widths above: 2 of 4 units in 22 s, about 58 s left for these",
+        "widths above: 3 of 4 units in 62 s, about 18 s left for these",
+    ]
+
+
+@pytest.mark.parametrize("growth", [0.5, 0.9, 1.0, 1.1, 2.0])
+def test_time_left_converges_whatever_the_pace_becomes(growth: float) -> None:
+    """Units of equal work, the last of which take so many times as long as the first, one after another a little more.
+
+    What is said is never off by more than that factor, never by more than the true time in the later half, and falls
+    to 0.
+    """
+    costs = [growth ** (k / 99) for k in range(100)]
+    left, seconds, said = TimeLeft([1] * 100), 0.0, []
+    for number, cost in enumerate(costs, start=1):
+        seconds += cost
+        said.append((left.after(number, seconds), sum(costs) - seconds))
+    assert [one for one, _ in said[:9]] == [None] * 9
+    factor = max(growth, 1 / growth) + 1e-9
+    assert all(true / factor <= one <= true * factor for one, true in said[9:-1])
+    assert said[-1][0] == 0
+    errors = [abs(one - true) for one, true in said[9:]]
+    assert max(errors[60:]) <= max(errors) / 2 + 1e-9

@@ -58,6 +58,8 @@ def run(
         raise typer.Exit(status_of_release(result["release"]))
     folder = result["run_folder"]
     print_release(result["release"])
+    if "cut" in result:
+        print(f"listed        {result['cut']}")
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
     raise typer.Exit(status_of_release(result["release"]))
@@ -142,7 +144,8 @@ def plan(
     for name, key in SIZES.items():
         print(f"{name:20}{result[key]:,}")
     if result["floor"]:
-        print(f"of the sub-tables only those of critical width {result['floor']} or more are listed")
+        most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
+        print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
     print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
     for stage in result["stages"]:
         seconds = _span(stage)

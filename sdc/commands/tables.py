@@ -47,15 +47,19 @@ def widths(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Critical widths of the sub-tables, most dangerous first."""
+    """Critical widths of the sub-tables, most dangerous first; of more than 20 variables those that are widest."""
+    from sdc.config.analysis import WidthsConfig
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths
+    from sdc.stages.assemble import most_of
 
     _require_suffix(out)
     about = read_subject(subject, variables, structural_zeros, "widths")
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
-        found = critical_widths(data, small_count=small_count, floor=floor, executor=executor)
+        most = most_of(WidthsConfig(floor=floor or None), len(data.schema))
+        found = critical_widths(data, small_count=small_count, floor=floor, most=most, executor=executor)
+    cut = found.cut(1)
     pairs = list(found.by_sub_table().items())[::-1]
     if out is not None:
         _write_widths(out, [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs])
@@ -65,10 +69,13 @@ def widths(
                 "variables": list(data.schema.names),
                 "records": data.total,
                 "at_risk_cells": len(data.at_risk(small_count)),
+                **({"cut": cut} if cut else {}),
                 "widths": [{"sub_table": st.names(t, data.schema), "critical_width": w} for t, w in pairs],
             }
         )
         return
+    if cut:
+        print(cut, file=sys.stderr)
     print("critical_width  sub_table")
     for subtable, width in pairs:
         print(f"{width:14}  {st.label(subtable, data.schema)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictInt
+from pydantic import AfterValidator, Field, StrictInt, model_validator
 
 from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
 
@@ -131,6 +131,19 @@ class WidthsConfig(Section):
         NotNegative | None,
         Field(
             description="only sub-tables whose critical width reaches this; default all, above 20 variables those that "
-            "reach the least min_width"
+            "reach the least min_width, or the widest of them, see `most`"
         ),
     ] = None
+    most: Annotated[
+        Positive | None,
+        Field(
+            description="at most so many sub-tables are listed: where more reach the least min_width a higher floor is "
+            "chosen, and said; default 20,000 above 20 variables, else all; not beside `floor`, which is obeyed"
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _only_one(self) -> WidthsConfig:
+        if self.floor is not None and self.most is not None:
+            raise ValueError(f"floor = {self.floor} is given, so that none is chosen; leave out floor, or most")
+        return self

@@ -244,14 +244,15 @@ class ReleaseConfig(Section):
         Field(
             le=63,
             description="sub-tables of up to so many variables come before all others, in ordered and best; default 2, "
-            "or 1 where more than 100000 cells are at risk; with 1 more sub-tables and fewer pairs may go out, sooner",
+            "or 1 where more than 100000 cells are at risk or there are more than 20 variables; with 1 more sub-tables "
+            "and fewer pairs may go out, sooner",
         ),
     ] = None
     questions: Annotated[
         Positive | None,
         Field(
             description="the most releases that an ordered search asks about, what is left then is not released; "
-            "default 200, or 2000 with a breadth of 1"
+            "default 200, or 2000 with a breadth of 1, or 400 of more than 20 variables"
         ),
     ] = None
     minutes: Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
@@ -138,18 +139,19 @@ def perfect_sequence(cliques: Sequence[SubTable]) -> Decomposition:
     """The cliques of a chordal graph ordered by a maximum weight spanning tree (Prim), from the first.
 
     With the separators' sizes as weights every such tree is a junction tree (Jensen and Jensen 1994). The first clique
-    is that given first; ties go to the smallest number. IndexError without a clique.
+    is that given first; ties go to the smallest number. O(cliques^2). IndexError without a clique.
     """
-    left = list(cliques)
-    ordered, separators = [left.pop(0)], []
-    while left:
+    ordered, separators = [cliques[0]], []
+    # of each clique left what it shares with those before: most variables, with the first that has so many
+    shared = {clique: clique & cliques[0] for clique in cliques[1:]}
+    while shared:
         # an edge of size 0 is taken last, so that a component is finished before the next one is begun
-        separator, clique = max(
-            ((c & o, c) for c in left for o in ordered), key=lambda pair: (st.dimension(pair[0]), -pair[1])
-        )
-        left.remove(clique)
+        clique = max(shared, key=lambda c: (st.dimension(shared[c]), -c))
         ordered.append(clique)
-        separators.append(separator)
+        separators.append(shared.pop(clique))
+        for other, before in shared.items():
+            if st.dimension(other & clique) > st.dimension(before):
+                shared[other] = other & clique
     return Decomposition(tuple(ordered), tuple(separators))
 
 
@@ -171,22 +173,50 @@ def component_with(split: Decomposition, graph: Adjacency, release: Release, pai
     split  the components of the graph under the release, see `components`
     Only what lies between the two is split anew: all other components stay as they are.
     """
-    between = _between(split, *st.members(pair))
+    u, v = st.members(pair)
+    # an edge between two that nothing joined is cut off at each of its ends, where these are released
+    if not st.has(_joined_with(graph, u), v) and 1 << u in release and 1 << v in release:
+        return pair
+    between = _between(split, u, v)
+    inside = tuple(graph[w] & between for w in st.members(between))
+    return _part_with(pair, between, inside, frozenset(element & between for element in release.frontier))
+
+
+@lru_cache(maxsize=1 << 12)  # most pairs are asked about again where nothing has changed between their ends
+def _part_with(pair: SubTable, between: SubTable, inside: Adjacency, public: frozenset[SubTable]) -> SubTable:
+    """The component that has the pair, of the graph among the variables between its ends; inside it what is public."""
     place = {v: new for new, v in enumerate(st.members(between))}
-    joined = [graph[v] | (pair & ~(1 << v) if st.has(pair, v) else 0) for v in place]
+    joined = [around | (pair & ~(1 << v) if st.has(pair, v) else 0) for v, around in zip(place, inside, strict=True)]
     local = tuple(st.within(around, between) for around in joined)
-    parts = components(local, release.add(pair).within(between)).cliques
+    parts = components(local, Release.of(public).add(pair).within(between)).cliques
     part = next(part for part in parts if st.is_within(st.within(pair, between), part))
     return st.of(v for v, new in place.items() if st.has(part, new))
 
 
-def _between(split: Decomposition, u: int, v: int) -> SubTable:
-    """The components on the tree's path from one with u to the nearest with v, as one set."""
+@lru_cache(maxsize=1 << 8)
+def _joined_with(graph: Adjacency, vertex: int) -> SubTable:
+    """The vertices that a path leads to, and the vertex itself."""
+    found, border = 1 << vertex, graph[vertex]
+    while border := border & ~found:
+        found |= border
+        border = st.union(graph[v] for v in st.members(border))
+    return found
+
+
+@lru_cache(maxsize=8)  # a search asks about hundreds of pairs of one split
+def _tree(split: Decomposition) -> tuple[tuple[int, ...], ...]:
+    """The parts beside each, on a tree of them."""
     around: list[list[int]] = [[] for _ in split.cliques]
     for k, separator in enumerate(split.separators, start=1):
         host = next(j for j in range(k) if st.is_within(separator, split.cliques[j]))
         around[k].append(host)
         around[host].append(k)
+    return tuple(map(tuple, around))
+
+
+def _between(split: Decomposition, u: int, v: int) -> SubTable:
+    """The components on the tree's path from one with u to the nearest with v, as one set."""
+    around = _tree(split)
     waiting = deque((k, part) for k, part in enumerate(split.cliques) if st.has(part, u))
     seen = {k for k, _ in waiting}
     while True:

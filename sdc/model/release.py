@@ -46,7 +46,10 @@ class Release:
 
     def add(self, subtable: SubTable) -> Release:
         """This release with one more sub-table and all within it."""
-        return Release.of([*self.frontier, subtable])
+        if subtable in self:
+            return self
+        kept = [element for element in self.frontier if not st.is_within(element, subtable)]
+        return Release(tuple(sorted([*kept, subtable], key=lambda s: (-st.dimension(s), s))))
 
     def join(self, other: Release) -> Release:
         """The smallest release that contains both."""
@@ -59,7 +62,9 @@ class Release:
 
     def within(self, subtable: SubTable) -> Release:
         """What it says of a marginal table: each element's variables in the sub-table, numbered as that has them."""
-        return Release.of(st.within(element, subtable) for element in self.frontier)
+        # numbering them anew changes neither what contains what nor the order
+        kept = Release.of({element & subtable for element in self.frontier}).frontier
+        return Release(tuple(st.within(element, subtable) for element in kept))
 
     def closed(self, schema: Schema) -> Release:
         """With what its sub-tables tell at coarser levels, see `Levels.closed`."""

@@ -321,7 +321,7 @@ def _unjoined(audit: AuditEvidence) -> list[st.SubTable]:
 
 def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, audit: AuditEvidence) -> str:
     # not listed because it does not reach the floor, and so not the required width
-    is_below_floor = width is None and audit.widths.floor <= audit.min_width and step is None
+    is_below_floor = width is None and audit.widths.has_all(audit.min_width) and step is None
     if is_below_floor or (width is not None and not audit.criteria.width.is_wide(width)):
         return f"refuted: its critical width is below {audit.min_width}"
     if subtable in audit.on_list:

@@ -74,10 +74,9 @@ def _width_check(audit: AuditEvidence) -> Iterator[Check]:
     """With every one-way sub-table released, a released T gives widths of at most w*(T)."""
     if audit.found.release.variables != st.full(len(audit.table.schema)):
         return
-    listed, floor, required = audit.widths.by_sub_table(), audit.widths.floor, audit.min_width
-    # not listed means below the floor: that says it is too narrow where the floor is no higher than what is required,
-    # else nothing
-    unlisted = required if floor > required else floor - 1
+    listed, required = audit.widths.by_sub_table(), audit.min_width
+    # not listed says that it is too narrow where all that reach what is required are listed, else nothing
+    unlisted = audit.widths.floor - 1 if audit.widths.has_all(required) else required
     enough = audit.criteria.width.is_wide(min(listed.get(s, unlisted) for s in audit.found.release.frontier))
     text = f"No sub-table of the released frontier has a critical width below the required {required:,}."
     yield Check(text, enough or _claim(audit) is not True)

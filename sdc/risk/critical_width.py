@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import combinations, groupby
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -16,33 +16,16 @@ from sdc.feasible.bank import at_risk_rows
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.named import Named
-from sdc.model.schema import Schema
+from sdc.model.schema import MAX_VARIABLES, Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Cells, Counts, Table
-from sdc.risk.partitions import BitSets, Partitions, Widths, renumbered, walked
+from sdc.risk.partitions import BitSets, Widths, renumbered, whole_rows
 from sdc.risk.prefix_trie import PrefixTrie, prefix_trie
-from sdc.risk.rows import Rows, rows_of
+from sdc.risk.reaching import Reaching, Widest, apart, neighbours, widest
+from sdc.risk.rows import rows_of
 from sdc.risk.sweep_plan import SubLattice, SweepPlan, sweep_order, sweep_plan
 
 MAX_LISTED_VARIABLES = 26  # 2^26 bit sets and widths are 1 GB
-
-
-@dataclass(frozen=True)
-class Above:
-    """A unit of a sweep with a floor: a start and what is above it, with bit sets in the sweep's order.
-
-    max_rows    rows that fit into memory; 0 where all do
-    candidates  variables that may be added, at most `most` of them
-    pairs       of each variable the others that it may be kept with; none: with all
-    """
-
-    small_count: int
-    floor: int
-    max_rows: int
-    start: SubTable
-    candidates: SubTable
-    pairs: tuple[SubTable, ...] = ()
-    most: int = 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,15 +36,33 @@ class CriticalWidths(Named):
     widths      (n,) int64, in records
     floor       only sub-tables whose width reaches it are listed; 0 lists all
     visited     how many sub-tables' widths were looked at
+    most        where the floor was chosen, that no more than so many were to be listed; 0 where it was given
+    ways        only sub-tables of at most so many variables are listed
     """
 
     sub_tables: npt.NDArray[np.uint64]
     widths: Counts
     floor: int
     visited: int
+    most: int = 0
+    ways: int = MAX_VARIABLES
 
     def __len__(self) -> int:
         return len(self.widths)
+
+    def cut(self, min_width: int) -> str:
+        """What to say where not all that reach the width asked for are listed, for they are many; else empty."""
+        if not self.most or self.has_all(min_width):
+            return ""
+        small = "" if self.ways == MAX_VARIABLES else f" and of at most {self.ways} variable{'s' * (self.ways != 1)}"
+        return (
+            f"Only sub-tables of critical width at least {self.floor}{small} were listed, {len(self):,} of them, "
+            f"because more than {self.most:,} reach the {min_width} that is asked for"
+        )
+
+    def has_all(self, width: int) -> bool:
+        """Whether all that reach the width are listed."""
+        return self.floor <= width and self.ways == MAX_VARIABLES
 
     @property
     def headline(self) -> str:
@@ -120,11 +121,12 @@ def critical_widths(
     *,
     small_count: int = 2,
     floor: int = 0,
+    most: int = 0,
     memory: int | None = None,
     executor: Executor = IN_PROCESS,
     parts: Cells | None = None,
 ) -> CriticalWidths:
-    """Critical widths of all sub-tables, or of those whose width reaches the floor.
+    """Critical widths of all sub-tables, or of those whose width reaches the floor, or of the widest of these.
 
     The critical width never increases when a variable is added, so with a floor only the sub-tables
     that reach it and their border are visited. MPR(T) is T and the one-way sub-table of every axis. Widths are computed
@@ -132,13 +134,15 @@ def critical_widths(
 
     small_count  cells of 1 up to this count are at risk
     floor        in records; 0 lists all
+    most         where more sub-tables reach the floor, which is then at least 1, a higher one is chosen, see `widest`;
+                 0 for no such limit
     memory       bytes that a unit may use; where the whole table needs more, units are partitions of its cells
     parts        the same cells where they are on disk, which units read instead of being given the table
 
     Without an at-risk cell every width is the number of records. InputError where all sub-tables of more than 26
     variables would have to be listed, or where the smallest partition needs more memory.
     """
-    variables, asked = len(table.schema), max(floor, 0)
+    variables, asked, ways = len(table.schema), max(floor, 1 if most else 0), MAX_VARIABLES
     floor = asked if len(at_risk_rows(table, small_count)) else 0
     if floor == 0 and variables > MAX_LISTED_VARIABLES:
         why = "give a floor, and only sub-tables that reach it are visited"
@@ -152,7 +156,11 @@ def critical_widths(
         found, widths = _all(cells, small_count, plan, executor)
         visited = len(found)
     else:
-        found, widths, visited = _reaching(cells, small_count, floor, plan, executor)
+        reaching = Reaching(cells, small_count, floor, plan.max_rows, executor)
+        listed = widest(reaching, most) if most else Widest(asked, MAX_VARIABLES, reaching.all())
+        asked, ways, (found, widths) = listed.floor, listed.ways, listed.found
+        border = neighbours(found, apart(table.schema))
+        visited = 1 + int((np.bitwise_count(border) <= ways).sum())
     # of each axis one variable, as the sweep has them
     told = renumbered(found, sweep_order(table.schema))
     found = _closed(told, table.schema)
@@ -160,7 +168,7 @@ def critical_widths(
     widths = np.minimum(widths, table.total)  # where no cell is at risk none is wider than all records
     order = np.lexsort([found, -np.bitwise_count(told).astype(np.int64), -widths])
     order = order[widths[order] >= asked]
-    return CriticalWidths(found[order], widths[order], asked, visited).named_by(table.schema)
+    return CriticalWidths(found[order], widths[order], asked, visited, most, ways).named_by(table.schema)
 
 
 def _closed(told: BitSets, schema: Schema) -> BitSets:
@@ -214,101 +222,5 @@ def _swept(trie: PrefixTrie, depth: int, taken: int) -> Widths:
 
 
 @lru_cache(maxsize=2)
-def _whole_rows(table: Cells, small_count: int) -> Rows:
-    """All cells; kept for the units of the same process that follow."""
-    return rows_of(table, small_count, sweep_order(table.schema))
-
-
-@lru_cache(maxsize=2)
 def _whole_trie(table: Cells, small_count: int) -> PrefixTrie:
-    return prefix_trie(_whole_rows(table, small_count))
-
-
-# Sub-tables that reach a floor
-
-
-def _reaching(
-    table: Cells, small_count: int, floor: int, plan: SweepPlan, executor: Executor
-) -> tuple[BitSets, Counts, int]:
-    """Those that reach the floor: first those of at most two variables, then what is above each such pair.
-
-    With them the number visited: that of the sub-tables, not of the partitions in which they were.
-    """
-    variables = len(table.schema)
-    few = [Above(small_count, floor, plan.max_rows, 0, 0)]
-    parts = list(executor.run(widths_above, table, few))
-    # the grand total is within all others: where not even it reaches the floor nothing does
-    if not len(parts[0][0]):
-        return parts[0]
-    # each pair from its higher variable, so that none is visited twice
-    apart = _apart(table.schema)
-    few = [Above(small_count, floor, plan.max_rows, 1 << v, st.full(v) & apart[v]) for v in reversed(range(variables))]
-    parts += executor.run(widths_above, table, few)
-    pairs = _pairs(np.concatenate([part[0] for part in parts]), variables)
-    above: list[Above] = []
-    for high, low in combinations(reversed(range(variables)), 2):
-        # a set can reach the floor only where each pair in it does
-        candidates = pairs[high] & pairs[low] & st.full(low)
-        if candidates and st.has(pairs[high], low):
-            start = 1 << high | 1 << low
-            above.append(Above(small_count, floor, plan.max_rows, start, candidates, pairs, variables))
-    # the largest first: a large unit that starts last would keep one worker busy while the others wait
-    above.sort(key=lambda unit: -unit.candidates.bit_count())
-    for found, widths, visited in executor.run(widths_above, table, above):
-        # without the start, which is among the pairs already
-        parts.append((found[1:], widths[1:], visited - 1))
-    found, widths = (np.concatenate([part[i] for part in parts]) for i in range(2))
-    # partitions are each cut by what those before left over, so they do not say what one sweep would have visited
-    visited = 1 + len(neighbours(found, apart)) if plan.max_rows else sum(part[2] for part in parts)
-    return found, widths, visited
-
-
-def _apart(schema: Schema) -> tuple[SubTable, ...]:
-    """Of each variable, in the sweep's order, those of other axes."""
-    axes = [schema.levels.axis_of[v] for v in sweep_order(schema)]
-    return tuple(st.of(place for place, other in enumerate(axes) if other != axis) for axis in axes)
-
-
-def _pairs(found: BitSets, variables: int) -> tuple[SubTable, ...]:
-    """Of each variable those with which it reaches the floor."""
-    pairs = [0] * variables
-    for pair in found[np.bitwise_count(found) == 2].tolist():
-        low, high = st.members(pair)
-        pairs[low] |= 1 << high
-        pairs[high] |= 1 << low
-    return tuple(pairs)
-
-
-def widths_above(table: Cells, unit: Above) -> tuple[BitSets, Counts, int]:
-    """Sub-tables that reach the floor, widths and number visited of a unit; its start first, where that reaches it.
-
-    Bit sets in the sweep's order. With partitions the number visited is 1: what matters is counted at the end.
-    InputError as `keys_of`.
-    """
-    pairs = unit.pairs or _apart(table.schema)
-    if unit.max_rows:
-        partitions = Partitions(table, unit.small_count, unit.floor, unit.max_rows, pairs)
-        return *partitions.above(unit.start, unit.candidates, unit.most), 1
-    rows = _whole_rows(table, unit.small_count)
-    return walked(rows, unit.floor, unit.start, unit.candidates, pairs, unit.most)
-
-
-def neighbours(found: BitSets, apart: Sequence[SubTable]) -> BitSets:
-    """(visited,) bit sets visited beside the grand total where these (n,) reach the floor: they and their border.
-
-    apart  of each variable those of other axes
-
-    Each is a sub-table found with a variable below its lowest, but only where the two lowest of it reach the floor
-    together, and so does it without its second lowest.
-    """
-    found = np.sort(found)
-    lowest = found & (~found + np.uint64(1))
-    visited = []
-    for v, others in enumerate(apart):
-        bit = np.uint64(1 << v)
-        some = found[(found == 0) | (lowest > bit) & (found & ~np.uint64(others) == 0)]
-        low = some & (~some + np.uint64(1))
-        single = some == low
-        fits = np.isin(low | bit, found) & np.isin(some ^ low | bit, found)
-        visited.append(some[single | fits] | bit)
-    return np.concatenate(visited)
+    return prefix_trie(whole_rows(table, small_count))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import TypeAlias
 
@@ -20,6 +21,13 @@ BitSets: TypeAlias = npt.NDArray[np.uint64]
 Widths: TypeAlias = tuple[BitSets, Counts]
 """Sub-tables and the critical width of each."""
 EVERY = np.empty(0, np.uint64)
+EVERYTHING = 1 << 62  # more sub-tables than any walk can list
+
+
+@lru_cache(maxsize=2)
+def whole_rows(table: Cells, small_count: int) -> Rows:
+    """All cells, with the variables in the sweep's order; kept for the units of the same process that follow."""
+    return rows_of(table, small_count, sweep_order(table.schema))
 
 
 def walked(
@@ -30,16 +38,18 @@ def walked(
     pairs: Sequence[SubTable],
     most: int,
     within: BitSets = EVERY,
+    enough: int = EVERYTHING,
 ) -> tuple[BitSets, Counts, int]:
     """The kernel's `walk` over the variables of these rows: sub-tables, widths and the number visited.
 
     floor   records; sub-tables whose critical width ([KDSF] eq. 10) is smaller are left out
     within  bit sets, ascending, beside which none is visited; `EVERY` for any
+    enough  sub-tables with which the walk ends; `EVERYTHING` for no end before the last
     """
     from sdc.risk.width_kernel import walk
 
     found, widths, visited = walk(
-        np.uint64(start), np.uint64(candidates), np.array(pairs, np.uint64), within, most, floor, rows.columns,
+        np.uint64(start), np.uint64(candidates), np.array(pairs, np.uint64), within, most, enough, floor, rows.columns,
         rows.numbers, rows.ways, rows.sizes, np.array(rows.before, np.int64), rows.finer, *rows.nearest, rows.total,
     )  # fmt: skip
     return found, widths, visited

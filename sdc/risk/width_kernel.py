@@ -335,7 +335,10 @@ def _width(
 
 
 @kernel
-def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats, before, finer, lowest, nearest, total):
+def walk(
+    start, candidates, pairs, within, most, enough, floor,
+    codes, rows, ways, cats, before, finer, lowest, nearest, total,
+):  # fmt: skip
     """The sub-tables above `start` with some of the candidates that reach the floor, depth first.
 
     T gets only variables below the lowest that was added, and of these only those with which T without that lowest
@@ -345,6 +348,7 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
     pairs              (variables,) of each the others that it may be kept with, none of its axis
     within             bit sets, ascending: no others are visited; any where there is none
     most               candidates that are added at most
+    enough             sub-tables with which the walk ends, whatever is left
     codes, rows        `columns` and `numbers` of `Rows`
     ways, cats         (variables, categories) one-way counts, and how many categories each variable has
     before, finer      of each the one before it of its axis, and a bit set of those after it, see `Rows`
@@ -379,6 +383,8 @@ def walk(start, candidates, pairs, within, most, floor, codes, rows, ways, cats,
                         found, widths = np.append(found, found), np.append(widths, widths)
                     found[size], widths[size] = added, width
                     size += 1
+                    if size == enough:
+                        return found[:size], widths[:size], visited
                     reached[depth] |= ONE << np.uint64(v)
                     waiting[depth] |= ONE << np.uint64(v)
         opened = np.uint64(0)

@@ -148,20 +148,29 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes, stint=ordered.stint).run()
-        ended, left = None, None
+        ended, left = None, ""
         if found.is_ended:
             ended = EndedAfterConfig(questions=len(found.steps))
             left = (
                 f"The bisection was told to end after {_questions(found.steps)}: of {found.unasked} longer prefixes "
                 "nobody knows whether they may go out."
             )
-        value = self._value(found.release)
-        return FoundRelease(found.judgement, "bisection", value, found.steps, reason=left, ended_after=ended)
+        value, reason = self._value(found.release), " ".join(filter(None, (self._cut(), left))) or None
+        return FoundRelease(found.judgement, "bisection", value, found.steps, reason=reason, ended_after=ended)
+
+    def _cut(self) -> str:
+        """What to say where more sub-tables reach the width than were listed."""
+        cut = self.ordered.widths.cut(self.ordered.inquiry.criteria.floor)
+        return f"{cut}; the search asked about none of the others." if cut else ""
 
     def _left(self, found: OrderedRelease | Grown) -> str | None:
-        """What to say where not all candidates were asked about."""
+        """What to say where not all that could be released was asked about."""
+        return " ".join(filter(None, (self._cut(), self._unasked(found)))) or None
+
+    def _unasked(self, found: OrderedRelease | Grown) -> str:
+        """What to say of candidates on the list."""
         if not found.unasked:
-            return None
+            return ""
         if found.is_ended:
             return (
                 f"The search was told to end after {_questions(found.steps)}: {found.unasked} sub-tables were left "

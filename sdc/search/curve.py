@@ -80,11 +80,12 @@ class CurveSearch:
     def _widths(self, small_count: int) -> CriticalWidths:
         inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
         least = min(self.min_widths)
-        # the widths at hand, unless their floor has left out what is needed
-        if small_count == inquiry.criteria.small_count and widths.floor <= least:
+        # the widths at hand, unless what is needed was left out by a floor that was given
+        if small_count == inquiry.criteria.small_count and (widths.most or widths.floor <= least):
             return widths
-        floor = least if widths.floor else 0
-        return critical_widths(inquiry.table, small_count=small_count, floor=floor, executor=inquiry.executor)
+        floor, most = least if widths.floor else 0, widths.most
+        table, executor = inquiry.table, inquiry.executor
+        return critical_widths(table, small_count=small_count, floor=floor, most=most, executor=executor)
 
     def _found(self, search: ReleaseSearch, known: Mapping[str, FoundRelease]) -> dict[str, FoundRelease]:
         """What each method finds, not less than it found for a larger width; no entry where nothing may be public."""

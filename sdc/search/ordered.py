@@ -295,9 +295,9 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
 
     Ties come by decreasing dimension, then by number. Whoever has all one-way sub-tables can have none whose critical
     width is smaller; where none reaches it all that are known are listed, which with a floor are none. ReleaseError
-    where the list was cut above the width.
+    where a floor was given above the width; where one was chosen what is listed is all that is asked about.
     """
-    if widths.floor > min_width:
+    if widths.floor > min_width and not widths.most:
         raise ReleaseError(
             f"critical widths are known from the floor {widths.floor} on, the minimum width is {min_width}; "
             f"set the floor to at most {min_width}"

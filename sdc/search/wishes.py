@@ -9,12 +9,15 @@ from itertools import combinations, product
 from math import comb
 
 from sdc.config.release import PatternLike, ReleaseConfig
+from sdc.feasible.walk import MAX_VARIABLES
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
 MOST_CELLS_OF_PAIRS = 100_000  # all pairs leave one component, and each of its cells is certified: 1 ms each
+MOST_VARIABLES_OF_PAIRS = MAX_VARIABLES  # of a component that a walk searches; of a larger one no cell is certified
+QUESTIONS_OF_WIDE = 400  # of 40 variables they take minutes
 MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 
 
@@ -27,9 +30,10 @@ class Wishes:
     levels         levels that are nobody's wish, with the variables that tell each: a sub-table has one with these
                    alone
     best_subset    where the required ones do not fit together: release those that are worth most, else refuse
-    breadth        sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table
+    breadth        sub-tables of up to so many variables come before all others; by default 2, or 1 of a large table or
+                   of a wide one
     questions      the most that an ordered search puts to the criterion, what is not asked about is not released; by
-                   default 200, or 2,000 with a breadth of 1, which makes them cheap
+                   default 200, or 2,000 with a breadth of 1, which makes them cheap, or 400 of a wide table
     only_required  release what is required, with what is within it, and nothing else
     """
 
@@ -44,12 +48,13 @@ class Wishes:
     @staticmethod
     def of(schema: Schema, release: ReleaseConfig) -> Wishes:
         """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once."""
+        limits = limits_of(release, len(schema))
         wishes = Wishes(
             named("require", release.require, schema),
             named("forbid", release.forbid, schema),
             best_subset=release.conflicts == "best_subset",
-            breadth=release.breadth,
-            questions=release.questions,
+            breadth=limits[0],
+            questions=limits[1],
             only_required=release.only == "required",
         )
         for required in wishes.require:
@@ -109,6 +114,13 @@ class Wishes:
     def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         """Those that may be released, in their order."""
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
+
+
+def limits_of(release: ReleaseConfig, variables: int) -> tuple[int | None, int | None]:
+    """Breadth and questions of a table with so many variables; None where they depend on its cells."""
+    if release.breadth is not None or variables <= MOST_VARIABLES_OF_PAIRS:
+        return release.breadth, release.questions
+    return 1, release.questions or QUESTIONS_OF_WIDE
 
 
 def named(setting: str, patterns: Sequence[PatternLike], schema: Schema) -> tuple[SubTable, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.config.analysis import WidthsConfig
 from sdc.config.release import EndedAfterConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
@@ -32,6 +33,7 @@ from sdc.utility.ipf import Stop
 from sdc.utility.measures import Demand, Utility, Weights, utility_of
 
 MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
+MOST_LISTED = 20_000  # sub-tables of more variables; of 40 with 60,000 cells they take a minute
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
@@ -43,6 +45,7 @@ class SearchSettings:
     release   the section of a config, whose demand is no file
     executor  changes how long a search takes, never the answer
     hidden    levels that only what was published before needs, by name: nobody's wish, and not asked about
+    most      how many critical widths are listed at most, see `most_of`
     """
 
     criteria: Criteria
@@ -51,6 +54,7 @@ class SearchSettings:
     release: ReleaseConfig = field(default_factory=ReleaseConfig)
     executor: Executor = IN_PROCESS
     hidden: Sequence[str] = ()
+    most: int = 0
 
     @property
     def effort(self) -> Effort:
@@ -100,20 +104,28 @@ class SearchSettings:
             table,
             small_count=self.criteria.small_count,
             floor=self.floor,
+            most=self.most,
             memory=memory,
             executor=self.executor,
             parts=parts,
         )
 
 
-def floor_of(given: int | None, variables: int, least: int) -> int:
-    """The floor given; without one none, or where the list would be too long the least width that is asked for.
+def floor_of(widths: WidthsConfig, variables: int, least: int) -> int:
+    """The floor given; without one none, or where the list may be too long the least width that is asked for.
 
     Below the width required no sub-table can be released, so nothing is lost.
     """
-    if given is not None:
-        return given
-    return least if variables > MOST_LISTED_WITHOUT_FLOOR else 0
+    if widths.floor is not None:
+        return widths.floor
+    return least if most_of(widths, variables) else 0
+
+
+def most_of(widths: WidthsConfig, variables: int) -> int:
+    """How many sub-tables are listed at most, the widest; 0 for all that reach the floor."""
+    if widths.floor is not None or widths.most is not None:
+        return widths.most or 0
+    return MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
 
 
 def no_widths() -> CriticalWidths:

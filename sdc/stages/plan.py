@@ -30,7 +30,7 @@ from sdc.risk.effort import STEPS_PER_SECOND
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
-from sdc.search.wishes import Wishes
+from sdc.search.wishes import Wishes, limits_of
 from sdc.stages import needs
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
@@ -110,6 +110,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "at_risk_cells": at_risk,
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.floor,
+        "most_listed": build.most_listed,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.needs.worker_may // MIB,
@@ -276,7 +277,8 @@ class _Projection:
         release = self.build.config.release
         if release.method == "bisection":
             return len(self.table.schema)  # of a list of 2^K at most
-        return Wishes(breadth=release.breadth, questions=release.questions).questions_for(len(self._at_risk))
+        breadth, questions = limits_of(release, len(self.table.schema))
+        return Wishes(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
         """Of so many questions at the speed found, and of the whole budget."""

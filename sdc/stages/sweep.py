@@ -56,10 +56,11 @@ def sweep_facts(build: Build) -> dict[str, Any]:
         "small_count": small_count,
         "at_risk_cells": _at_risk_cells(folder, small_count),
         "floor": widths.floor,
+        "cut": widths.cut(build.floor) or None,
         "sub_tables": len(widths),
         "visited": widths.visited,
         "min_width": least,
-        "reaching": None if widths.floor > least else widths.number_reaching(least),  # else some are not listed
+        "reaching": widths.number_reaching(least) if widths.has_all(least) else None,  # else some are not listed
         "narrowest": [{"sub_table": st.names(t, table.schema), "critical_width": width} for t, width in narrowest],
     }
 
@@ -69,11 +70,13 @@ def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
     named = [("*".join(one["sub_table"]) or "(total)", one["critical_width"]) for one in facts["narrowest"]]
     reaching = f"min width     {facts['reaching']} of them reach the {facts['min_width']} that min_width asks for"
     listed = f", those of critical width {facts['floor']} or more" if facts["floor"] else ""
+    cut = [] if facts["cut"] is None else [f"              {facts['cut']}"]
     return [
         f"table         {facts['records']:,} records of {facts['variables']} variables in {facts['cells']:,} cells, "
         f"{facts['at_risk_cells']:,} of them at risk: at most {facts['small_count']} records",
         f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; "
         f"{facts['visited']:,} visited",
+        *cut,
         *([] if facts["reaching"] is None else [reaching]),
         f"narrowest     {'critical_width  sub_table' if named else 'none is listed'}",
         *(f"              {width:14,}  {name}" for name, width in named),

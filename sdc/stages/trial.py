@@ -25,9 +25,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import Above, CriticalWidths, widths_above, widths_of_sub_lattice
+from sdc.risk.critical_width import CriticalWidths, widths_of_sub_lattice
 from sdc.risk.effort import STEPS_PER_SECOND, Effort
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.reaching import Above, widths_above
 from sdc.risk.slices import slices
 from sdc.risk.support import Shift
 from sdc.risk.sweep_plan import SweepPlan

@@ -57,6 +57,7 @@ from sdc.storage.run_folder import read_json, write_json
 LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
 ROWS = 1 << 20  # of a part of a long list
+OF_LIST = ("floor", "visited", "most", "ways")  # beside the widths
 REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 
@@ -122,14 +123,15 @@ def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
 
     # in parts: the names of 2^23 sub-tables at once take more than 1 GB
     parts = map(part, range(0, max(1, len(widths)), ROWS))
-    write_row_groups(folder / WIDTHS, parts, {"floor": str(widths.floor), "visited": str(widths.visited)})
+    told = {name: str(getattr(widths, name)) for name in OF_LIST}
+    write_row_groups(folder / WIDTHS, parts, told)
 
 
 def read_widths(folder: Path) -> CriticalWidths:
     """What `write_widths` wrote; InputError where it cannot be read, KeyError where it is another file."""
     columns, metadata = read_columns(folder / WIDTHS, ["bits", "critical_width"])
     bits, widths = columns["bits"].astype(np.uint64), columns["critical_width"].astype(np.int64)
-    return CriticalWidths(bits, widths, int(metadata["floor"]), int(metadata["visited"]))
+    return CriticalWidths(bits, widths, *(int(metadata[name]) for name in OF_LIST))
 
 
 def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:

@@ -20,8 +20,9 @@ from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.table import Table
-from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.partitions import renumbered
+from sdc.risk.reaching import neighbours
 from sdc.risk.sweep_plan import sweep_bytes, sweep_order
 from sdc.storage.parquet import open_memory_form, write_memory_form
 

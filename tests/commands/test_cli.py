@@ -43,6 +43,7 @@ from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
 from tests.console import Console, Said
 from tests.profiles import scaled
 from tests.strategies import all_ways, inquiry_of, scattered
+from tests.wide import wide_table
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
@@ -347,6 +348,22 @@ def test_widths_as_text(sdc: Sdc) -> None:
     assert lines[2].split() == ["3", "A*B*C*D*F"]
     assert ["260", "(total)"] in [line.split() for line in lines]
     assert len(lines) == 65
+
+
+def test_of_a_wide_table_the_widest_are_listed_and_it_is_said(
+    sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdc.stages.assemble.MOST_LISTED", 400)
+    table = wide_table(24, 300, 3)
+    records = np.repeat(table.codes, table.counts, axis=0).astype(str)
+    pq.write_table(
+        pa.table({name: records[:, v] for v, name in enumerate(table.schema.names)}), tmp_path / "wide.parquet"
+    )
+    told = sdc("widths", tmp_path / "wide.parquet", "--json").document
+    assert 0 < len(told["widths"]) <= 400
+    assert re.match(r"Only sub-tables of critical width at least [0-9]+.* more than 400 reach the 1 that", told["cut"])
+    assert told["cut"] in sdc("widths", tmp_path / "wide.parquet").err
+    assert "cut" not in sdc("widths", tmp_path / "wide.parquet", "--floor", "200", "--json").document
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -989,6 +1006,7 @@ def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
     sdc("plan", config, "--quick", "--json").assert_refused(refusal)
     listed = write_config(tmp_path, {"table": table}, risk={"min_width": 7})
     assert "only those of critical width 7 or more are listed" in sdc("plan", listed, "--quick").out
+    assert "are listed, the widest 20,000 where they are more" in sdc("plan", listed, "--quick").out
 
 
 @pytest.mark.parametrize(("cells", "way"), [(40, "slices"), (1000, "whole")])

@@ -21,8 +21,9 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk import rows
 from sdc.risk import sweep_plan as sweep_plan_module
-from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
+from sdc.risk.critical_width import CriticalWidths, critical_widths, widths_of_sub_lattice
 from sdc.risk.partitions import renumbered
+from sdc.risk.reaching import neighbours
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
 from sdc.storage.parquet import open_parts, place_of, write_table
 from tests.profiles import scaled

@@ -21,9 +21,10 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Counts, Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths, critical_widths, neighbours, widths_of_sub_lattice
+from sdc.risk.critical_width import CriticalWidths, critical_widths, widths_of_sub_lattice
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.partitions import renumbered
+from sdc.risk.reaching import neighbours
 from sdc.risk.support import Shift, Support
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order
 from sdc.risk.verdict import Verdict

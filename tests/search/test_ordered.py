@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.config.release import ReleaseConfig
 from sdc.feasible.bank import Bank
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -357,3 +358,20 @@ def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
     asked = unknowing(czech_table(), Criteria.of(2, 6, PosteriorLimit(max_above=0.5)))
     with pytest.raises(ConfigError, match=r"is not monotone: .*choose decomposable or simulatable"):
         OrderedSearch(asked, critical_widths(czech_table())).run()
+
+
+def test_a_floor_that_was_chosen_above_the_width_leaves_a_list_and_is_said(czech: Table) -> None:
+    cut = critical_widths(czech, floor=6, most=40)
+    assert cut.floor > 6
+    assert len(cut) <= 40 < critical_widths(czech, floor=6).number_reaching(6)
+    found = OrderedSearch(inquiry_of(czech, 6), cut).run()
+    assert found.assessment.releasable is True
+    assert set(found.release.frontier) <= set(cut.reaching(6))
+
+
+def test_a_wide_table_has_a_breadth_of_one_and_fewer_questions() -> None:
+    """Of a component of more variables than a walk takes no cell is certified, and all pairs are one component."""
+    limits = [Wishes.of(schema_of([2] * number), ReleaseConfig()) for number in (20, 21)]
+    assert [(each.breadth_for(1), each.questions_for(1)) for each in limits] == [(2, 200), (1, 400)]
+    wished = Wishes.of(schema_of([2] * 21), ReleaseConfig(breadth=2, questions=3))
+    assert (wished.breadth_for(1), wished.questions_for(1)) == (2, 3)

@@ -68,6 +68,30 @@ def test_what_is_below_a_floor_is_not_spoken_of(config: Config) -> None:
     assert not any("min width" in line for line in lines)
 
 
+def test_a_floor_that_was_chosen_is_said(config: Config) -> None:
+    build, said = swept(config(widths={"most": 29}))
+    facts = sweep_facts(build)
+    assert facts["cut"] == (
+        f"Only sub-tables of critical width at least {facts['floor']} were listed, {facts['sub_tables']} of them, "
+        "because more than 29 reach the 6 that is asked for"
+    )
+    assert f"widths: {facts['cut']}" in said
+    assert f"              {facts['cut']}" in sweep_lines(facts)
+    assert facts["reaching"] is None
+    assert facts["sub_tables"] <= 29
+
+
+@pytest.mark.parametrize("most", [12, 29])
+def test_a_floor_is_chosen_alike_in_parts_and_by_workers(config: Config, most: int, two_workers: Executor) -> None:
+    whole = contents(swept(config(widths={"most": most}))[0].folder.stage("widths"))
+    file = config(widths={"most": most}, output={"folder": "again"})
+    assert contents(swept(file, two_workers)[0].folder.stage("widths")) == whole
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
+        file = config(widths={"most": most}, table={"partitions": 3}, output={"folder": "parts"})
+        assert contents(swept(file)[0].folder.stage("widths")) == whole
+
+
 def test_parts_give_the_bytes_of_the_whole(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     for floor in (0, 12):
         whole = contents(swept(config(widths={"floor": floor}))[0].folder.stage("widths"))
