@@ -11,9 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any
 from urllib.request import urlopen
 
 from sdc.model.errors import SdcError
@@ -29,20 +31,13 @@ _SETTINGS = {
     "PREFECT_CLI_PROMPT": "false",
     "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
 }
-_SERVER = ["prefect", "server", "start", "--host", "127.0.0.1", "--no-ui", "--no-scheduler", "--no-late-runs", "--port"]
-_SERVE = """
-import subprocess, sys, threading
-server = subprocess.Popen(sys.argv[1:])
-def end():
-    sys.stdin.read()  # until the build has ended, however that was
-    server.terminate()
-    try:
-        server.wait(5)
-    except subprocess.TimeoutExpired:
-        server.kill()
-threading.Thread(target=end, daemon=True).start()
-server.wait()
-"""
+_OF_THE_SERVER = {
+    # blocks are for a server that lasts, which registers them at its own start
+    "PREFECT_SERVER_REGISTER_BLOCKS_ON_START": "false",
+    "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION": "false",
+    "PREFECT_SERVER_UI_ENABLED": "false",
+}
+_SERVER = [str(Path(__file__).with_name("prefect_process.py"))]
 
 
 def use_embedded_server() -> None:
@@ -52,87 +47,124 @@ def use_embedded_server() -> None:
         os.environ.setdefault(name, value)
 
 
+@dataclass
+class _Server:
+    """The process of a server that was started, and how it is spoken to."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    token: str
+    errors: IO[bytes]
+    is_up: bool = False
+
+    def await_answer(self) -> None:
+        """SdcError where it ends, or does not answer for long."""
+        deadline = time.monotonic() + PATIENCE
+        while not _answers(self.url):
+            if self.process.poll() is not None:
+                raise _gone(self.url, f"ended at its start{self._last_words()}")
+            if time.monotonic() > deadline:
+                raise _gone(self.url, "does not answer")
+            time.sleep(0.05)
+        self.is_up = True
+
+    def _last_words(self) -> str:
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").split("\n")
+        said = [line for line in lines if line.strip()]
+        return f" ({said[-1].strip()})" if said else ""
+
+
 @contextmanager
 def embedded_server() -> Iterator[Callable[[], None]]:
     """Starts a server where Prefect's settings name none, and gives what waits until it answers, or refuses.
 
-    Prefect would start one only when a flow does, import the server to do so, and leave it behind where this process
-    is killed. This one, a child of a process that ends with this one, comes up while flows are imported.
+    Prefect would start one only when a flow does, and leave it behind where this process is killed. This one, a child
+    that ends with this process, comes up while the config is checked and flows are imported. Until it is waited for
+    nothing of Prefect is imported here; from then on, in the rest of the block, it is Prefect's server.
     """
-    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_HOME, temporary_settings
+    with ExitStack() as stack:
+        started = None if _is_named() else stack.enter_context(_started())
+        yield lambda: _use(started, stack)
 
-    if PREFECT_API_URL.value():
-        from flows.absence import refusals_of_the_server, require_server
 
-        with refusals_of_the_server():
-            yield require_server
-        return
-    port, null = _free_port(), subprocess.DEVNULL
-    url = f"http://127.0.0.1:{port}/api"
-    # every user of this machine can reach the port; the environment of a process is for its own user
-    token = f"sdc:{secrets.token_urlsafe(32)}"
-    environment = {**os.environ, "PREFECT_SERVER_API_AUTH_STRING": token}
-    _close_to_others(PREFECT_HOME.value())
-    command = [sys.executable, "-c", _SERVE, sys.executable, "-m", *_SERVER, str(port)]
-    apart: dict[str, Any] = {"stdout": null, "stderr": null, "start_new_session": True, "umask": 0o077}
-    with (
-        # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
-        # report to it. Its end is the end of the pipe, which the system closes however this process dies
-        subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, **apart) as server,
-        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: token}) as settings,
-        _interrupted_where_it_ends(server, url, settings) as await_server,
-    ):
-        yield await_server
+def _is_named() -> bool:
+    """What can be known without Prefect, which takes a second to import: a profile is read by the process as well."""
+    if "prefect" in sys.modules:
+        from prefect.settings import PREFECT_API_URL
+
+        return bool(PREFECT_API_URL.value())
+    return bool(os.environ.get("PREFECT_API_URL"))
 
 
 @contextmanager
-def _interrupted_where_it_ends(
-    server: subprocess.Popen[bytes], url: str, settings: Any
-) -> Iterator[Callable[[], None]]:
-    """The block is left at once where the server ends, with an SdcError; gives what waits until it answers.
+def _started() -> Iterator[_Server]:
+    # every user of this machine can reach the port; the environment of a process is for its own user
+    port, token, null = _free_port(), f"sdc:{secrets.token_urlsafe(32)}", subprocess.DEVNULL
+    environment = {**os.environ, **_OF_THE_SERVER, "PREFECT_SERVER_API_AUTH_STRING": token}
+    command = [sys.executable, "-P", *_SERVER, str(port)]
+    with (
+        TemporaryFile() as errors,
+        # in a session of its own: an interrupt at the terminal goes to the whole group, and the build still has to
+        # report to it. Its end is the end of the pipe, which the system closes however this process dies
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=null,
+            stderr=errors,
+            env=environment,
+            start_new_session=True,
+            umask=0o077,
+        ) as process,
+    ):
+        server = _Server(process, f"http://127.0.0.1:{port}/api", token, errors)
+        try:
+            yield server
+        finally:
+            if not server.is_up:
+                process.kill()  # it has nothing to store yet
+
+
+def _use(started: _Server | None, stack: ExitStack) -> None:
+    """Has Prefect use the server that was started, or the one that its settings name, until the stack ends."""
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
+
+    if started is None or PREFECT_API_URL.value():
+        from flows.absence import refusals_of_the_server, require_server
+
+        stack.enter_context(refusals_of_the_server())
+        require_server()
+        return
+    own = {PREFECT_API_URL: started.url, PREFECT_API_AUTH_STRING: started.token}
+    settings = stack.enter_context(temporary_settings(own))
+    started.await_answer()
+    stack.enter_context(_interrupted_where_it_ends(started, settings))
+
+
+@contextmanager
+def _interrupted_where_it_ends(server: _Server, settings: Any) -> Iterator[None]:
+    """The block is left at once where the server ends, with an SdcError.
 
     Prefect would go on, and try everything that it has to say again and again for minutes.
     """
-    is_up, is_done, is_gone = threading.Event(), threading.Event(), threading.Event()
-
-    def await_server() -> None:
-        _await(server, url)
-        is_up.set()
+    is_done, is_gone = threading.Event(), threading.Event()
 
     def watch() -> None:
-        server.wait()
-        if is_up.is_set() and not is_done.is_set():
+        server.process.wait()
+        if not is_done.is_set():
             is_gone.set()
             settings.client.max_retries = 0
             _thread.interrupt_main()
 
     threading.Thread(target=watch, daemon=True).start()
     try:
-        yield await_server
+        yield
     except BaseException as error:
         if is_gone.is_set():
-            raise _gone(url, "ended during the build") from error
+            raise _gone(server.url, "ended during the build") from error
         raise
     finally:
         is_done.set()
-
-
-def _close_to_others(home: Path) -> None:
-    """What Prefect keeps of runs is for this user alone: states, artifacts and logs tell of confidential tables."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for database in home.glob("prefect.db*"):
-        with suppress(OSError):  # another user's home, which that user must close
-            database.chmod(0o600)
-
-
-def _await(server: subprocess.Popen[bytes], url: str) -> None:
-    """SdcError where the server ends, or does not answer for long."""
-    deadline = time.monotonic() + PATIENCE
-    while not _answers(url):
-        if server.poll() is not None or time.monotonic() > deadline:
-            what = "does not answer" if server.poll() is None else "ended at its start"
-            raise _gone(url, what)
-        time.sleep(0.05)
 
 
 def _gone(url: str, what: str) -> SdcError:

@@ -15,14 +15,16 @@ from prefect.cache_policies import NO_CACHE
 
 from flows.absence import at_work, be_patient
 from flows.command import run_as_command
-from sdc.config.build import ExecutionConfig
+from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
 from sdc.stages.build import Build, open_build
+from sdc.stages.search import SEARCH
 from sdc.stages.stage import MEASURED, Stage, beside_all, run_stage
 from sdc.stages.stages import stages_of
+from sdc.stages.warm import warming
 from sdc.storage.documents import release_facts
 from sdc.storage.run_folder import StageRecord
 
@@ -53,6 +55,8 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
         build.started([stage.name for stage in stages_of(build.config)]),
         Progress() as progress,
         at_work(build.folder),
+        # from here on, while data are read: before, Prefect needs the processors
+        warming(_method(build.config, stages), build.criteria.limit, progress.say),
     ):
         watched = Watched(late, progress)
         # a task a stage and no more: 1,000 Prefect tasks took 124 s where 1,000 Dask futures within one took 2 s
@@ -61,6 +65,11 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
     return records
+
+
+def _method(config: BuildConfig, stages: tuple[Stage, ...]) -> str | None:
+    """That of the search, where one of the stages searches."""
+    return config.release.method if SEARCH in stages else None
 
 
 def _as_task(stage: Stage, build: Build, executor: Executor, progress: Progress) -> Callable[[], StageRecord]:

@@ -14,7 +14,6 @@ from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, PREFECT_U
 from tornado.httpclient import AsyncHTTPClient
 from tornado.web import RequestHandler
 
-from flows.embedded import embedded_server
 from sdc.config.build import ExecutionConfig
 from sdc.execution.watch import WatchAddress, require_own_scheduler, watched
 
@@ -23,13 +22,15 @@ HEADERS = "Accept", "Content-Type", "X-PREFECT-API-VERSION"  # of a request to t
 
 
 @contextmanager
-def watched_server(execution: ExecutionConfig, port: int) -> Iterator[Callable[[], None]]:
-    """As `embedded_server`; what waits also says where the run can be seen, on a port of the loopback, 0 for any.
+def watched_server(
+    await_server: Callable[[], None], execution: ExecutionConfig, port: int
+) -> Iterator[Callable[[], None]]:
+    """What waits for a server, and then says where the run can be seen, on a port of the loopback, 0 for any.
 
-    ConfigError, before anything starts, where the port is taken or the workers cannot be seen from here.
+    ConfigError at once where the port is taken or the workers cannot be seen from here.
     """
     has_workers, elsewhere = require_own_scheduler(execution), PREFECT_API_URL.value()
-    with watched(port) as watch, embedded_server() as await_server:
+    with watched(port) as watch:
 
         def await_and_say() -> None:
             await_server()

@@ -1,19 +1,36 @@
-"""How kernels are compiled: when first called, by one process for all, kept on disk, and run without Python's lock."""
+"""How kernels are compiled: when first called, by one process for all, kept on disk, and run without Python's lock.
+
+What is kept is for all builds of this user with the same kernels and versions, wherever the package is installed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
+import re
+import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
+import llvmlite
 import numba
+import numpy as np
 from filelock import FileLock, Timeout
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PATIENCE = 120.0  # seconds; the largest kernel takes 40
+PACKAGE = Path(__file__).parent
+SECONDS_KEPT = 60 * 86400.0  # of kernels that nobody has used since
+_KERNELS = re.compile(r"^(from sdc\.compiled import .*\b(kernel|inner)\b|import numba)", re.MULTILINE)
 
 
 def kernel(function: Function) -> Function:
@@ -28,15 +45,116 @@ def inner(function: Function) -> Function:
 
 
 def _compiled(function: Function, **bare: Any) -> Function:
+    dispatcher: Any = numba.njit(nogil=True, **bare)(function)
     try:
-        dispatcher: Any = numba.njit(cache=True, nogil=True, **bare)(function)
-    except RuntimeError as error:  # neither beside the code nor in the user's cache can it be kept
-        raise RuntimeError(
-            f"compiled code has no place: {Path(__file__).parent} cannot be written, and this user has no cache; "
-            "set NUMBA_CACHE_DIR to a folder that can be written"
-        ) from error
-    dispatcher.compile = _in_turn(dispatcher)
+        dispatcher._cache = cast(Any, _Kept)(function)
+    except RuntimeError:  # no place anywhere: each process compiles what it calls, and `not_kept` says so
+        _without_place.append(function.__name__)
+    else:
+        dispatcher.compile = _in_turn(dispatcher)
     return cast(Function, dispatcher)
+
+
+# Where they are kept
+
+_without_place: list[str] = []
+
+
+def not_kept() -> str:
+    """One sentence where this process keeps no compiled code, as there is no place for it; else nothing."""
+    if not _without_place:
+        return ""
+    return (
+        "compiled code has no place, so that each process compiles for a minute: this user has no cache that can be "
+        f"written, nor can {PACKAGE}; set NUMBA_CACHE_DIR to a folder that can"
+    )
+
+
+@cache
+def kept_folder() -> Path | None:
+    """The folder of this state of the kernels, made where it is not there; None where that cannot be.
+
+    In NUMBA_CACHE_DIR, or in the user's cache. Numba by itself looks at a kernel's own file alone, and not at the
+    kernels in others that it calls.
+    """
+    try:
+        given, own = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+        base = Path(given, "sdc-kernels") if given else Path(own or Path.home() / ".cache", "sdc", "kernels")
+        folder = base / _state()
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _forget_unused(base)
+        os.utime(folder)
+        TemporaryFile(dir=folder).close()
+    except (OSError, RuntimeError):  # it cannot be written, or there is no home
+        return None
+    return folder
+
+
+def kernel_sources() -> list[Path]:
+    """The files that have kernels."""
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if _KERNELS.search(path.read_text(encoding="utf-8"))]
+
+
+def _state() -> str:
+    """A digest of all kernels, and of what they are compiled by and for."""
+    versions = platform.machine(), platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
+    found = hashlib.sha256(repr(versions).encode())
+    for path in kernel_sources():
+        found.update(f"{path.relative_to(PACKAGE)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()[:16]
+
+
+def _forget_unused(base: Path) -> None:
+    for folder in base.iterdir():
+        with suppress(OSError):
+            if time.time() - folder.stat().st_mtime > SECONDS_KEPT:
+                shutil.rmtree(folder)
+
+
+class _Place(_CacheLocator):
+    """Of a kernel of this package: its own part of `kept_folder`."""
+
+    def __init__(self, function: Callable[..., Any], file: str, folder: Path) -> None:
+        self._py_file, self._line = file, function.__code__.co_firstlineno
+        self._path = str(folder / ".".join(Path(file).relative_to(PACKAGE).parent.parts))
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Place | None:
+        folder = kept_folder() if Path(py_file).is_relative_to(PACKAGE) else None
+        return None if folder is None else cls(py_func, py_file, folder)
+
+    def get_cache_path(self) -> str:
+        return self._path
+
+    def get_source_stamp(self) -> str:
+        return ""  # the folder is of this source
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+
+class _InPlace(CompileResultCacheImpl):
+    _locator_classes: Any = (_Place, *CompileResultCacheImpl._locator_classes)
+
+
+class _Kept(FunctionCache):
+    """What is kept of a kernel. What cannot be read is compiled anew, what cannot be written is not kept."""
+
+    _impl_class = _InPlace
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return cast(Any, super()).load_overload(sig, target_context)
+        except Exception:  # whatever half a file raises
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(OSError):
+            cast(Any, super()).save_overload(sig, data)
+
+
+# One process for all
 
 
 def _in_turn(dispatcher: Any) -> Callable[[Any], Any]:
@@ -67,7 +185,8 @@ def _forget_unreadable(kept: Any) -> None:
     try:
         kept._cache_file._load_index()
     except Exception:  # whatever the types of another version, or half a file, raise
-        kept.flush()
+        with suppress(OSError):
+            kept.flush()
 
 
 @contextmanager

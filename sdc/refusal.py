@@ -211,8 +211,6 @@ def _unforeseen(error: Exception) -> SdcError:
     Where memory is limited, libraries fail in many ways: threads do not start, modules are not there.
     """
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if "NUMBA_CACHE_DIR" in str(error):
-        return SdcError(str(error))  # see `compiled`, which no other module lies below
     if isinstance(error, MemoryError):
         what = "there is not enough memory; give more, or use fewer variables or workers"
     elif limit != resource.RLIM_INFINITY:

@@ -16,7 +16,7 @@ from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from tests.console import Console
-from tests.kernel_cache import keep_kernels
+from tests.kept import kept_folder
 from tests.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
 from tests.soaks import add_option, leave_out
@@ -38,7 +38,8 @@ for number in (signal.SIGINT, signal.SIGHUP):
     # a handler is not inherited
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
-keep_kernels()  # before any of them is imported
+# before any of them is imported; commands in homes of their own find them too
+os.environ.setdefault("NUMBA_CACHE_DIR", str(kept_folder("kernels", [])))
 register_profiles()
 
 pytest_addoption = add_option

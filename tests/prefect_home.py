@@ -1,9 +1,11 @@
-"""Homes of Prefect with an empty database: a server makes one by a hundred migrations, ten seconds of a processor."""
+"""Homes of Prefect with an empty database, and servers that are killed and started again at will.
+
+`python -m tests.prefect_home` prints the tables of the installed version, for flows/prefect_database.sql.
+"""
 
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import sqlite3
@@ -19,21 +21,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from filelock import FileLock
 
-from tests.kept import ROOT, kept_folder
-
-DATABASE = "prefect.db"
+from flows.prefect_process import DATABASE, make_tables
+from tests.kept import ROOT
 
 
 def made_home(folder: Path) -> Path:
     """The folder, new or empty, as the home of a server that has never had a run."""
-    kept = kept_folder("prefect", [], version("prefect"), version("sqlalchemy"))
-    with FileLock(kept / "lock"):
-        if not (kept / DATABASE).exists():
-            _migrate(kept / DATABASE)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copy(kept / DATABASE, folder)
+    make_tables(folder / DATABASE)
     return folder
 
 
@@ -93,14 +89,24 @@ def wait_until(true: Callable[[], Any]) -> Any:
     raise TimeoutError("it has not come true in two minutes")
 
 
-def _migrate(database: Path) -> None:
+def migrated_database(database: Path) -> None:
+    """As Prefect's own migrations make it: five seconds of a processor."""
     with TemporaryDirectory() as home:
         url = f"sqlite+aiosqlite:///{home}/{DATABASE}"
         environment = {**os.environ, "PREFECT_HOME": home, "PREFECT_API_DATABASE_CONNECTION_URL": url}
         command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
         subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
-        whole = database.with_suffix(".new")
-        whole.unlink(missing_ok=True)
         with closing(sqlite3.connect(f"{home}/{DATABASE}")) as made:
-            made.execute("vacuum into ?", (str(whole),))  # one file, whatever its log still holds
-        whole.replace(database)
+            made.execute("vacuum into ?", (str(database),))  # one file, whatever its log still holds
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder:
+        migrated_database(Path(folder) / DATABASE)
+        with closing(sqlite3.connect(Path(folder) / DATABASE)) as made:
+            statements = list(made.iterdump())[1:-1]  # without the transaction, which is that of who runs them
+    print(f"-- prefect {version('prefect')}", *statements, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

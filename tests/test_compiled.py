@@ -109,3 +109,81 @@ def test_a_process_that_does_not_end_is_not_waited_for(tmp_path: Path, monkeypat
     monkeypatch.setattr(compiled, "PATIENCE", 0.05)
     with FileLock(tmp_path / "kernel.lock"), compiled._held(tmp_path / "kernel.lock"):
         pass
+
+
+def test_every_file_with_kernels_is_known() -> None:
+    names = {path.name for path in compiled.kernel_sources()}
+    assert {"chain_kernel.py", "ipf_kernel.py", "walk_kernel.py", "width_kernel.py"} <= names
+    assert "connection.py" not in names  # it only names the package
+
+
+@pytest.fixture
+def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A user's caches, with nothing kept yet."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    compiled.kept_folder.cache_clear()
+    yield tmp_path / "caches"
+    compiled.kept_folder.cache_clear()
+
+
+def test_a_state_of_the_kernels_has_a_folder_and_those_long_unused_go(
+    caches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = caches / "sdc" / "kernels" / "old", caches / "sdc" / "kernels" / "new"
+    old.mkdir(parents=True)
+    new.mkdir()
+    os.utime(old, (0, 0))
+    first = compiled.kept_folder()
+    assert first is not None
+    assert {path.name for path in new.parent.iterdir()} == {"new", first.name}
+    assert first.stat().st_mode & 0o077 == 0
+    compiled.kept_folder.cache_clear()
+    assert compiled.kept_folder() == first
+    monkeypatch.setattr(compiled, "kernel_sources", lambda: [Path(compiled.__file__)])
+    compiled.kept_folder.cache_clear()
+    assert compiled.kept_folder() not in (first, None)
+
+
+def test_where_the_cache_cannot_be_written_the_folder_is_none(caches: Path) -> None:
+    caches.write_text("no folder")
+    assert compiled.kept_folder() is None
+
+
+WITHOUT_PLACE = """
+import numpy as np
+from sdc.compiled import not_kept
+assert not not_kept()
+from sdc.model.marginal_kernel import add_counts
+print(not_kept(), flush=True)
+"""
+
+
+def test_without_a_place_kernels_work_and_one_sentence_says_so() -> None:
+    """As it is for a user without a home, with code that only others can write."""
+    environment = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    code = WITHOUT_PLACE + CODE.replace("times = sum(twice.stats.cache_misses.values())\n", "")
+    done = subprocess.run(
+        [sys.executable, "-c", "exec(open(0).read())"], input=code, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("compiled code has no place, so that each process compiles for a minute: ")
+    assert "set NUMBA_CACHE_DIR to a folder that can\n" in done.stdout
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "no file"])
+def test_code_that_cannot_be_read_is_compiled_anew(
+    damage: str, compiled_by: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    assert compiled_by(CODE) == [1]
+    data = [*(tmp_path / "kept").rglob("*.nbc")]
+    assert data
+    for path in data:
+        if damage == "cut":
+            path.write_bytes(path.read_bytes()[:100])
+        else:
+            path.unlink()
+        if damage == "no file":
+            path.mkdir()  # nor can it be written
+    assert compiled_by(CODE) == [1]
+    assert compiled_by(CODE) == [1 if damage == "no file" else 0]

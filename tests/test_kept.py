@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from tests import kept, kernel_cache, nightly, processes, profiles, soaks
+from tests import kept, nightly, processes, profiles, soaks
 
 
 @pytest.fixture
@@ -46,12 +46,6 @@ def test_a_cache_that_cannot_be_written_is_done_without(cache: Path, source: Pat
     assert folder.is_dir()
     assert not folder.is_relative_to(cache.parent)
     folder.rmdir()
-
-
-def test_every_file_with_kernels_is_known() -> None:
-    names = {path.name for path in kernel_cache.kernel_sources()}
-    assert {"chain_kernel.py", "ipf_kernel.py", "walk_kernel.py", "width_kernel.py"} <= names
-    assert "connection.py" not in names  # it only names the package
 
 
 def test_examples_are_scaled_once_and_few_are_all_taken() -> None:

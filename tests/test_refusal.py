@@ -68,15 +68,6 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == f"sdc: 1 value is bad; {nowhere}\n"
 
 
-def test_compiled_code_without_a_place() -> None:
-    """As it is for a user without a home, with code that only others can write."""
-    code = "from sdc.refusal import as_command\nwith as_command():\n  import sdc.feasible.walk_kernel"
-    environment = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert re.match(r"sdc: compiled code has no place: .*; set NUMBA_CACHE_DIR to a folder that can be", done.stderr)
-
-
 def test_without_a_detail_nothing_is_written(tmp_path: Path) -> None:
     error = SdcError("bad")
     file_detail(error, tmp_path / "new")

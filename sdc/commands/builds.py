@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import ExitStack, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -27,9 +27,6 @@ from sdc.commands.options import (
     status_of_release,
 )
 from sdc.model.errors import RunFolderError
-
-if TYPE_CHECKING:
-    from sdc.config.build import ExecutionConfig
 
 builds = typer.Typer()
 
@@ -93,32 +90,26 @@ def _through_flow(
     """What the flow of this name, in the module of this name, gives."""
     # before all else: what is imported for a build takes seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
-    from sdc.execution.cluster import check_cluster
-    from sdc.stages.build import open_build
+    from flows.embedded import embedded_server
 
-    build = open_build(config, data, workers)
-    build.check_source()  # refuse what is plainly wrong before a server starts
-    check_cluster(build.config.execution)
-    print(f"{build.config.name}: config and columns are right, Prefect starts", file=sys.stderr, flush=True)
-    # after the refusals, because Prefect takes seconds to start
-    with prefect_server(build.config.execution, watch, watch_port) as await_server:
+    with ExitStack() as stack:
+        # first, as nothing else takes so long: it comes up while the config is checked, and ends with a refusal
+        await_server = stack.enter_context(embedded_server())
+        from sdc.execution.cluster import check_cluster
+        from sdc.stages.build import open_build
+
+        build = open_build(config, data, workers)
+        build.check_source()
+        check_cluster(build.config.execution)
+        print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
+        if watch or watch_port is not None:
+            from flows.watch import watched_server
+
+            await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))
         flow = getattr(import_module(f"flows.{name}"), name)
         await_server()
         result: dict[str, Any] = flow(str(config), data, workers)
     return result
-
-
-def prefect_server(
-    execution: ExecutionConfig, watch: bool, port: int | None
-) -> AbstractContextManager[Callable[[], None]]:
-    """The server of a flow, and what waits for it; where it is to be watched, also the pages, and what says where."""
-    if watch or port is not None:
-        from flows.watch import watched_server
-
-        return watched_server(execution, port or 0)
-    from flows.embedded import embedded_server
-
-    return embedded_server()
 
 
 @builds.command()

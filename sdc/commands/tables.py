@@ -47,7 +47,7 @@ def widths(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Critical widths of the sub-tables, most dangerous first; of more than 20 variables those that are widest."""
+    """Critical widths of the sub-tables, most dangerous first. Of more than 20 variables those that are widest."""
     from sdc.config.analysis import WidthsConfig
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths

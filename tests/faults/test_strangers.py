@@ -20,7 +20,7 @@ import psutil
 import pytest
 import yaml
 
-from flows import embedded
+from flows import prefect_process
 from sdc.commands import cli
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import _scratch_below, open_executor
@@ -137,7 +137,7 @@ def assert_closed(url: str, home: Path) -> None:
 
 
 def test_a_home_of_prefect_that_is_made_is_for_its_user_alone(tmp_path: Path) -> None:
-    embedded._close_to_others(tmp_path / "new" / "home")
+    prefect_process.close_to_others(tmp_path / "new" / "home")
     assert stat.S_IMODE((tmp_path / "new" / "home").stat().st_mode) == 0o700
 
 

@@ -250,13 +250,42 @@ def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
         assert build.stdout is not None
         assert build.stdout.readline() == "up\n"
         servers = psutil.Process(build.pid).children(recursive=True)
-        assert any("server" in server.cmdline() for server in servers)
+        assert [Path(server.cmdline()[2]).name for server in servers] == ["prefect_process.py"]
         if killed:
             build.kill()
         build.communicate("\n", timeout=60)
     assert build.returncode == (-signal.SIGKILL if killed else 0)
     _, alive = psutil.wait_procs(servers, timeout=60)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+INTERRUPTED = """
+import sys
+from flows import embedded
+from sdc.refusal import as_command
+embedded._SERVER = ["-c", "import time; time.sleep(600)"]
+with as_command(), embedded.embedded_server() as await_server:
+    import prefect
+    print("waits", flush=True)
+    await_server()
+"""
+
+
+def test_an_interrupt_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_API_URL"}
+    command, pipe = [sys.executable, "-c", INTERRUPTED], subprocess.PIPE
+    own = {"PREFECT_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment | own) as build:
+        assert build.stdout is not None
+        assert build.stdout.readline() == "waits\n"
+        servers = psutil.Process(build.pid).children(recursive=True)
+        build.send_signal(signal.SIGINT)
+        _, said = build.communicate(timeout=60)
+    assert (build.returncode, said) == (130, "sdc: interrupted; nothing was published\n")
+    assert len(servers) == 1
+    _, alive = psutil.wait_procs(servers, timeout=60)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert [path for path in tmp_path.iterdir() if path.name != "home"] == []
 
 
 def test_a_server_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,18 +300,40 @@ def test_a_server_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("module", "what"),
-    [("sdc.no_such_module", "ended at its start"), ("http.server --bind 127.0.0.1", "does not answer")],
+    ("code", "what"),
+    [
+        ("raise SystemExit('no place')", r"ended at its start \(no place\)"),
+        ("", "ended at its start"),
+        ("import time; time.sleep(60)", "does not answer"),
+    ],
 )
-def test_a_server_that_does_not_come_up(module: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_come_up(code: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with the block, and without being waited for."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    monkeypatch.setattr(embedded, "_SERVER", module.split())
+    monkeypatch.setattr(embedded, "_SERVER", ["-c", code])
     monkeypatch.setattr(embedded, "PATIENCE", 5.0)
     url = r"http://127\.0\.0\.1:\d+/api"
     with (
         temporary_settings(restore_defaults={PREFECT_API_URL}),
-        embedded_server() as await_server,
         pytest.raises(SdcError, match=rf"Prefect's server at {url} {what}; run again, or start one with `prefect"),
+        embedded_server() as await_server,
     ):
         await_server()
+    assert [child for child in psutil.Process().children() if child.cmdline()[3:5] == ["-c", code]] == []
+
+
+def test_a_server_that_comes_up_for_a_config_that_is_refused_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    code = "import time; time.sleep(600)"
+    monkeypatch.setattr(embedded, "_SERVER", ["-c", code])
+    begun = list[psutil.Process]()
+    with (  # noqa: PT012  # what is refused, and what it ends
+        temporary_settings(restore_defaults={PREFECT_API_URL}),
+        pytest.raises(ConfigError),
+        embedded_server(),
+    ):
+        begun += psutil.Process().children()
+        raise ConfigError("a fault of the config")
+    assert any(code in process.cmdline() for process in begun if process.is_running()) is False

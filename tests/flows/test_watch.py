@@ -151,9 +151,11 @@ def test_what_is_said_of_a_server_and_workers_that_are_not_of_the_run(
 ) -> None:
     from prefect.settings import PREFECT_API_URL
 
+    from flows.embedded import embedded_server
     from flows.watch import watched_server
 
-    with watched_server(ExecutionConfig(cluster="in-process"), 0) as await_server:
+    alone = ExecutionConfig(cluster="in-process")
+    with embedded_server() as server, watched_server(server, alone, 0) as await_server:
         await_server()
     said = capsys.readouterr().err.splitlines()
     url = str(PREFECT_API_URL.value()).removesuffix("/api")

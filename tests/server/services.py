@@ -32,7 +32,12 @@ def first_state(table: Table, criteria: Criteria, public: Release) -> State:
 
 
 def open_service(
-    table: Table, folder: Path, url: str | None = None, rules: Sequence[dict[str, Any]] = (), slot: float = 0.0
+    table: Table,
+    folder: Path,
+    url: str | None = None,
+    rules: Sequence[dict[str, Any]] = (),
+    slot: float = 0.0,
+    worker: type[Worker] | None = None,
 ) -> Service:
     """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
@@ -48,7 +53,7 @@ def open_service(
         Chain.open(url or str(folder / "history.db"), about),
         table,
         first_state(table, CRITERIA, one_way(table.schema)),
-        lambda _: Worker(bench, table),
+        lambda _: (worker or Worker)(bench, table),
         title="Tables",
         rules=chosen,
         slot=slot,

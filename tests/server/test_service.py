@@ -18,7 +18,7 @@ import yaml
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
-from sdc.model.release import NOTHING
+from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
@@ -78,6 +78,30 @@ def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
         assert service.reply_to(service.requests()[0].number, "somebody else") is None
     assert len(service.requests()) == length
     assert truth.is_safe(service.state.released)
+
+
+def test_nobody_is_told_that_it_listens_before_its_kernels_are_there(czech: Table, tmp_path: Path) -> None:
+    """A worker that dies of it holds up nobody: what it is asked about tells."""
+    warms = list[Future[bool]]()
+    both = threading.Semaphore(0)
+
+    class Slow(Worker):
+        def warm(self, public: Release) -> Future[bool]:
+            warms.append(Future())
+            both.release()
+            return warms[-1]
+
+    opened = list[Service]()
+    opening = threading.Thread(target=lambda: opened.append(open_service(czech, tmp_path, worker=Slow)))
+    opening.start()
+    assert both.acquire(timeout=60)
+    assert both.acquire(timeout=60)
+    warms[0].set_result(True)
+    assert not opened
+    warms[1].set_exception(BrokenProcessPool("killed"))
+    opening.join(60)
+    with closing(opened[0]) as service:
+        assert service.ask(0b11, "ann").result(60).decision == "released"
 
 
 def test_the_same_after_a_new_start(opened: Open) -> None:

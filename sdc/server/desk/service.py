@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from itertools import islice
 from typing import Any
 
@@ -60,8 +60,8 @@ class Service:
         self._decider, self._certifier, self._effects = map(begin, (False, True, False))
         self.deciding = Deciding(self.log, self._waiting, self._decider, self._certifier, keep)
         self._reception = Reception(self.log, rules, self._waiting, self.deciding.take)
-        self._decider.warm(self.state.released)
-        self._effects.warm(self.state.released)
+        # before anybody is told that it listens; where one fails the requests that it is asked about tell
+        wait([worker.warm(self.state.released) for worker in (self._decider, self._effects)])
         for number in self.log.course.pending:
             self.deciding.take(number)
         self._reception.start()

@@ -36,8 +36,9 @@ from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import Effect, effect_of
 from sdc.server.desk.judge import Finding, Judge
 from sdc.server.desk.rounds import round_of
-from sdc.server.desk.rules import Batch, Rule
+from sdc.server.desk.rules import Batch, Rule, Simulatable
 from sdc.server.desk.state import State
+from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
 from sdc.utility.measures import Weights
 
@@ -83,7 +84,10 @@ class Seat:
         self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds)
 
     def ready(self, public: Release) -> bool:
-        """Whether questions can be asked: kernels are compiled by the first."""
+        """When questions can be asked: what they call is compiled by then, once a machine, and loaded."""
+        warm_once("ordered")  # a search whose questions are those of a judge
+        if any(isinstance(rule, Simulatable) for rule in self._bench.rules):
+            warm_once("simulatable")
         self._judge.glance(public, 0)
         return True
 
@@ -190,9 +194,9 @@ class Worker:
         context = get_context("spawn")  # a fork would take over threads and locks
         return ProcessPoolExecutor(1, context, _begin, (self._bench, self._is_patient))
 
-    def warm(self, public: Release) -> None:
-        """Starts it, so that the first question does not wait for that."""
-        self.ask(Seat.ready, public)
+    def warm(self, public: Release) -> Future[bool]:
+        """Starts it; done when the first question does not wait for that, nor for a kernel."""
+        return self.ask(Seat.ready, public)
 
     def end(self) -> None:
         """Ends it at once, with what it is doing."""

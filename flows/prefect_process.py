@@ -1,0 +1,79 @@
+"""The process of a build's own Prefect server, run by its path with a port; it ends when its standard input does.
+
+It imports Prefect while the build, which imports other things at the same time, checks its config. It knows nothing of
+the rest of this package, so that it runs wherever Prefect does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from importlib.metadata import version
+from pathlib import Path
+
+DATABASE = "prefect.db"
+TABLES = Path(__file__).with_name("prefect_database.sql")
+SECONDS_TO_END = 5.0
+
+
+def main(port: int) -> None:
+    """Serves where Prefect's settings name no other server, with what Prefect's own temporary servers have."""
+    end_with_input(sys.stdin.read)
+    from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, PREFECT_API_URL, PREFECT_HOME
+
+    if PREFECT_API_URL.value():
+        return  # the build reads the same settings, and uses that one
+    home = PREFECT_HOME.value()
+    close_to_others(home)
+    if str(PREFECT_API_DATABASE_CONNECTION_URL.value()).endswith(f"///{home / DATABASE}"):
+        make_tables(home / DATABASE)
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    app = create_app(ephemeral=True, final=True)
+    uvicorn.run(app, host="127.0.0.1", port=port, lifespan="on", log_level="critical")
+
+
+def end_with_input(wait: Callable[[], object]) -> None:
+    """Ends this process when `wait` returns, which it does however the build has ended."""
+
+    def end() -> None:
+        wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SECONDS_TO_END)
+        os._exit(1)
+
+    threading.Thread(target=end, daemon=True).start()
+
+
+def close_to_others(home: Path) -> None:
+    """What Prefect keeps of runs is for this user alone: states, artifacts and logs tell of confidential tables."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for database in home.glob(f"{DATABASE}*"):
+        with suppress(OSError):  # another user's home, which that user must close
+            database.chmod(0o600)
+
+
+def make_tables(database: Path) -> None:
+    """The tables of this version of Prefect in a new database, whole or not at all.
+
+    Else the server makes them by a hundred migrations, five seconds of a processor; so it does where this fails, where
+    Prefect is of another version, and to a database that is there.
+    """
+    made_of, statements = TABLES.read_text(encoding="utf-8").split("\n", 1)
+    if made_of != f"-- prefect {version('prefect')}":
+        return
+    with suppress(sqlite3.Error), closing(sqlite3.connect(database, isolation_level=None)) as opened:
+        if not opened.execute("select 1 from sqlite_master").fetchone():
+            # what another build has made meanwhile is an error, and this is undone
+            opened.executescript(f"begin exclusive; {statements}; commit")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

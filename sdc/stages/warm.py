@@ -1,0 +1,135 @@
+"""Kernels before they are needed: what a build or a server will ask is asked of small tables that are made up for it.
+
+A machine compiles each once, for a minute in all; what is found of these tables is thrown away.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdc.canonical import digest_of
+from sdc.compiled import kept_folder, not_kept
+from sdc.config.release import ReleaseConfig
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model.errors import ReleaseError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Policy
+from sdc.stages.assemble import SearchSettings, release_search
+
+SHAPES = (5, 2, 60), (6, 3, 120), (9, 2, 100)
+"""Variables, categories and records: a small table, and larger ones for which bounds and evidence are found otherwise.
+
+Their categories fall off, so that there are many small counts in larger ones.
+"""
+SMALL_COUNT, MIN_WIDTH = 2, 3
+BUDGET = {
+    "seconds": 1.0,
+    "seconds_per_cell": 0.1,
+    "questions": 4,
+    "annealing": {"chains": 1, "steps": 200, "rounds": 1},
+    "simulatable": {"draws": 2},
+}
+
+
+_turn, _warmed = threading.Lock(), set[str]()
+
+
+def made_up_tables() -> tuple[Table, ...]:
+    """The same each time."""
+    return tuple(_made_up(*shape) for shape in SHAPES)
+
+
+def _made_up(variables: int, categories: int, records: int) -> Table:
+    generator, names = np.random.default_rng(0), [str(category) for category in range(categories)]
+    schema = Schema(tuple(Variable(f"v{number}", tuple(names)) for number in range(variables)))
+    codes = np.minimum(generator.geometric(0.6, (records, variables)) - 1, categories - 1)
+    return Table.of(schema, codes)
+
+
+def known_of(table: Table) -> Knowledge:
+    """Nothing beside the table."""
+    return Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
+
+
+def warm_build(method: str | None, limit: PosteriorLimit | None = None) -> None:
+    """Calls what widths call, and what a search by this method and limit does; None for widths alone."""
+    criteria = Criteria.of(SMALL_COUNT, MIN_WIDTH, limit)
+    release = ReleaseConfig.model_validate({"method": method or "best", **BUDGET})
+    settings = SearchSettings(criteria, Policy.REFUSE, 0, release)
+    for table in made_up_tables():
+        widths = settings.widths(table)
+        if method is not None:
+            with suppress(ReleaseError):  # its answer is nobody's, a refusal too
+                release_search(table, known_of(table), settings, widths).run(release.method)
+
+
+def warm_once(method: str) -> None:
+    """As `warm_build`, where this process has not done it yet."""
+    with _turn:
+        if method not in _warmed:
+            warm_build(method)
+            _warmed.add(method)
+
+
+# In a process beside a build
+
+
+@contextmanager
+def warming(method: str | None, limit: PosteriorLimit | None, say: Callable[[str], None]) -> Iterator[None]:
+    """Has a process compile meanwhile what this machine has not compiled yet; it ends with the block, or before.
+
+    What it has compiled by then is kept. Where nothing can be kept that is said, and each process compiles for itself.
+    """
+    if fault := not_kept():
+        say(fault)
+    marker = _marker(method, limit)
+    if marker is None or marker.exists():
+        yield
+        return
+    asked = json.dumps([sys.path, method, None if limit is None else asdict(limit)])
+    null, command = subprocess.DEVNULL, [sys.executable, "-c", _WARM, asked]
+    # in a session of its own, as an interrupt is for the build; its end is the end of the pipe, however the build ends
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+_WARM = """
+import json, os, sys, threading
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
+sys.path[:], method, limit = json.loads(sys.argv[1])
+from sdc.stages.warm import warm_and_mark
+warm_and_mark(method, limit)
+"""
+
+
+def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
+    """As `warm_build`, and notes that it is done."""
+    asked = None if limit is None else PosteriorLimit(**limit)
+    warm_build(method, asked)
+    if (marker := _marker(method, asked)) is not None:
+        marker.touch()
+
+
+def _marker(method: str | None, limit: PosteriorLimit | None) -> Path | None:
+    """Beside what is kept, so that it goes with it; None where nothing is kept there."""
+    folder, asked = kept_folder(), [method, None if limit is None else asdict(limit)]
+    return None if folder is None else folder / f"warm-{digest_of(asked)[:16]}"

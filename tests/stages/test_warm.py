@@ -1,0 +1,107 @@
+"""Kernels before they are needed: what is compiled for made-up tables is all that a build of other tables calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sdc import compiled
+from sdc.stages import warm
+
+SEARCHED = """
+import sys
+from numba.core.registry import CPUDispatcher
+from sdc.config.release import ReleaseConfig
+from sdc.ingest.reading import read_table
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Policy
+from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.warm import known_of, made_up_tables, warm_build
+
+method, *paths = sys.argv[1:]
+warm_build(method)
+
+def compiled():
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("sdc.")]
+    kernels = {id(k): k for module in modules for k in vars(module).values() if isinstance(k, CPUDispatcher)}
+    return {k.__name__ + str(k.signatures) for k in kernels.values() if k.signatures}
+
+before = compiled()
+assert len(before) > 5
+for path in paths:
+    table = read_table(path)
+    settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, 0, ReleaseConfig(method=method, questions=20))
+    release_search(table, known_of(table), settings, settings.widths(table)).run(method)
+print(sorted(compiled() - before))
+"""
+
+
+@pytest.mark.parametrize("method", ["best", "ordered"])
+def test_a_search_calls_nothing_that_was_not_compiled_before(method: str, tmp_path: Path) -> None:
+    """Of a small table, and of one with 3^7 cells."""
+    czech = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
+    large = tmp_path / "large.csv"
+    rows = [[(17 * n * n + n // (k + 1)) % 101 % 3 for k in range(7)] for n in range(300)]
+    large.write_text("\n".join(",".join(map(str, row)) for row in [[f"v{k}" for k in range(7)], *rows]) + "\n")
+    command = [sys.executable, "-c", SEARCHED, method, str(czech), str(large)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(warm, "kept_folder", lambda: tmp_path)
+    return tmp_path
+
+
+def test_what_was_compiled_once_is_noted_beside_it(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[object]()
+    monkeypatch.setattr(warm, "warm_build", lambda *what: asked.append(what))
+    warm.warm_and_mark("best", None)
+    assert asked == [("best", None)]
+    assert len(list(kept.iterdir())) == 1
+    monkeypatch.delattr(subprocess, "Popen")
+    said = list[str]()
+    with warm.warming("best", None, said.append):
+        pass
+    assert said == []
+
+
+def test_the_process_beside_a_build_ends_with_it(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
+    with warm.warming("best", None, print):
+        begun = [child for child in psutil.Process().children() if warm._WARM in child.cmdline()]
+        assert len(begun) == 1
+    assert not begun[0].is_running()
+
+
+def test_it_ends_where_the_build_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import sys, time\nfrom pathlib import Path\nfrom sdc.stages import warm\n"
+        "warm.kept_folder = lambda: Path(sys.argv[1])\n"
+        "warm._WARM = warm._WARM.replace('from sdc', 'import time; time.sleep(600)\\nfrom sdc')\n"
+        "with warm.warming('best', None, print):\n  print('on', flush=True)\n  time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, env=os.environ) as build:
+        assert build.stdout is not None
+        assert build.stdout.readline() == b"on\n"
+        children = psutil.Process(build.pid).children()
+        build.kill()
+    assert len(children) == 1
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_where_nothing_can_be_kept_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_without_place", ["walk", "sweep"])
+    monkeypatch.setattr(warm, "kept_folder", lambda: None)
+    said = list[str]()
+    with warm.warming("best", None, said.append):
+        pass
+    assert said == [compiled.not_kept()]
+    assert "no place" in said[0]
