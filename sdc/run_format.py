@@ -23,11 +23,13 @@ LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
 
 # search/
 SEARCH_FILE = "search.json"
+REFUTATIONS_FILE, REFUTATIONS_FORMAT = "refutations.json", 1  # what proves refusals; steps name them
+REFUTATIONS, REFUTATION, NAME = "refutations", "refutation", "name"
 
 # assessment/
 CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 3
 PUBLIC_BEFORE, ASKED = "known", "asked"  # what was public, as known.json has it, and what is released now
-NOT_YET = ("parts", "refutations", "brackets")  # kinds of evidence that a certificate has none of
+NOT_YET = ("parts", REFUTATIONS, "brackets")  # kinds of evidence that a certificate has none of
 DIFFERENCES = "differences_{}.parquet"
 DIFFERENCE, CHANGE = OF_DIFFERENCES = "difference", "change"
 CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"

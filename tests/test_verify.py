@@ -298,7 +298,7 @@ def test_nothing_of_ours_is_imported_but_the_names() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     ours = ["sdc", "sdc.run_format", "sdc.verify", "sdc.verify.levels", "sdc.verify.likely", "sdc.verify.proof"]
     # the last is a number, which the package itself tells
-    ours += ["sdc.verify.run_folder", "sdc.verify.weighted", "sdc.version"]
+    ours += ["sdc.verify.refutations", "sdc.verify.run_folder", "sdc.verify.weighted", "sdc.version"]
     assert done.stdout.strip() == repr(ours), done.stderr
 
 
@@ -1342,6 +1342,7 @@ def test_the_command_accepts(honest: Path, monkeypatch: pytest.MonkeyPatch, caps
         "at_risk_cells": 3,
         "certified_cells": 3,
         "differences": document["differences"],
+        "refutations": 0,
         "failures": [],
         "uncertified": [],
         "notes": [],

@@ -310,6 +310,11 @@ def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point]
     return path, min(proven_bound(program, point.multipliers, cell, sign) for point in path[-3:])
 
 
+def dual_path(program: LinearProgram, cell: int, sign: int) -> list[Reals]:
+    """(rows,) multipliers of the last steps towards the largest value of sign * cell, a dense one."""
+    return [point.multipliers for point in _optimum(program, cell, sign)[0][-3:]]
+
+
 def _gap(program: LinearProgram, point: _Point, cell: int, sign: int) -> float:
     return _product(point.multipliers, program.totals) - sign * float(point.x[cell])
 

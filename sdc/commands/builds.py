@@ -178,6 +178,7 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
                 "at_risk_cells": found.at_risk_cells,
                 "certified_cells": found.certified_cells,
                 "differences": found.differences,
+                "refutations": found.refutations,
                 "failures": found.failures,
                 "uncertified": found.uncertified,
                 "notes": found.notes,
@@ -188,6 +189,8 @@ def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
         print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
+        if found.refutations:
+            print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} worked out again")
         if found.known:
             print(f"known before  {found.known}")
     if not found.verified:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
     from sdc.search.pace import Ending
+    from sdc.search.step import Refused
 
 from sdc.commands.asked import executor_of, numbers_by_name, read_subject
 
@@ -150,6 +151,8 @@ def why_command(
     for what in ("alone", "one_way", "together"):
         answer = facts[what]
         print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")
+    if facts["proof"] is not None:
+        print(f"proof          {facts['proof']}")
     if (witness := found.witness) is not None:
         cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
         print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
@@ -250,7 +253,8 @@ def release(
             ),
             ending=ending,
         )
-    facts = _release_facts(data, found, settings.weights)
+    refused = found.refused(about.accepts_undecided)
+    facts = _release_facts(data, found, settings.weights, refused)
     if out is not None:
         own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
         facts["published"] = api.publish_release(data, found, out, **own)
@@ -264,6 +268,8 @@ def release(
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
     if found.reason is not None:
         print(f"reason        {found.reason}")
+    if refused.questions:
+        print(f"refused       {refused.text}")
     if found.required is not None:
         print_required(facts["required"])
     if out is not None:
@@ -297,7 +303,7 @@ def _require_new(out: Path | None) -> None:
             raise ConfigError(f"--out {error}") from error
 
 
-def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig) -> dict[str, Any]:
+def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, refused: Refused) -> dict[str, Any]:
     from sdc.stages.assemble import utility_of_release
     from sdc.storage.documents import assessment_facts, graph_facts, release_facts, required_facts
     from sdc.utility.measures import Weights
@@ -309,6 +315,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig) ->
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
         **({} if found.ended_after is None else {"ended_after": found.ended_after.facts}),
+        **({"refused": refused.facts} if found.steps else {}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
         "utility": utility_of_release(table, found.judgement.knowledge, own).facts,

@@ -22,6 +22,7 @@ from sdc.report import (
     likely,
     likely_curve,
     prefixes,
+    refusals,
     sections,
     utility,
 )
@@ -102,6 +103,8 @@ def _values(audit: AuditEvidence) -> dict[str, Any]:
         "added": sections.added(audit),
         "border": (border := sections.border(audit))[: sections.MOST_STEPS],
         "border_total": len(border),
+        "proven_refusals": refusals.sentence(audit),
+        "refutations": refusals.rows(audit),
         "blockers": blockers(audit),
         "remedies": remedies(audit),
         "redesigns": redesigns(audit),

@@ -21,6 +21,7 @@ from sdc.public.earlier import Origin
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.remedies import Remedy
@@ -46,6 +47,7 @@ class AuditEvidence:
     remedies      recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
     groups        the smallest released group of each at-risk cell; with posteriors
+    refutations   what proves refusals, by name
     refusals      what they tell who knows the settings; None where that was not asked for
     weighted      what shows which totals of weights may go out
     bad_records   those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
@@ -68,6 +70,7 @@ class AuditEvidence:
     likely_curve: tuple[LikelyPoint, ...] = ()
     remedies: tuple[Remedy, ...] | None = None
     redesigns: Sequence[Mapping[str, Any]] = ()
+    refutations: Mapping[str, Refutation] = field(default_factory=dict)
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
     groups: Groups | None = None

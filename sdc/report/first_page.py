@@ -257,6 +257,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Heading]:
         "all-search": ("Sub-tables added", values["added"].rows),
         "all-list": ("The list", values["on_list"]),
         "all-border": ("Unreleasable frontier", values["border"]),
+        "all-refutations": ("Refutations", values["refutations"]),
         "all-blockers": ("Cells that stopped most", values["blockers"]),
         "all-remedies": ("Recodes that were tried", values["remedies"]),
         "all-redesigns": ("Coarser sub-tables instead", values["redesigns"]),

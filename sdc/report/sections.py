@@ -15,7 +15,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.report import exposure, figures, graphs, prefixes
+from sdc.report import exposure, figures, graphs, prefixes, refusals
 from sdc.report.evidence import AuditEvidence
 from sdc.report.lattice import Level, most_dangerous, released
 from sdc.report.published import PublishedTable
@@ -330,9 +330,7 @@ def _reason(subtable: st.SubTable, step: SearchStep | None, width: int | None, a
         return "not joined in the graph that was found, and not tried alone"
     if step is None:
         return "not tried"
-    if step.answer is False:
-        return f"refuted: with the release a cell has outer width {step.min_width[1]}"
-    return f"undecided: no proof found for a cell, {step.undecided_cells} cells were open then"
+    return refusals.reason(audit, step)
 
 
 def answer(step: SearchStep) -> str:

@@ -18,6 +18,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.case import Case
 from sdc.risk.effort import Effort
 from sdc.risk.min_width import MinWidth, Others
+from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support, support_of
 from sdc.risk.verdict import Verdict
 
@@ -139,6 +140,7 @@ class Judgement:
     bank      what was known before and what was found; of a safe release what its proof needs, and no more
     spent     steps that it took
     blockers  codes of at-risk cells that stopped the release: refuted ones, or those that the search gave up
+    refutation  what shows to anybody that a cell is too narrow, where such is kept and was found
     """
 
     criteria: Criteria
@@ -148,6 +150,7 @@ class Judgement:
     bank: Bank
     spent: int = 0
     blockers: tuple[tuple[int, ...], ...] = ()
+    refutation: Refutation | None = None
 
     def __repr__(self) -> str:
         """Without a cell: what is printed may be logged."""

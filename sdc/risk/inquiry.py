@@ -20,9 +20,11 @@ from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Depth, Effort
+from sdc.risk.refutation import Refutations, refuted
+from sdc.risk.refuting import refutation_of
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.support import Support
-from sdc.risk.verdict import Policy
+from sdc.risk.verdict import Policy, Verdict
 
 OnPart: TypeAlias = Callable[[SharpPart, SharpProgress], None]
 MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
@@ -40,6 +42,7 @@ class Inquiry:
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost
     spent   steps of its budget that they have taken
+    refutations  of what was refuted so far; what has the support of one is refused at once. None where none are kept
     """
 
     table: Table
@@ -49,6 +52,7 @@ class Inquiry:
     effort: Effort = field(default_factory=Effort)
     bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
     spent: int = 0
+    refutations: Refutations | None = None
 
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
@@ -65,8 +69,32 @@ class Inquiry:
 
     def ask(self, release: Release, depth: Depth = Depth.FULL, executor: Executor | None = None) -> Judgement:
         """The judgement of a release by all criteria; the work is done by another executor where one is given."""
+        if depth is not Depth.EVERY and (kept := self._refused(release)) is not None:
+            return kept
         effort = replace(self._effort(depth), executor=executor or self.executor)
-        return self._noted(self.criteria.judge(self.table, self.known, release, self.bank, effort))
+        return self._kept(self._noted(self.criteria.judge(self.table, self.known, release, self.bank, effort)))
+
+    def _refused(self, release: Release) -> Judgement | None:
+        """By a refutation that was kept, without a look at any bound; None where none is of it."""
+        if self.refutations is None:
+            return None
+        refutation = self.refutations.of(self.knows(release), self.criteria.floor)
+        if refutation is None:
+            return None
+        answer = refuted(refutation, self.criteria.floor, len(self.bank.at_risk))
+        stopped = (refutation.cell,)
+        return Judgement(self.criteria, self.known, release, answer, self.bank, 0, stopped, refutation)
+
+    def _kept(self, judgement: Judgement) -> Judgement:
+        """With its refutation, where it is refuted by a width and one is found."""
+        narrow = [w for w in judgement.assessment.witnesses if not self.criteria.width.is_wide(w.outer[1] - w.outer[0])]
+        if self.refutations is None or judgement.verdict is not Verdict.UNSAFE or not narrow:
+            return judgement
+        found = refutation_of(self.table, judgement.knowledge, narrow, self.criteria.floor)
+        if found is None:
+            return judgement
+        self.refutations = self.refutations.plus(found)
+        return replace(judgement, refutation=found)
 
     def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
         """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""
@@ -130,4 +158,5 @@ class Inquiry:
         # what is counted depends on the at-risk cells, not on the width that is asked of them
         same_cells = asked.small_count == self.criteria.small_count
         bank = self.bank.emptied() if same_cells else asked.bank(self.table)
-        return replace(self, criteria=asked, bank=bank, spent=0)
+        kept = None if self.refutations is None else self.refutations.emptied()
+        return replace(self, criteria=asked, bank=bank, spent=0, refutations=kept)

@@ -15,6 +15,7 @@ from sdc.model.schema import Schema
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
@@ -25,7 +26,7 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
-from sdc.search.step import SearchStep
+from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -47,6 +48,7 @@ class FoundRelease(Found):
     simulated    decisions of "simulatable"
     required     what became of the required sub-tables, where there are any
     ended_after  how far the search went, where it was told to end before it was done
+    refutations  those that its steps name, and those of the conflicts of what is required
     """
 
     method: str
@@ -58,6 +60,11 @@ class FoundRelease(Found):
     simulated: tuple[SimulatedStep, ...] = ()
     required: Required | None = None
     ended_after: EndedAfterConfig | None = None
+    refutations: tuple[Refutation, ...] = ()
+
+    def refused(self, accept_undecided: bool = False) -> Refused:
+        """The questions that were refused, and what is proven of that; where what is open may go out it is not."""
+        return Refused.of(self.steps, accept_undecided)
 
     @property
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
@@ -96,7 +103,9 @@ class ReleaseSearch:
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
         found = self._wishing(replace(self.ordered.wishes, require=kept))._by(method, resume)
-        return replace(found, required=required)
+        of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
+        told = {one.name: one for one in (*found.refutations, *of_conflicts)}
+        return replace(found, required=required, refutations=tuple(told.values()))
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
@@ -140,7 +149,15 @@ class ReleaseSearch:
         found = replace(self.ordered, inquiry=inquiry).run()
         value, reason = self._value(found.release), self._left(found)
         ended = EndedAfterConfig(questions=len(found.steps)) if found.is_ended else None
-        return FoundRelease(found.judgement, "ordered", value, found.steps, reason=reason, ended_after=ended)
+        return FoundRelease(
+            found.judgement,
+            "ordered",
+            value,
+            found.steps,
+            reason=reason,
+            ended_after=ended,
+            refutations=found.refutations,
+        )
 
     def by_bisection(self, known: FoundRelease | None = None) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
@@ -156,7 +173,15 @@ class ReleaseSearch:
                 "nobody knows whether they may go out."
             )
         value, reason = self._value(found.release), " ".join(filter(None, (self._cut(), left))) or None
-        return FoundRelease(found.judgement, "bisection", value, found.steps, reason=reason, ended_after=ended)
+        return FoundRelease(
+            found.judgement,
+            "bisection",
+            value,
+            found.steps,
+            reason=reason,
+            ended_after=ended,
+            refutations=found.refutations,
+        )
 
     def _cut(self) -> str:
         """What to say where more sub-tables reach the width than were listed."""
@@ -259,6 +284,7 @@ class ReleaseSearch:
             judgement=judgement,
             value=self._value(larger.release),
             steps=(*found.steps, *larger.steps),
+            refutations=(*found.refutations, *larger.refutations),
             reason=" ".join(filter(None, (found.reason, self._left(larger)))) or None,
             ended_after=_joined(
                 found.ended_after, EndedAfterConfig(extension=len(larger.steps)) if larger.is_ended else None
@@ -276,7 +302,15 @@ class ReleaseSearch:
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
         value, reason = self._value(ordered.release), self._left(ordered)
-        grown = FoundRelease(self._proven(ordered), "ordered", value, ordered.steps, reason=reason, ended_after=ended)
+        grown = FoundRelease(
+            self._proven(ordered),
+            "ordered",
+            value,
+            ordered.steps,
+            reason=reason,
+            ended_after=ended,
+            refutations=ordered.refutations,
+        )
         return grown, self._with_extension(annealed, self._proven(other), other)
 
     def _proven(self, grown: Grown) -> Judgement:

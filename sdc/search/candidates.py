@@ -14,10 +14,10 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 
-Refused = tuple[SubTable, ...]
+LeftOut = tuple[SubTable, ...]
 
 
-def left_of(release: Release, candidates: Sequence[SubTable], refused: Refused = ()) -> list[SubTable]:
+def left_of(release: Release, candidates: Sequence[SubTable], refused: LeftOut = ()) -> list[SubTable]:
     """Candidates that are not released, and contain nothing that was refused: they could go out only with that."""
     sets = np.array(candidates, np.int64)
     is_out = st.within_one_of(sets, release.frontier)
@@ -26,7 +26,7 @@ def left_of(release: Release, candidates: Sequence[SubTable], refused: Refused =
     return [candidates[k] for k in np.flatnonzero(~is_out).tolist()]
 
 
-def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: Refused) -> Iterator[SubTable]:
+def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: LeftOut) -> Iterator[SubTable]:
     """Two-way candidates that are left; first those that make small components and open up the most.
 
     A pair opens up the candidates that have it and whose other pairs are released.

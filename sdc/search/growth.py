@@ -13,6 +13,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch
 from sdc.search.so_far import Stint
@@ -32,6 +33,7 @@ class Grown:
     steps: tuple[SearchStep, ...] = ()
     unasked: int = 0
     is_ended: bool = False
+    refutations: tuple[Refutation, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +61,12 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort)
+    kept = Refutations(growth.known.zeros)
+    inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
     search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights, stint=growth.stint)
     if growth.start is None:
         found = search.run()
     else:
         inquiry.learn(growth.start.proof, growth.start.release)
         found = search.extended(inquiry.ask(growth.start.release))
-    return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended)
+    return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended, found.refutations)

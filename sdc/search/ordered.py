@@ -18,8 +18,9 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.candidates import Refused, left_of, opening_pairs
+from sdc.search.candidates import LeftOut, left_of, opening_pairs
 from sdc.search.conflict import Parts, halves, parted, split
 from sdc.search.found import Found
 from sdc.search.pace import ToldToEndError
@@ -39,12 +40,14 @@ class OrderedRelease(Found):
     required  what became of the required sub-tables, where there are any
     unasked   candidates that were left when the questions had been asked; none: nothing can be added
     is_ended  whether the search was told to end before all questions had been asked that it may ask
+    refutations  those that its steps name
     """
 
     steps: tuple[SearchStep, ...]
     required: Required | None = None
     unasked: int = 0
     is_ended: bool = False
+    refutations: tuple[Refutation, ...] = ()
 
 
 @dataclass(eq=False)
@@ -138,7 +141,9 @@ class OrderedSearch:
             # exact methods answer at once: what is told of the release is then sharp, not only enough
             judgement = self.inquiry.ask(judgement.release, Depth.EVERY)
         is_ended = unasked > 0 and len(self._steps) < self._most
-        return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended)
+        kept = self.inquiry.refutations
+        named = () if kept is None else kept.named(step.refutation for step in self._steps)
+        return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended, named)
 
     def required(self) -> Required | None:
         """What becomes of the required sub-tables, None where there are none."""
@@ -164,7 +169,7 @@ class OrderedSearch:
     ) -> OrderedRelease:
         """An accepted release with candidates added: level by level up to the breadth, then the rest by the list."""
         breadth = self.wishes.breadth_for(len(self.inquiry.bank.at_risk))
-        refused: Refused = ()
+        refused: LeftOut = ()
         for level in range(1, max(1, breadth) + 1):
             alike = [t for t in candidates if st.ways(t, self._schema) == level]
             judgement, refused = self._extend(judgement, alike, refused, phase)
@@ -184,8 +189,8 @@ class OrderedSearch:
         return self._found(judgement, required, unasked)
 
     def _by_components(
-        self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
-    ) -> tuple[Judgement, Refused]:
+        self, judgement: Judgement, candidates: Sequence[SubTable], refused: LeftOut, phase: str
+    ) -> tuple[Judgement, LeftOut]:
         """Pairs of variables that no released sub-table has, one by one, and with each what then lies in a component.
 
         Components stay small so, and cells of small components are far easier to certify; but of the pairs some are
@@ -219,8 +224,8 @@ class OrderedSearch:
         return judgement if judgement and self.inquiry.accepts(judgement) else None
 
     def _extend(
-        self, judgement: Judgement, candidates: Sequence[SubTable], refused: Refused, phase: str
-    ) -> tuple[Judgement, Refused]:
+        self, judgement: Judgement, candidates: Sequence[SubTable], refused: LeftOut, phase: str
+    ) -> tuple[Judgement, LeftOut]:
         """The candidates all at once, and where that is refused one part after the other; no question too many."""
         release, left = judgement.release, left_of(judgement.release, candidates, refused)
         if not left or self._is_over:
@@ -259,12 +264,13 @@ class OrderedSearch:
             return None
         answer = judgement.assessment
         facts = answer.releasable, answer.min_width, answer.undecided_cells
-        step = SearchStep(phase, length, added, *facts, judgement.blockers)
+        by = None if judgement.refutation is None else judgement.refutation.name
+        step = SearchStep(phase, length, added, *facts, judgement.blockers, by, judgement.spent)
         self._steps.append(step)
         self.on_step(step)
         if added and self._begun is not None and self.inquiry.accepts(judgement):
             start, begin = self._begun
-            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry.spent))
+            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
         return judgement
 
     def _grand_total(self) -> Judgement:

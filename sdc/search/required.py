@@ -13,6 +13,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Judgement
+from sdc.risk.refutation import Refutation
 from sdc.search.wishes import Wishes
 
 Conflicting = tuple[SubTable, ...]
@@ -25,18 +26,24 @@ class Conflict:
 
     witness  the at-risk cell that says so, where one is proven or was given up
     proven   whether the criterion refutes them; else nothing could decide
+    refutation  what proves that to anybody, where such was found
+    spent    steps of the budget that the question took
     """
 
     sub_tables: Conflicting
     witness: Witness | None
     proven: bool
+    refutation: Refutation | None = None
+    spent: int = 0
 
     def text(self, schema: Schema) -> str:
         """Names of the sub-tables, and whether that they conflict is proven; no cell."""
         together = ", ".join(st.label(t, schema) for t in self.sub_tables)
         is_one = len(self.sub_tables) == 1
         told = "is not releasable" if is_one else "are not releasable together"
-        return f"{together} {told if self.proven else told.replace('not releasable', 'undecided')}"
+        if self.proven:
+            return f"{together} {told}{' (refused, proven)' * (self.refutation is not None)}"
+        return f"{together} {told.replace('not releasable', 'undecided')} (no proof found in {self.spent:,} steps)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,12 +66,22 @@ class Required:
 
 @dataclass(frozen=True)
 class ConflictRecord:
-    """What is kept of a conflict, its cell too, which is confidential; the text has none."""
+    """What is kept of a conflict, its cell too, which is confidential; the text has none.
+
+    refutation  the name of what proves it, None where nothing was found that does
+    """
 
     sub_tables: Conflicting
     proven: bool
     text: str
     witness: Witness | None
+    refutation: str | None = None
+
+    @staticmethod
+    def of(conflict: Conflict, schema: Schema) -> ConflictRecord:
+        """With what is said of it by the names of this schema."""
+        by = None if conflict.refutation is None else conflict.refutation.name
+        return ConflictRecord(conflict.sub_tables, conflict.proven, conflict.text(schema), conflict.witness, by)
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,7 @@ class RequiredRecord:
     @staticmethod
     def of(found: Required, schema: Schema) -> RequiredRecord:
         """With what is said of each conflict by the names of this schema."""
-        conflicts = (ConflictRecord(c.sub_tables, c.proven, c.text(schema), c.witness) for c in found.conflicts)
+        conflicts = (ConflictRecord.of(conflict, schema) for conflict in found.conflicts)
         return RequiredRecord(found.sub_tables, found.refused, found.is_best, tuple(conflicts))
 
     def why(self, subtable: SubTable) -> str:
@@ -130,7 +147,8 @@ class RequiredSearch:
         # undecided cells may be others when it is asked about less: what is said is of the set that is named
         said = judgement if self.accepts(last) else last
         witnesses = said.assessment.witnesses
-        return Conflict(tuple(found), witnesses[0] if witnesses else None, said.assessment.releasable is False)
+        is_refuted = said.assessment.releasable is False
+        return Conflict(tuple(found), witnesses[0] if witnesses else None, is_refuted, said.refutation, said.spent)
 
     def _within(self, base: list[SubTable], added: list[SubTable], candidates: list[SubTable]) -> list[SubTable]:
         """Those of the candidates that conflict beside the base, none where what was added to it does by itself."""

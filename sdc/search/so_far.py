@@ -14,6 +14,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Verdict
 from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.step import SearchStep
@@ -28,6 +29,7 @@ class SoFar:
     evidence  of each open component of the release the differences that its judgement rests on
     missed    how often each at-risk cell stayed open, by row
     spent     steps of the budget that were taken
+    refutations  all that were found by then
     """
 
     start: Release
@@ -35,12 +37,14 @@ class SoFar:
     evidence: tuple[tuple[SubTable, Differences], ...]
     missed: Mapping[int, int]
     spent: int
+    refutations: tuple[Refutation, ...] = ()
 
     @staticmethod
-    def of(start: Release, steps: Iterable[SearchStep], judgement: Judgement, spent: int) -> SoFar:
-        """With the judgement of the last step, which accepted it."""
+    def of(start: Release, steps: Iterable[SearchStep], judgement: Judgement, inquiry: Inquiry) -> SoFar:
+        """With the judgement of the last step, which accepted it, and what the inquiry has spent and refuted."""
         evidence = ((one.variables, one.differences) for one in judgement.bank.evidence.values())
-        return SoFar(start, tuple(steps), tuple(evidence), judgement.bank.missed, spent)
+        refuted = () if inquiry.refutations is None else tuple(inquiry.refutations.found.values())
+        return SoFar(start, tuple(steps), tuple(evidence), judgement.bank.missed, inquiry.spent, refuted)
 
     @property
     def release(self) -> Release:
@@ -50,6 +54,9 @@ class SoFar:
 
     def judgement(self, inquiry: Inquiry) -> Judgement | None:
         """That of the last step, by what was kept, which is checked and not believed; None where it does not hold."""
+        zeros, table = inquiry.known.zeros, inquiry.table
+        if not all(one.holds(table, zeros) for one in self.refutations):
+            return None
         known = inquiry.knows(self.release)
         inquiry.bank = inquiry.bank.emptied().with_evidence(self.evidence, known, self.missed)
         judgement = inquiry.ask(self.release, Depth.REFUTE)
@@ -61,11 +68,13 @@ class Retold:
     """Steps that were kept, told once more without their work; of the last one the judgement, from which all goes on.
 
     spent  steps of the budget that were taken by then
+    refutations  what was refuted by then
     """
 
     steps: deque[SearchStep]
     last: Judgement
     spent: int
+    refutations: Refutations | None = None
 
     @staticmethod
     def of(so_far: SoFar, inquiry: Inquiry, start: Release) -> Retold | None:
@@ -75,10 +84,13 @@ class Retold:
         """
         if so_far.start != start:
             return None
-        before = inquiry.bank, inquiry.spent
+        before = inquiry.bank, inquiry.spent, inquiry.refutations
         last = so_far.judgement(inquiry)
-        inquiry.bank, inquiry.spent = before
-        return None if last is None else Retold(deque(so_far.steps), last, so_far.spent)
+        inquiry.bank, inquiry.spent, inquiry.refutations = before
+        if last is None:
+            return None
+        kept = None if inquiry.refutations is None else inquiry.refutations.emptied().plus(*so_far.refutations)
+        return Retold(deque(so_far.steps), last, so_far.spent, kept)
 
     def next(
         self, asked: tuple[str, int, tuple[SubTable, ...]], release: Release, inquiry: Inquiry
@@ -88,7 +100,7 @@ class Retold:
         if (step.phase, step.length, step.added) != asked:
             raise RuntimeError("the search that was kept asked otherwise; this is a fault of it: remove the run folder")
         if not self.steps:
-            inquiry.bank, inquiry.spent = self.last.bank, self.spent
+            inquiry.bank, inquiry.spent, inquiry.refutations = self.last.bank, self.spent, self.refutations
             return step, self.last
         verdict, at_risk = Verdict.read(step.answer), len(inquiry.bank.at_risk)
         answer = Assessment(verdict, inquiry.criteria.floor, step.min_width, at_risk, step.undecided_cells, ())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 from sdc.model.subtable import SubTable
 
@@ -17,6 +18,8 @@ class SearchStep:
     added      the sub-tables tried together; none where they are all candidates or a prefix
     answer     True releasable, False refuted, None undecided
     blockers   codes of the at-risk cells that stopped it, see `Judgement`
+    refutation  the name of what proves that it is refuted; None where nothing was found that does
+    spent      steps of the budget that it took
     """
 
     phase: str
@@ -26,3 +29,61 @@ class SearchStep:
     min_width: tuple[int, int]
     undecided_cells: int
     blockers: tuple[tuple[int, ...], ...] = ()
+    refutation: str | None = None
+    spent: int = 0
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Questions that were refused, and what is proven of that.
+
+    proven       by a refutation, of which there are so many different ones
+    refuted      by bounds or a limit, without a refutation that was kept
+    unproven     nothing was found either way, in so many steps of all of them together
+    """
+
+    proven: int
+    refutations: int
+    refuted: int
+    unproven: int
+    spent: int
+
+    @staticmethod
+    def of(steps: Iterable[SearchStep], lets_open_out: bool = False) -> Refused:
+        """Of the steps of a search; where what is open may go out it is not refused."""
+        asked = tuple(steps)
+        names = [step.refutation for step in asked if step.refutation is not None]
+        open_ = [] if lets_open_out else [step for step in asked if step.answer is None]
+        refuted = sum(step.answer is False and step.refutation is None for step in asked)
+        return Refused(len(names), len({*names}), refuted, len(open_), sum(step.spent for step in open_))
+
+    @property
+    def questions(self) -> int:
+        return self.proven + self.refuted + self.unproven
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """As documents have it."""
+        return asdict(self)
+
+    @property
+    def text(self) -> str:
+        """The end of a sentence; no cell."""
+        parts = []
+        if self.proven:
+            different = f"{self.refutations:,} refutation{'s' * (self.refutations != 1)}"
+            parts.append(
+                f"{self.proven:,} {_are(self.proven)} refused, proven: by {different} that verify works out again"
+            )
+        if self.refuted:
+            parts.append(
+                f"{self.refuted:,} {_are(self.refuted)} refuted by bounds or a limit alone, no proof of which is kept"
+            )
+        if self.unproven:
+            steps = f"{self.spent:,} step{'s' * (self.spent != 1)}"
+            parts.append(f"of {self.unproven:,} no proof was found in {steps}")
+        return "; ".join(parts)
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sdc.model import subtable as st
@@ -9,7 +10,9 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Assessment, Witness
+from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
 
 
@@ -25,6 +28,8 @@ class Reason:
     conflicts       the least released sub-tables with which together it breaks the criterion: without any of them,
                     or with only part of one, it is no longer refuted. Empty where it is not refuted, or refuted alone
     forbidden       whether the config forbids it, whatever the criterion says
+    refutation      what proves to anybody that it breaks the criterion together, where such was found
+    spent           steps that the question about all together took
     """
 
     sub_table: SubTable
@@ -36,6 +41,8 @@ class Reason:
     together: Assessment
     conflicts: tuple[SubTable, ...]
     forbidden: bool = False
+    refutation: Refutation | None = None
+    spent: int = 0
 
     @property
     def witness(self) -> Witness | None:
@@ -58,6 +65,17 @@ class Reason:
             return f"{name} breaks the criterion together with {others}"
         return f"{name} breaks the criterion alone"
 
+    def proof(self, schema: Schema) -> str:
+        """What is proven of a refusal, in words without a cell; empty where nothing is refused."""
+        if self.together.verdict is Verdict.UNDECIDED:
+            return f"no proof found in {self.spent:,} steps, neither that it may go out nor that it may not"
+        if self.together.verdict is Verdict.SAFE:
+            return ""
+        if self.refutation is None:
+            return "refused by bounds or a limit alone, no proof of which is kept"
+        under = ", ".join(self.refutation.labels(schema)) or "the grand total"
+        return f"refused, proven: a cell has a width of {self.refutation.width} at most for whoever knows {under}"
+
 
 def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None) -> Reason:
     """Judges a sub-table alone, with the one-way sub-tables, and with all that is public; and finds the least it meets.
@@ -67,21 +85,28 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     release, schema = inquiry.known.release, inquiry.table.schema
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
-    alone, one_way, together = (
-        _asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier))
-    )
+    alone, one_way, judged = (_asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier)))
+    together = judged.assessment
     within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
-    conflicts = () if together.verdict is not Verdict.UNSAFE else conflict(inquiry, release, sub_table)
-    return Reason(sub_table, within is not None, within, critical_width, alone, one_way, together, conflicts)
+    said = alone.assessment, one_way.assessment, together
+    conflicts: tuple[SubTable, ...] = ()
+    if together.verdict is Verdict.UNSAFE:
+        refutation = judged.refutation
+        conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
+    reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts)
+    return replace(reason, refutation=judged.refutation, spent=judged.spent)
 
 
-def conflict(inquiry: Inquiry, release: Release, sub_table: SubTable) -> tuple[SubTable, ...]:
-    """Sub-tables of a release that refute another one with it, minimal under inclusion of what they release.
+def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:
+    """Sub-tables that refute another one with it, minimal under inclusion of what they release.
+
+    refuting  sub-tables that do: a released frontier, or the support of a refutation, which are fewer
 
     One is left out, or gives way to its own sub-tables, as long as the rest still refutes; by deletion, so that the
-    set is minimal, not the smallest that there is. It depends on the order of the frontier alone.
+    set is minimal, not the smallest that there is. It depends on the order of those given alone.
     """
-    kept = [held for held in release.frontier if not st.is_within(held, sub_table)]
+    inquiry = replace(inquiry, refutations=None)  # each is asked about for its answer
+    kept = [held for held in refuting if not st.is_within(held, sub_table)]
     open_ = list(kept)
     while open_:
         tried = open_.pop(0)
@@ -98,6 +123,6 @@ def _refuted(inquiry: Inquiry, sub_tables: list[SubTable]) -> bool:
     return _asked(inquiry, sub_tables).verdict is Verdict.UNSAFE
 
 
-def _asked(inquiry: Inquiry, sub_tables: list[SubTable]) -> Assessment:
+def _asked(inquiry: Inquiry, sub_tables: list[SubTable]) -> Judgement:
     """Each question with a budget of its own, so that no answer depends on those before."""
-    return inquiry.anew().ask(Release.of(sub_tables)).assessment
+    return inquiry.anew().ask(Release.of(sub_tables))

@@ -20,6 +20,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState
@@ -65,7 +66,8 @@ class SearchSettings:
 
     def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
         """What asks the criterion about the table; InputError for a small count below 1."""
-        return Inquiry(table, known, self.criteria, self.policy, self.effort)
+        kept = Refutations(known.zeros)
+        return Inquiry(table, known, self.criteria, self.policy, self.effort, refutations=kept)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""

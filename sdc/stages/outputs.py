@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,11 +12,13 @@ from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.risk.assessment import Assessment
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.refutation import Refutation
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
+from sdc.storage.refutations import read_refutations
 from sdc.storage.run_folder import RunFolder
 from sdc.storage.weighted import read_weights
 
@@ -49,6 +52,11 @@ class Outputs:
     @cached_property
     def found(self) -> results.SearchRecord:
         return results.read_search(self.folder.stage(SEARCH), self.table.schema)
+
+    @cached_property
+    def refutations(self) -> Mapping[str, Refutation]:
+        """What proves refusals of the search, by name."""
+        return read_refutations(self.folder.stage(SEARCH), self.table)
 
     def certificate(self, stage: str) -> Certificate:
         """What the search or the assessment shows about the release; not kept, for it may be large."""

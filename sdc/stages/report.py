@@ -53,6 +53,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         redesigns=read_redesigns(folder(REMEDIES.name)) if config.remedies else (),
         posteriors=results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else (),
         groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
+        refutations=made.refutations,
         refusals=results.read_refusals(folder(POSTERIOR.name)) if _asks_again(config) else None,
         weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
         bad_records=read_json(folder(TABLE.name) / BAD_RECORDS),

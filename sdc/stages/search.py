@@ -30,6 +30,7 @@ from sdc.stages.widths import WIDTHS
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.kept_parts import KeptParts
+from sdc.storage.refutations import write_refutations
 from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
 
 
@@ -56,6 +57,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
         say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
     write_search(found, table.schema, into)
+    write_refutations(found.refutations, table, build.criteria, into)
     write_certificate(certificate_of(build, found.release, found.proof), table.schema, into)
 
 

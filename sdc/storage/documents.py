@@ -18,6 +18,7 @@ from sdc.risk.assessment import Assessment
 from sdc.run_format import SHARPNESS
 from sdc.search.required import Required, RequiredRecord
 from sdc.search.why import Reason
+from sdc.storage.refutations import refutation_facts
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
@@ -74,6 +75,8 @@ def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
         "within": None if reason.within is None else st.names(reason.within, schema),
         "critical_width": reason.critical_width,
         "text": reason.text(schema),
+        "proof": reason.proof(schema) or None,
+        "refutation": None if reason.refutation is None else refutation_facts(reason.refutation, schema),
         "conflicts": [st.names(other, schema) for other in reason.conflicts],
         **{name: assessment_facts(getattr(reason, name), schema) for name in ("alone", "one_way", "together")},
     }

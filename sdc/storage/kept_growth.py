@@ -17,12 +17,13 @@ from sdc.model.errors import RunFolderError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.risk.refutation import Refutation
 from sdc.risk.sharp import SharpPart
 from sdc.search.so_far import SoFar
 from sdc.search.step import SearchStep
 from sdc.storage.kept_parts import KeptParts
 
-_STEPS = tuple[SearchStep, ...]
+_STEPS, _REFUTATIONS = tuple[SearchStep, ...], tuple[Refutation, ...]
 _OF_A_DIFFERENCE = ("start", "cells", "changes")
 
 
@@ -44,9 +45,11 @@ class KeptGrowth:
     def write(self, so_far: SoFar) -> None:
         """Keeps it; RunFolderError where it cannot be written."""
         steps = np.frombuffer(json.dumps(plain(_STEPS, so_far.steps, self.schema)).encode(), np.uint8)
+        refuted = np.frombuffer(json.dumps(plain(_REFUTATIONS, so_far.refutations, self.schema)).encode(), np.uint8)
         kept: dict[str, npt.NDArray[Any]] = {
             "begun_with": np.array(so_far.start.frontier, np.int64),
             "steps": steps,
+            "refutations": refuted,
             "missed": np.array(sorted(so_far.missed.items()), np.int64).reshape(-1, 2),
             "spent": np.array(so_far.spent),
         }
@@ -55,9 +58,11 @@ class KeptGrowth:
         self.parts.write(SharpPart(self.name, kept))
 
     def _so_far(self, part: SharpPart) -> SoFar:
-        steps = typed(_STEPS, json.loads(part.arrays["steps"].tobytes()), self.parts.folder, self.schema)
-        start, missed = Release.of(part.arrays["begun_with"].tolist()), dict(part.arrays["missed"].tolist())
-        return SoFar(start, steps, tuple(self._evidence(part)), missed, int(part.arrays["spent"]))
+        told, folder, schema = part.arrays, self.parts.folder, self.schema
+        steps = typed(_STEPS, json.loads(told["steps"].tobytes()), folder, schema)
+        refuted = typed(_REFUTATIONS, json.loads(told["refutations"].tobytes()), folder, schema)
+        start, missed = Release.of(told["begun_with"].tolist()), dict(told["missed"].tolist())
+        return SoFar(start, steps, tuple(self._evidence(part)), missed, int(told["spent"]), refuted)
 
     def _evidence(self, part: SharpPart) -> Iterator[tuple[SubTable, Differences]]:
         for name in part.arrays:

@@ -20,6 +20,7 @@ from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, codes_of, is_within, numbers_of
+from sdc.verify.refutations import check_refutations
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
 DAMAGED = (
@@ -52,6 +53,7 @@ class Verification:
     uncertified: tuple[str, ...] = ()  # cells without proof, narrowest first, at most 20
     notes: tuple[str, ...] = ()  # what holds and must be said all the same
     known: str = ""  # where what was published before is known from; empty where nothing was
+    refutations: int = 0  # of what the search refused; each is worked out again
 
     @property
     def verified(self) -> bool:
@@ -273,10 +275,13 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
+    refutations = check_refutations(evidence, risk)
+    say(f"verify: {refutations} refutations of what was refused are worked out again")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
-    return Verification(cells, cells - len(narrow), differences, failures, tuple(lines), tuple(notes), known_from)
+    certified = cells - len(narrow)
+    return Verification(cells, certified, differences, failures, tuple(lines), tuple(notes), known_from, refutations)
 
 
 def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:

@@ -721,8 +721,11 @@ def test_critical_widths_do_not_know_structural_zeros(informed: list[str], sdc: 
 def test_the_published_release(min_width: int, sdc: Sdc) -> None:
     answer = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, "--json")
     found = answer.document
-    assert list(found) == ["method", "frontier", "sub_tables", "sub_tables_with_total", "utility", "assessment"]
+    keys = ["method", "frontier", "sub_tables", "sub_tables_with_total", "refused", "utility", "assessment"]
+    assert list(found) == keys
+    proven = (7, 1) if min_width == 6 else (0, 0)
     assert found["method"] == "ordered"
+    assert tuple(found["refused"].values()) == (*proven, 0, 0, 0)
     assert found["frontier"] == [name.split("*") for name in FRONTIER]
     assert (found["sub_tables"], found["sub_tables_with_total"]) == (59, 60)
     assert found["assessment"]["releasable"] is True

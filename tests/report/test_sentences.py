@@ -672,6 +672,27 @@ def test_what_is_said_of_a_bisection_is_so(run_of: Callable[[str], Run]) -> None
     assert [[re.sub(r"<.*?>", "", c) for c in re.findall(r"<t[dh].*?</t[dh]>", row)] for row in first] == expected
 
 
+@pytest.mark.parametrize("name", ["plain", "a prefix", "best"])
+def test_what_is_said_of_refusals_is_so(name: str, run_of: Callable[[str], Run]) -> None:
+    """Beside the search's own record: how many are proven, by how many refutations, and how many have no proof."""
+    run = run_of(name)
+    steps = run.document("search/search.json")["steps"]
+    proven = [step["refutation"] for step in steps if step["refutation"] is not None]
+    refuted = [step for step in steps if step["answer"] is False and step["refutation"] is None]
+    open_ = [step for step in steps if step["answer"] is None]
+    expected = [len(proven) + len(refuted) + len(open_)]
+    expected += [len(proven), len({*proven})] * bool(proven) + [len(refuted)] * bool(refuted)
+    expected += [len(open_), sum(step["spent"] for step in open_)] * bool(open_)
+    said = said_of(run, "proven-refusals")
+    told = said[: said.index(". <")]
+    assert [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", told)] == expected
+    assert "refused, proven" in told
+    text = (run.folder / "confidential" / "report.html").read_text()
+    rows = text[text.index('<table class="search" id="refutations">') :]
+    listed = re.findall(r'<th scope="row"><code>(\w+)</code>', rows[: rows.index("</table>")])
+    assert {*listed} == {*proven}
+
+
 def test_a_sentence_that_is_not_so_is_found_out(run_of: Callable[[str], Run]) -> None:
     """Each sentence of a page that has a number, with the number changed, and one that was never written."""
     run = run_of("earlier")

@@ -11,7 +11,8 @@ import pytest
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.effort import Depth
+from sdc.risk.effort import Budget, Depth
+from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.so_far import SoFar, Stint
@@ -19,7 +20,7 @@ from sdc.search.wishes import Wishes
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.kept_parts import KeptParts
 from tests.search.test_ordered import FEW_NODES
-from tests.strategies import czech, inquiry_of, scattered
+from tests.strategies import czech, inquiry_of, scattered, schema_of
 
 
 class Told:
@@ -39,8 +40,8 @@ WISHES = {"breadth 2": Wishes(), "breadth 1": Wishes(breadth=1), "required": Wis
 
 
 def grown(table: Table, keeper: Told | KeptGrowth, wishes: Wishes) -> OrderedRelease:
-    inquiry, stint = inquiry_of(table, 3, budget=FEW_NODES), Stint(keeper=keeper)
-    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, stint=stint).run()
+    inquiry = replace(inquiry_of(table, 3, budget=FEW_NODES), refutations=Refutations())
+    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, stint=Stint(keeper=keeper)).run()
 
 
 def same(one: OrderedRelease, other: OrderedRelease) -> bool:
@@ -50,7 +51,7 @@ def same(one: OrderedRelease, other: OrderedRelease) -> bool:
         for parts in (one.proof.parts, other.proof.parts)
     )
     np.testing.assert_equal(first, second)
-    facts = ((found.release, found.steps, found.unasked, found.assessment) for found in (one, other))
+    facts = ((found.release, found.steps, found.unasked, found.assessment, found.refutations) for found in (one, other))
     return next(facts) == next(facts)
 
 
@@ -111,6 +112,37 @@ def test_what_began_with_another_release_is_not_taken_up() -> None:
     assert same(*found)
     assert len(again.written) == len(other.written) > 0
     assert {so_far.start for so_far in again.written} == {start}
+
+
+def refuting(keeper: Told | KeptGrowth) -> tuple[Table, OrderedRelease]:
+    """288 cells, too many for exact methods, and a growth that bounds refute now and then."""
+    rng, sizes = np.random.default_rng(1), [3, 3, 2, 2, 2, 2, 2]
+    counts = rng.multinomial(8 * 288, rng.dirichlet(np.ones(288)))
+    table = Table.of(schema_of(sizes), np.array(list(np.ndindex(*sizes))), counts)
+    inquiry = replace(inquiry_of(table, 8, budget=Budget(0.02, 5)), refutations=Refutations())
+    return table, OrderedSearch(inquiry, critical_widths(table), stint=Stint(keeper=keeper)).run()
+
+
+def test_what_was_refuted_is_kept_too(tmp_path: Path) -> None:
+    keeper = Told()
+    table, whole = refuting(keeper)
+    kept = [len(so_far.refutations) for so_far in keeper.written]
+    assert kept == sorted(kept)
+    assert 0 < kept[0] < kept[-1] == len(whole.refutations)
+    for number, so_far in enumerate(keeper.written):
+        file = KeptGrowth(KeptParts(tmp_path / str(number), "of this search"), "ordered", table.schema)
+        file.write(so_far)
+        assert same(whole, refuting(Told(file.read()))[1])
+
+
+def test_a_refutation_that_does_not_hold_is_not_gone_on_from() -> None:
+    keeper = Told()
+    _, whole = refuting(keeper)
+    last = keeper.written[-1]
+    first, *others = last.refutations
+    again = Told(replace(last, refutations=(replace(first, bounds=(0, first.bounds[1] - 1)), *others)))
+    assert same(whole, refuting(again)[1])
+    assert len(again.written) == len(keeper.written)
 
 
 def test_small_tables_are_not_kept() -> None:

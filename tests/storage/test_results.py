@@ -88,7 +88,7 @@ def test_what_was_required_comes_back_with_its_conflicts(czech: Table, tmp_path:
     assert found.required is not None
     refused = st.parse("A*B*C*D*F", czech.schema)
     assert (told.required, told.refused, told.is_best) == (found.required.sub_tables, (refused,), True)
-    assert told.why(refused) == "A*B*C*D*F is not releasable"
+    assert told.why(refused) == "A*B*C*D*F is not releasable (refused, proven)"
     assert told.why(st.parse("E*F", czech.schema)) == ""
     conflict = json.loads((tmp_path / "search.json").read_text())["required"]["conflicts"][0]
     assert (conflict["proven"], conflict["witness"]["count"] in (1, 2)) == (True, True)

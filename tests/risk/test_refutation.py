@@ -1,0 +1,289 @@
+"""Refutations: what each says is so in every table that agrees with its support, and it refuses whatever has that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from sdc.bounds.duality import Multipliers
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.table import Table
+from sdc.risk import refuting
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Depth
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation, Refutations, propagated
+from sdc.risk.verdict import Verdict
+from tests import levels
+from tests.facts import FactCase, fact_cases
+from tests.judge import TooManyTablesError
+from tests.levels import Case, Rng, cases, generators
+from tests.strategies import all_ways, czech, dks_2x2x2x2, frontier, inquiry_of, knows, schema_of
+
+
+def keeping(table: Table, min_width: int, known: Knowledge | None = None) -> Inquiry:
+    """Questions about the table beside what is known, whose refutations are kept."""
+    public = known or knows(table, NOTHING)
+    criteria = Criteria.of(2, min_width)
+    return Inquiry(table, public, criteria, refutations=Refutations(public.zeros))
+
+
+def judged(of: Case, known: Knowledge, subtables: Sequence[int], cell: Sequence[int], zeros: bool) -> tuple[int, int]:
+    """Smallest and largest count of a cell over all tables that agree with these; too many are no case."""
+    try:
+        tables = levels.agreeing(of.table, subtables, known.zeros if zeros else NO_ZEROS)
+    except TooManyTablesError:
+        assume(False)
+    values = tables[:, levels.cells_of(of.schema).index(tuple(cell))]
+    return int(values.min()), int(values.max())
+
+
+def check(of: Case, inquiry: Inquiry, refutation: Refutation) -> None:
+    """It is of an at-risk cell, narrow enough, holds when worked out again, and in every table that agrees."""
+    low, high = refutation.bounds
+    assert 0 <= low <= refutation.count <= high
+    assert 1 <= refutation.count <= 2
+    assert refutation.width < inquiry.criteria.floor
+    assert refutation.holds(of.table, inquiry.known.zeros)
+    least, most = judged(of, inquiry.known, refutation.support, refutation.cell, refutation.with_zeros)
+    assert low <= least
+    assert most <= high
+
+
+@given(cases(), generators())
+@settings(max_examples=1000)
+def test_each_is_so_by_brute_force_also_under_larger_releases(case: Case, rng: Rng) -> None:
+    known = replace(case.known, release=NOTHING)
+    inquiry = keeping(case.table, int(rng.integers(1, 6)), known)
+    assume(len(inquiry.bank.at_risk))
+    refutation = inquiry.ask(case.known.release).refutation
+    assume(refutation is not None)
+    assert refutation is not None
+    check(case, inquiry, refutation)
+    assert all(any(st.is_within(t, held) for held in case.known.release.frontier) for t in refutation.support)
+    larger = case.known.release.add(levels.random_subtable(rng, case.schema))
+    again = inquiry.ask(larger)
+    assert again.verdict is Verdict.UNSAFE
+    assert again.refutation is not None
+    low, high = judged(case, known, larger.closed(case.schema).frontier, again.refutation.cell, zeros=True)
+    assert high - low < inquiry.criteria.floor
+
+
+@given(cases(), generators())
+@settings(max_examples=1000)
+def test_in_whatever_order_a_release_grows_what_is_refused_at_once_is_unsafe(case: Case, rng: Rng) -> None:
+    known = replace(case.known, release=NOTHING)
+    inquiry, release = keeping(case.table, int(rng.integers(1, 4)), known), NOTHING
+    assume(len(inquiry.bank.at_risk))
+    for subtable in rng.permutation(levels.closed_sets(case.schema)).tolist():
+        larger = release.add(subtable)
+        answer = inquiry.ask(larger)
+        plain = replace(inquiry.anew(), refutations=None).ask(larger)
+        assert (answer.verdict is Verdict.UNSAFE) == (plain.verdict is Verdict.UNSAFE)
+        if answer.refutation is not None:
+            check(case, inquiry, answer.refutation)
+        if inquiry.accepts(answer):
+            release = larger
+
+
+@given(fact_cases(), generators())
+@settings(max_examples=300)
+def test_beside_facts_they_rest_on_whole_marginals_alone(case: FactCase, rng: Rng) -> None:
+    known = replace(case.known, release=NOTHING)
+    inquiry = keeping(case.table, int(rng.integers(1, 6)), known)
+    assume(len(inquiry.bank.at_risk))
+    answer = inquiry.ask(case.known.release)
+    if answer.refutation is not None:
+        check(case, inquiry, answer.refutation)
+
+
+def random_table(rng: Rng) -> Table:
+    """Some records, unevenly, in 16 to 36 cells."""
+    sizes = [[2, 2, 2, 2], [3, 2, 2, 2], [3, 3, 2], [3, 3, 3], [4, 3, 3]][rng.integers(5)]
+    shares = rng.dirichlet(np.full(int(np.prod(sizes)), 0.5))
+    return Table.of(schema_of(sizes), np.array(list(np.ndindex(*sizes))), rng.multinomial(rng.integers(4, 14), shares))
+
+
+@given(generators())
+@settings(max_examples=1000)
+def test_tables_with_all_pairs_or_some(rng: Rng) -> None:
+    table = random_table(rng)
+    release = all_ways(len(table.schema), int(rng.integers(2, len(table.schema))))
+    release = Release.of(t for t in release.frontier if rng.random() < 0.9)
+    inquiry = keeping(table, int(rng.integers(1, 6)))
+    assume(len(inquiry.bank.at_risk))
+    refutation = inquiry.ask(release).refutation
+    assume(refutation is not None)
+    assert refutation is not None
+    check(Case(table, release.frontier, NO_ZEROS, np.zeros((0, 0), np.int64)), inquiry, refutation)
+
+
+# What they are
+
+
+KDSF_ALL = frontier("ABCDE", "ABDEF", "ACDEF", "ABCEF", "BCDF")
+
+
+def test_the_support_has_nothing_that_is_not_needed() -> None:
+    table, inquiry = czech(), keeping(czech(), 6)
+    refutation = inquiry.ask(KDSF_ALL).refutation
+    assert refutation is not None
+    assert (refutation.bounds, refutation.labels(table.schema)) == ((0, 5), ["A*B*C*E*F", "A*B*D*E*F", "A*C*D*E*F"])
+    for left_out in refutation.support:
+        rest = [t for t in refutation.support if t != left_out]
+        low, high = propagated(table, NO_ZEROS, refutation.cell, [*rest, *st.children(left_out, table.schema)])
+        assert high - low >= 6
+
+
+def test_what_the_shuttle_does_not_refute_multipliers_do() -> None:
+    """Three-way sub-tables of 2^6 cells, where the linear program is tighter than the shuttle."""
+    table, inquiry = czech(), keeping(czech(), 20)
+    refutation = inquiry.ask(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
+    assert refutation is not None
+    assert refutation.upper is not None
+    low, high = propagated(table, NO_ZEROS, refutation.cell, refutation.support)
+    assert high - low >= 20 > refutation.width
+
+
+def test_what_only_a_search_refutes_is_refused_without_a_refutation() -> None:
+    """[DKS] section 4: one integer table agrees, linear programming gives [0, 1] for the ones."""
+    inquiry = keeping(dks_2x2x2x2(), 1)
+    answer = inquiry.ask(all_ways(4, 2))
+    assert (answer.verdict, answer.refutation) == (Verdict.UNSAFE, None)
+
+
+def test_structural_zeros_are_named_where_they_are_needed() -> None:
+    """Of A*B the cell (0, 1) is impossible, so that A = 0 tells the count of (0, 0)."""
+    table = Table.of(schema_of([2, 2]), np.array([[0, 0], [1, 0], [1, 1]]), np.array([2, 9, 9]))
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    answer = keeping(table, 2, knows(table, NOTHING, zeros)).ask(frontier("A", "B"))
+    assert answer.refutation is not None
+    assert (answer.refutation.bounds, answer.refutation.with_zeros) == ((2, 2), True)
+    assert not answer.refutation.holds(table, NO_ZEROS)
+    assert keeping(table, 2).ask(frontier("A", "B")).verdict is Verdict.SAFE
+
+
+def test_the_grand_total_alone_may_refute() -> None:
+    table = Table.of(schema_of([2, 2]), np.array([[0, 0], [1, 0]]), np.array([1, 1]))
+    answer = keeping(table, 3).ask(NOTHING)
+    assert answer.refutation is not None
+    assert (answer.refutation.bounds, answer.refutation.support) == ((0, 2), ())
+
+
+# Asked first
+
+
+def test_what_has_the_support_is_refused_without_a_look_at_any_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    inquiry = keeping(czech(), 6)
+    first = inquiry.ask(KDSF_ALL)
+    bank, spent = inquiry.bank, inquiry.spent
+
+    def never(*_: Any) -> Any:
+        raise AssertionError
+
+    monkeypatch.setattr(Criteria, "_judged", never)
+    again = inquiry.ask(Release.of([st.full(6)]))
+    assert again.verdict is Verdict.UNSAFE
+    assert again.refutation is first.refutation
+    assert (again.assessment.min_width, again.assessment.undecided_cells) == ((0, 5), 0)
+    assert [w.outer for w in again.assessment.witnesses] == [(0, 5)]
+    assert again.refutation is not None
+    assert again.blockers == (again.refutation.cell,)
+    assert (inquiry.bank, inquiry.spent) == (bank, spent)
+
+
+def test_every_bound_is_asked_for_all_the_same() -> None:
+    inquiry = keeping(czech(), 6)
+    inquiry.ask(KDSF_ALL)
+    assert inquiry.ask(KDSF_ALL, Depth.EVERY).assessment.min_width == (5, 5)
+
+
+def test_another_width_or_other_zeros_are_asked_about_anew() -> None:
+    table, inquiry = czech(), keeping(czech(), 6)
+    inquiry.ask(KDSF_ALL)
+    assert inquiry.refutations is not None
+    public = knows(table, KDSF_ALL)
+    assert inquiry.refutations.of(public, 6) is not None
+    assert inquiry.refutations.of(public, 5) is None
+    assert inquiry.refutations.of(knows(table, frontier("ABCDE", "ABDEF")), 6) is None
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    assert replace(inquiry.refutations, zeros=zeros).of(public, 6) is None
+    assert inquiry.anew().refutations == Refutations()
+
+
+def test_who_keeps_none_finds_none() -> None:
+    answer = inquiry_of(czech(), 6).ask(KDSF_ALL)
+    assert (answer.verdict, answer.refutation) == (Verdict.UNSAFE, None)
+
+
+def test_the_search_for_one_ends_with_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refuted stays so; its support is as small as the steps went."""
+    monkeypatch.setattr(refuting, "STEPS", refuting.STEPS_AT_LEAST + 3**6)
+    refutation = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    assert refutation is not None
+    assert refutation.support == KDSF_ALL.frontier
+    monkeypatch.setattr(refuting, "MOST_VARIABLES", 5)
+    wide = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    assert wide is not None
+    assert wide.upper is not None
+    monkeypatch.setattr(refuting, "STEPS", 0)
+    by_program = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    assert by_program is not None
+    assert by_program.upper is not None
+
+
+# Forged
+
+
+def good() -> tuple[Table, Refutation]:
+    table = czech()
+    refutation = keeping(table, 20).ask(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
+    assert refutation is not None
+    assert refutation.upper is not None
+    return table, refutation
+
+
+def test_what_is_not_so_does_not_hold() -> None:
+    table, fair = good()
+    upper = fair.upper
+    assert upper is not None
+    (first, codes, y), *others = upper.of
+    assert fair.holds(table, NO_ZEROS)
+    forged = [
+        replace(fair, count=1),
+        replace(fair, cell=(0, 0, 0, 0, 0, 0)),
+        replace(fair, cell=(1, 0, 0, 1, 1, 1), count=0),
+        replace(fair, cell=(7, 0, 0, 0, 0, 0)),
+        replace(fair, bounds=(0, fair.bounds[1] - 1)),
+        replace(fair, bounds=(1, fair.bounds[1])),
+        replace(fair, support=fair.support[1:]),
+        replace(fair, upper=None),
+        replace(fair, upper=replace(upper, of=((first, codes, y + 100), *others))),
+        replace(fair, upper=replace(upper, scale=2 * upper.scale)),
+        replace(fair, upper=replace(upper, scale=0)),
+        replace(fair, upper=Multipliers(1, (), ())),
+        replace(fair, lower=Multipliers(1, (), ()), bounds=(1, fair.bounds[1])),
+    ]
+    assert [one for one in forged if one.holds(table, NO_ZEROS)] == []
+    other = Table.of(table.schema, table.codes, table.counts + (table.counts == 44))
+    assert not replace(fair, support=(st.full(6),), upper=None, bounds=(3, 3)).holds(other, NO_ZEROS)
+
+
+def test_names_are_of_what_is_said() -> None:
+    _, fair = good()
+    assert fair.name == replace(fair).name
+    assert fair.name != replace(fair, bounds=(0, fair.bounds[1] + 1)).name
+
+
+def test_of_another_table_no_question_is_asked() -> None:
+    with pytest.raises(ReleaseError, match="what is known is of"):
+        keeping(czech(), 6, knows(dks_2x2x2x2(), NOTHING))

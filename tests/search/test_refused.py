@@ -1,0 +1,96 @@
+"""What is said of refused questions: proven, refuted alone, or no proof found, and a release says it of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from sdc.api import find_release, ordered_release, why
+from sdc.model.release import NOTHING
+from sdc.risk.verdict import Verdict
+from sdc.search.step import Refused, SearchStep
+from sdc.storage.documents import reason_facts
+from tests.strategies import all_ways, czech, dks_2x2x2x2
+
+
+def step(answer: bool | None, refutation: str | None = None, spent: int = 0) -> SearchStep:
+    return SearchStep("growth", 1, (1,), answer, (0, 2), 0, (), refutation, spent)
+
+
+STEPS = (
+    step(True, spent=5),
+    step(False, "one"),
+    step(False, "one"),
+    step(False, "other"),
+    step(False),
+    step(None, spent=1000),
+    step(None, spent=234),
+)
+
+
+def test_each_kind_is_counted_and_told() -> None:
+    told = Refused.of(STEPS)
+    assert told.facts == {"proven": 3, "refutations": 2, "refuted": 1, "unproven": 2, "spent": 1234}
+    assert told.questions == 6
+    assert told.text == (
+        "3 are refused, proven: by 2 refutations that verify works out again; 1 is refuted by bounds or a limit alone, "
+        "no proof of which is kept; of 2 no proof was found in 1,234 steps"
+    )
+
+
+def test_where_what_is_open_goes_out_it_is_not_refused() -> None:
+    told = Refused.of(STEPS, lets_open_out=True)
+    assert (told.unproven, told.spent, told.questions) == (0, 0, 4)
+
+
+def test_of_nothing_nothing_is_said() -> None:
+    assert (Refused.of([]).questions, Refused.of([step(True)]).text) == (0, "")
+    one = Refused.of([step(False, "one"), step(None, spent=1)])
+    proven = "1 is refused, proven: by 1 refutation that verify works out again"
+    assert one.text == f"{proven}; of 1 no proof was found in 1 step"
+
+
+@pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
+def test_a_release_has_what_its_steps_name(method: str) -> None:
+    found = find_release(czech(), NOTHING, method, min_width=20)
+    named = {one.refutation for one in found.steps if one.refutation is not None}
+    assert {one.name for one in found.refutations} == named
+    assert len(named) == found.refused().refutations > 1
+    assert found.refused().refuted == 0
+
+
+def test_so_has_what_the_ordered_search_alone_finds() -> None:
+    found = ordered_release(czech(), NOTHING, min_width=20)
+    assert {one.name for one in found.refutations} == {s.refutation for s in found.steps} - {None}
+
+
+def test_conflicts_of_what_is_required_have_theirs() -> None:
+    wanted = ["A*B*C*E*F", "A*B*D*E*F", "A*C*D*E*F"]
+    found = find_release(czech(), NOTHING, "ordered", min_width=6, require=wanted, best_subset=True)
+    assert found.required is not None
+    (conflict,) = found.required.conflicts
+    assert conflict.refutation is not None
+    assert conflict.refutation.name in {one.name for one in found.refutations}
+    assert conflict.text(czech().schema).endswith("are not releasable together (refused, proven)")
+
+
+def test_why_says_how_a_refusal_is_proven() -> None:
+    table = czech()
+    reason = why(table, ["A*B*D*E*F", "A*C*D*E*F"], "A*B*C*E*F", min_width=6)
+    assert reason.refutation is not None
+    assert reason.proof(table.schema) == (
+        "refused, proven: a cell has a width of 5 at most for whoever knows A*B*C*E*F, A*B*D*E*F, A*C*D*E*F"
+    )
+    facts = reason_facts(reason, table.schema)
+    assert facts["refutation"]["name"] == reason.refutation.name
+    assert facts["proof"] == reason.proof(table.schema)
+    safe = why(table, ["A*B*D*E*F"], "A*B*C", min_width=6)
+    assert (safe.refutation, safe.proof(table.schema)) == (None, "")
+
+
+def test_why_says_where_none_is_kept() -> None:
+    """[DKS] section 4: an exhaustive search refutes, and no multipliers do."""
+    table, schema = dks_2x2x2x2(), dks_2x2x2x2().schema
+    pairs = [[schema.names[v] for v in range(4) if t >> v & 1] for t in all_ways(4, 2).frontier]
+    reason = why(table, ["*".join(names) for names in pairs[1:]], "*".join(pairs[0]), min_width=1)
+    assert (reason.together.verdict, reason.refutation) == (Verdict.UNSAFE, None)
+    assert reason.proof(schema) == "refused by bounds or a limit alone, no proof of which is kept"
