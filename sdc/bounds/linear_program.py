@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sdc.bounds import factor_kernel, nested, rounding_kernel
 from sdc.bounds import linear_program_kernel as kernel
-from sdc.bounds import nested
 from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.linear_program_kernel import Codings, Reals
+from sdc.bounds.rounding_kernel import Effects
 from sdc.feasible.equations import possible_cells
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -28,21 +29,26 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
-from sdc.solve.ends import Reached, settled
+from sdc.solve.ends import Dual, Reached, settled
 
-MAX_CELLS = 1 << 18
-MAX_ROWS = 2048
+MAX_CELLS = 1 << 19
+MAX_ROWS = 6144
 MAX_ITERATIONS = 60  # an end that is not settled by then keeps what was proven so far
 MAX_MULTIPLIERS = 2.0**50
-CENTRING = 20  # steps from the even table towards the analytic centre
+DEPENDENT = 1e-9  # of its diagonal entry, a pivot that means that a row follows from those before it
+CENTRING = 20  # steps at most from the even table towards the analytic centre
+CENTRED = 0.01  # of an even share; who moves less is there
 TINY = 1e-9  # of an even share; an interior point has no 0
 GAP = 0.02  # records between the two ends of the program where its iteration stops
 SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # how far from the proven bound a table is looked for, one after the other
 BASELINES, TRIED = 64, 3  # heavy cells that are scored, and that a table is rounded around
 PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and records that a total may be off before rounding
 THRESHOLDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-MAX_ROUNDED = 8192  # cells beside the rows': a matrix of both is dense
+MAX_EFFECTS = 1 << 26  # of the cells that are rounded, the largest first, on the rows: a matrix of both is dense
 ROUNDING_STEPS = 400
+CHEAP_ROWS = 512  # whose factors take less than the rounding of many cells
+BEYOND = 2  # values that a table may have which is to reach one
+ROUNDING, GATHERING, ABOUT = 4, 24, 16  # factors that take as long: of a point, of a gathered one too; an end mostly
 
 
 @on_covered_variables
@@ -54,9 +60,10 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     inner  tables rounded from a centre of the program's optimal face, checked in integers; one table serves all cells
 
     The outer bound is that of the linear program rounded inwards, so it can lie outside the sharp one ([DKS] section
-    4 has such a table). About 0.12 s a cell for 2^16 cells and 137 rows; time grows with cells and with rows^3.
+    4 has such a table). About 0.12 s a cell for 2^16 cells and 137 rows, 20 s for 59,756 and
+    3,420; it grows with rows^3.
     An end that the nested bounds or an earlier cell's table settle costs nothing, so the inner bounds may depend on
-    which cells are asked together. ReleaseError beyond 2^18 cells or 2,048 rows.
+    which cells are asked together. ReleaseError beyond 2^19 cells or 6,144 rows.
     """
     program = program_of(table, knowledge)
     known, place = nested.bounds(table, knowledge, cells), program.place(cells)
@@ -71,34 +78,47 @@ def program_of(table: Table, knowledge: Knowledge) -> LinearProgram:
 
 def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
     """One end of a dense cell: what is proven of it, and a table nearer to that than `inner`."""
-    sign = 1 if end else -1
-    path, proven = _optimum(program, cell, sign)
-    best = sign * min(sign * outer, proven)
-    return Reached(best, _nearest_table(path, program, cell, best, inner), len(path) * program.steps)
+    path, proven, dual = _optimum(program, cell, 1 if end else -1)
+    best = min(outer, proven) if end else max(outer, proven)
+    towards = 1 if best > inner else -1
+    values = [best - towards * short for short in SHORT if (best - towards * short - inner) * towards > 0]
+    table, factors = _table_at(path, program, cell, values)
+    return Reached(best, table, program.steps_of(len(path) + factors), dual)
+
+
+def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int) -> Reached:
+    """What is proven of one end of a dense cell, and a table whose cell has the value, or goes a little beyond."""
+    path, proven, dual = _optimum(program, cell, 1 if end else -1)
+    best, beyond = (min(outer, proven), 1) if end else (max(outer, proven), -1)
+    values = list(range(value, best + beyond, beyond))[:BEYOND]
+    table, factors = _table_at(path, program, cell, values)
+    return Reached(best, table, program.steps_of(len(path) + factors), dual)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearProgram:
     """Cells as columns, and a row for each released sub-table S and levels that differ from the baseline on all of S.
 
+    Rows that follow from others have no multiplier; whoever checks a table or rounds one looks at all rows.
+
     sizes, strides  (variables,) of the dense table, C order
-    levels          (rows, variables) the row's levels, 0 (the baseline) outside S; the first row is the total
-    anchors         (rows,) the dense cell with these levels; a cell lies in the rows whose levels it has on S
-    unions          (rows, rows) the anchor of what lies in both rows, `cells` where nothing does
+    rows            (all rows, variables) levels, 0 (the baseline) outside S; the first row is the total
+    levels          (rows, variables) of those that follow from no others; a cell lies in the rows whose levels it has
+    anchors         (rows,) the dense cell with these levels
+    unions          (rows, rows) of a pair in order, the anchor of what lies in both rows, `cells` where nothing does
     totals          (rows,) released counts
     allowed         (cells,) neither impossible nor in a released marginal cell of count 0
-    moebius         (rows, rows) integers, from the rows' totals to the anchors' counts where all else is 0
     truth           (cells,) counts
     """
 
     sizes: Codings
     strides: Codings
+    rows: Codings
     levels: Codings
     anchors: Codings
-    unions: Codings
+    unions: npt.NDArray[np.int32]
     totals: Counts
     allowed: npt.NDArray[np.bool_]
-    moebius: Reals
     truth: Counts
 
     @staticmethod
@@ -107,24 +127,24 @@ class LinearProgram:
         _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
         strides = table.schema.keys.strides
-        levels = np.array(list(_row_levels(knowledge.release, table.schema.sizes)), np.int64)
-        anchors = levels @ strides
+        rows = np.array(list(_row_levels(knowledge.release, table.schema.sizes)), np.int64)
         truth = np.zeros(table.schema.sizes, np.int64)
         truth[tuple(table.codes.T)] = table.counts
         allowed = possible_cells(knowledge) & (_frontier_minimum(truth, knowledge.release).reshape(-1) > 0)
         truth = truth.reshape(-1)
-        below = kernel.incidence(levels, levels)
-        odd = (levels > 0).sum(axis=1) % 2
-        moebius = (below * np.where(odd[:, None] == odd[None, :], 1.0, -1.0)).T
+        # of a row without a possible cell nothing can be learnt; the total may be such a row, and is one all the same
+        many = kernel.transformed(allowed.astype(np.float64), sizes, True)
+        levels = rows[(many[rows @ strides] > 0) | ~rows.any(axis=1)]
+        unions = kernel.unions(levels, strides, len(truth))
+        chosen = _independent(np.append(many, 0.0), unions)
+        levels, unions = levels[chosen], np.ascontiguousarray(unions[np.ix_(chosen, chosen)])
+        anchors = levels @ strides
         totals = kernel.transformed(truth, sizes, True)[anchors]
-        unions = _unions(levels, strides, len(truth))
-        return LinearProgram(sizes, strides, levels, anchors, unions, totals, allowed, moebius, truth)
+        return LinearProgram(sizes, strides, rows, levels, anchors, unions, totals, allowed, truth)
 
-    @property
-    def steps(self) -> int:
-        """What one step towards an optimum takes, in 0.1 ms of a reference core, and a share of the rounding."""
-        rows, cells = len(self.totals), len(self.truth)
-        return 10 + (rows**3 + 40 * cells * len(self.sizes)) // 300_000
+    def steps_of(self, factors: int = CENTRING) -> int:
+        """What so many factors of its normal equations take, those of its centre if not said."""
+        return steps_of(len(self.totals), len(self.truth), factors)
 
     @cached_property
     def centre(self) -> Reals:
@@ -134,7 +154,11 @@ class LinearProgram:
         target = np.full(len(self.truth), even)
         for _ in range(CENTRING):
             further = point.towards(self, target)
-            point = further if further.is_finite else point
+            if not further.is_finite:
+                break
+            moved, point = np.abs(further.x - point.x).max(), further
+            if moved < CENTRED * even:
+                break
         return np.where(self.allowed, np.maximum((point.x + self.truth) / 2, TINY * even), 0.0)
 
     def place(self, cells: npt.NDArray[np.integer]) -> Codings:
@@ -145,7 +169,7 @@ class LinearProgram:
         """(n, variables) codes of dense cells."""
         return cells[:, None] // self.strides % self.sizes
 
-    def rows(self, dense: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def sums(self, dense: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """(rows,) sums of a (cells,) table over each row's cells."""
         return self._transformed(dense, summing=True)[self.anchors]
 
@@ -158,24 +182,66 @@ class LinearProgram:
     def normal(self, weights: Reals) -> tuple[Reals, Reals]:
         """Cholesky factor of the (rows, rows) sums of (cells,) weights over each pair of rows; sums over each row."""
         sums = np.append(self._transformed(weights, summing=True), 0.0)
-        normal: Reals = sums[self.unions]
+        normal: Reals = kernel.normal(sums, self.unions)
         normal[np.diag_indices_from(normal)] *= 1 + 1e-12  # more than rounding takes off a pivot
-        kernel.factorise(normal)
+        factor_kernel.factorise(normal, 1e-13)
         return normal, sums[self.anchors]
 
     def _transformed(self, dense: npt.NDArray[Any], *, summing: bool) -> npt.NDArray[Any]:
         transformed: npt.NDArray[Any] = kernel.transformed(dense, self.sizes, summing)
         return transformed
 
-    def following(self, cells: Codings, baseline: Codings) -> Reals:
-        """(rows, n) integers: what one record in each dense cell weighs at the cells around the baseline."""
-        effect: Reals = self.moebius @ kernel.incidence(_swapped(self.codes(cells), baseline), self.levels).T
+    def following(self, cells: Codings, baseline: Codings) -> Effects:
+        """(all rows, n) integers: what one record in each dense cell weighs at the cells around the baseline."""
+        effect: Effects = rounding_kernel.effects(
+            _swapped(self.codes(cells), baseline), self._released, self.strides, self._row_at
+        )
         return effect
+
+    def owed(self, dense: Counts, baseline: Codings) -> Reals:
+        """(all rows,) what the cells around the baseline have where all others have nothing, and sums are a table's."""
+        swaps = [_swapped(np.arange(n), b) for n, b in zip(self.sizes, baseline, strict=True)]
+        sums = self._transformed(dense.reshape(self.sizes)[np.ix_(*swaps)].reshape(-1), summing=True)
+        anchors, signed = self.rows @ self.strides, np.zeros(len(dense), np.int64)
+        signs = 1 - 2 * ((self.rows > 0).sum(axis=1) % 2)
+        signed[anchors] = signs * sums[anchors]
+        owed: Counts = signs * self._transformed(signed, summing=True)[anchors]
+        return owed.astype(np.float64)
+
+    @cached_property
+    def _released(self) -> Codings:
+        """(sets,) the released sets of variables, a variable being a bit."""
+        return np.unique((self.rows > 0) @ (1 << np.arange(len(self.sizes))))
+
+    @cached_property
+    def _row_at(self) -> npt.NDArray[np.int32]:
+        """(cells,) the row whose levels a dense cell has, -1 where none has."""
+        found = np.full(len(self.truth), -1, np.int32)
+        found[self.rows @ self.strides] = np.arange(len(self.rows))
+        return found
 
     def holds(self, dense: Counts) -> bool:
         """Whether a (cells,) table is feasible, in integers."""
-        agrees = (self.rows(dense) == self.totals).all()
-        return bool(agrees and (dense >= 0).all() and not dense[~self.allowed].any())
+        every = self.rows @ self.strides
+        moved = self._transformed(dense - self.truth, summing=True)[every]
+        return bool(not moved.any() and (dense >= 0).all() and not dense[~self.allowed].any())
+
+
+def _independent(sums: Reals, unions: npt.NDArray[np.int32]) -> Codings:
+    """Rows that follow from none before them, as far as floating point tells, by (cells + 1,) weights of the cells.
+
+    One too few would let through tables that disagree with it, which are found out; one too many does no harm.
+    """
+    factor: Reals = kernel.normal(sums, unions)
+    factor_kernel.factorise(factor, DEPENDENT)
+    independent = np.isfinite(factor.diagonal())
+    independent[0] = True  # the total, of a table without a possible cell too
+    return np.flatnonzero(independent)
+
+
+def steps_of(rows: int, cells: int, factors: int) -> int:
+    """What so many factors of normal equations take with all that goes with them, in 0.1 ms of a reference core."""
+    return factors * (10 + rows**3 // 5_000_000 + 40 * cells // 30_000)
 
 
 def is_affordable(knowledge: Knowledge, rows: int) -> bool:
@@ -187,6 +253,22 @@ def is_affordable(knowledge: Knowledge, rows: int) -> bool:
         and schema.cells <= MAX_CELLS
         and _number_of_rows(knowledge.structure.essential, schema.sizes) <= min(rows, MAX_ROWS)
     )
+
+
+def most_bytes(cells: int) -> int:
+    """About what a program of a component takes, of a table that has so many."""
+    cells = min(cells, MAX_CELLS)
+    rows = min(cells, MAX_ROWS)
+    # a factor and the unions; what cells weigh, dense and sparse; some tables
+    return 12 * rows**2 + 6 * min(MAX_EFFECTS, rows * cells) + 160 * cells
+
+
+def about(knowledge: Knowledge) -> tuple[int, int] | None:
+    """Steps that the centre takes and one end of a cell, about; None where the program does not take it."""
+    if not is_affordable(knowledge, MAX_ROWS):
+        return None
+    rows, cells = _number_of_rows(knowledge.structure.essential, knowledge.schema.sizes), knowledge.schema.cells
+    return steps_of(rows, cells, CENTRING), steps_of(rows, cells, ABOUT)
 
 
 def _check_size(knowledge: Knowledge) -> None:
@@ -241,16 +323,6 @@ def _frontier_minimum(truth: Counts, release: Release) -> Counts:
     return least
 
 
-def _unions(levels: Codings, strides: Codings, cells: int) -> Codings:
-    union = np.zeros((len(levels), len(levels)), np.int64)
-    apart = np.zeros(union.shape, np.bool_)
-    for one, stride in zip(levels.T, strides, strict=True):
-        both = np.maximum(one[:, None], one[None, :])
-        apart |= (one[:, None] != both) & (one[:, None] > 0) | (one[None, :] != both) & (one[None, :] > 0)
-        union += both * stride
-    return np.where(apart, cells, union)
-
-
 @dataclass(frozen=True, eq=False)
 class _Point:
     """An iterate: x the table, slack = prices of the multipliers less the cell's weight, positive where allowed."""
@@ -264,8 +336,8 @@ class _Point:
         aim, sums = np.zeros(len(self.x)), np.zeros(len(program.totals))
         if target is not None:
             aim = np.where(program.allowed, target / self.slack, 0.0)
-            sums = program.rows(aim)
-        multipliers = kernel.solved(factor, sums - program.totals)
+            sums = program.sums(aim)
+        multipliers = factor_kernel.solved(factor, sums - program.totals)
         slack = np.where(program.allowed, program.prices(multipliers), 0.0)
         return _Point(aim - self.x - self.x / self.slack * slack, slack, multipliers)
 
@@ -296,8 +368,8 @@ class _Point:
         return self.moved(program, self.direction(program, factor, target), 0.97)
 
 
-def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int]:
-    """The path to the largest value of sign * cell, and the least integer bound proven on the way."""
+def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int, Dual]:
+    """The path to the largest value of sign * cell, the nearest bound of the cell proven on the way, and by what."""
     weight = np.zeros(len(program.truth))
     weight[cell] = sign
     multipliers = 2.0 * np.eye(1, len(program.totals))[0]
@@ -307,7 +379,9 @@ def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point]
         if not further.is_finite:
             break
         path.append(further)
-    return path, min(proven_bound(program, point.multipliers, cell, sign) for point in path[-3:])
+    bounds = [proven_bound(program, point.multipliers, cell, sign) for point in path[-3:]]
+    best = int(np.argmin(bounds))
+    return path, sign * bounds[best], _dual(program, path[-3:][best].multipliers)
 
 
 def dual_path(program: LinearProgram, cell: int, sign: int) -> list[Reals]:
@@ -327,15 +401,11 @@ def _product(one: Reals, other: npt.NDArray[Any]) -> float:
 def proven_bound(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> int:
     """An upper bound of sign * cell over all feasible tables, in integers, from any (rows,) multipliers.
 
-    They are rounded to a common denominator, and the total's is raised by the largest lack of any
-    allowed cell's price; then price >= weight holds everywhere, and the bound is weak duality. Sums
-    stay below 2^62; multipliers that are not finite or beyond 2^50 give the grand total.
+    They are rounded to a common denominator, and the total's is raised by the largest lack of any allowed cell's price;
+    then price >= weight holds everywhere, and the bound is weak duality. Multipliers that are not finite or beyond 2^50
+    give the grand total.
     """
-    most = float(np.abs(multipliers).sum()) + 1.0
-    if not most < MAX_MULTIPLIERS:
-        return int(program.totals[0])
-    scale = 1 << min(40, 60 - frexp(most)[1])
-    whole = np.rint(multipliers * scale).astype(np.int64)
+    whole, scale = _whole(multipliers)
     slack = program.prices(whole)
     slack[cell] -= sign * scale
     lack = max(0, -int(slack[program.allowed].min(initial=0)))
@@ -343,17 +413,37 @@ def proven_bound(program: LinearProgram, multipliers: Reals, cell: int, sign: in
     return (value + lack * int(program.totals[0])) // scale
 
 
-def _nearest_table(path: list[_Point], program: LinearProgram, cell: int, best: int, known: int) -> Counts | None:
-    """A feasible table whose cell has the value `best`, or one nearer to it than `known`; None where none is found."""
-    towards = 1 if best > known else -1
-    for short in SHORT:
-        value = best - towards * short
-        if (value - known) * towards <= 0:
-            return None
-        found = _rounded_at(_slice(path, cell, value), program, cell, value)
+def _whole(multipliers: Reals) -> tuple[Counts, int]:
+    """(rows,) multipliers in integers, and the number to divide them by; the total's alone where they are wild.
+
+    Sums of them stay below 2^62.
+    """
+    most = float(np.abs(multipliers).sum()) + 1.0
+    if not most < MAX_MULTIPLIERS:
+        return np.eye(1, len(multipliers), dtype=np.int64)[0], 1
+    scale = 1 << min(40, 60 - frexp(most)[1])
+    return np.rint(multipliers * scale).astype(np.int64), scale
+
+
+def _dual(program: LinearProgram, multipliers: Reals) -> Dual:
+    whole, scale = _whole(multipliers)
+    used = np.flatnonzero(whole)
+    kept = [np.flatnonzero(levels) for levels in program.levels[used]]
+    marginal_cells = [
+        (st.of(v.tolist()), tuple(program.levels[r, v].tolist())) for r, v in zip(used, kept, strict=True)
+    ]
+    return Dual(scale, tuple((*of, y) for of, y in zip(marginal_cells, whole[used].tolist(), strict=True)))
+
+
+def _table_at(path: list[_Point], program: LinearProgram, cell: int, values: list[int]) -> tuple[Counts | None, int]:
+    """A feasible table whose cell has one of the values, the first that has one, and factors that take as long."""
+    factors = 0
+    for value in values:
+        found, taken = _rounded_at(_slice(path, cell, value), program, cell, value)
+        factors += taken
         if found is not None:
-            return found
-    return None
+            return found, factors
+    return None, factors
 
 
 def _slice(path: list[_Point], cell: int, value: int) -> Reals:
@@ -366,33 +456,41 @@ def _slice(path: list[_Point], cell: int, value: int) -> Reals:
     return path[-1].x
 
 
-def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> Counts | None:
-    """A feasible table near x with the value in the cell.
+def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> tuple[Counts | None, int]:
+    """A feasible table near x with the value in the cell, None where none is found; factors that take as long."""
+    alone, rest = np.zeros(len(x), np.int64), x.copy()
+    alone[cell], rest[cell] = value, 0.0  # by itself: the rest has what it leaves
+    factors = 0
+    if len(program.totals) > CHEAP_ROWS:
+        # where a factor is dear there mostly is one next to the interior point, which has many cells
+        found, factors = _rounded(rest, program, cell, alone)
+        if found is not None:
+            return found, factors
+    gathered = _gathered(rest, program, program.totals - program.sums(alone))
+    found, more = _rounded(gathered, program, cell, alone)
+    return found, factors + GATHERING + more
+
+
+def _rounded(x: Reals, program: LinearProgram, cell: int, alone: Counts) -> tuple[Counts | None, int]:
+    """A feasible table near x, with the given cell as it is `alone`; factors that take as long.
 
     Once all other cells are chosen, those that differ from a baseline on a released sub-table only
     follow, in integers. Where they are small in x they change places with others of which one
     record weighs 1 or -1 there. The others are rounded, and mended while one that follows is negative.
     """
-    alone = np.zeros(len(x), np.int64)
-    alone[cell] = value  # by itself: the rest has what it leaves
-    gathered = _gathered(x, program, cell, program.totals - program.rows(alone))
-    moved = program.truth - alone
-    changed = np.flatnonzero(moved)
-    for baseline in _baselines(gathered, program, cell):
-        ball = program.place(_swapped(program.levels, baseline))
-        free = np.setdiff1d(np.flatnonzero(gathered), ball)
-        if len(free) > MAX_ROUNDED:
-            return None
-        free = free[np.argsort(-gathered[free], kind="stable")]
-        effect = program.following(free, baseline)
-        owed = program.following(changed, baseline) @ moved[changed]
-        kernel.exchange(effect, owed, free, ball, gathered)
-        counts, following = kernel.rounded(gathered[free], effect, gathered[ball], owed, ROUNDING_STEPS)
+    baselines = _baselines(x, program, cell)
+    for tried, baseline in enumerate(baselines, 1):
+        ball = program.place(_swapped(program.rows, baseline))
+        free = np.setdiff1d(np.flatnonzero(x), ball)
+        free = free[np.argsort(-x[free], kind="stable")][: MAX_EFFECTS // len(ball)]
+        effect, owed = program.following(free, baseline), program.owed(program.truth - alone, baseline)
+        rounding_kernel.exchange(effect, owed, free, ball, x)
+        counts, following = rounding_kernel.rounded(x[free], effect, x[ball], owed, ROUNDING_STEPS)
         dense = alone.copy()
         dense[free], dense[ball] = counts, following
         if program.holds(dense):
-            return dense
-    return None
+            return dense, tried * ROUNDING
+    return None, len(baselines) * ROUNDING
 
 
 def _swapped(codes: Codings, baseline: Codings) -> Codings:
@@ -406,7 +504,7 @@ def _baselines(x: Reals, program: LinearProgram, cell: int) -> Codings:
     heavy = program.codes(np.argsort(-x, kind="stable")[:BASELINES])
     scores = np.full(len(heavy), -np.inf)
     for k, baseline in enumerate(heavy):
-        ball = program.place(_swapped(program.levels, baseline))
+        ball = program.place(_swapped(program.rows, baseline))
         if cell not in ball:
             scores[k] = np.log(np.clip(x[ball], 1e-3, 30)).sum()
     order = np.argsort(-scores, kind="stable")[:TRIED]
@@ -414,10 +512,8 @@ def _baselines(x: Reals, program: LinearProgram, cell: int) -> Codings:
     return best
 
 
-def _gathered(x: Reals, program: LinearProgram, cell: int, rest: Counts) -> Reals:
+def _gathered(x: Reals, program: LinearProgram, rest: Counts) -> Reals:
     """The rest of the table on fewer and fewer cells, as far as that goes."""
-    x = x.copy()
-    x[cell] = 0
     for threshold in THRESHOLDS:
         x = _projected(np.where(x > threshold, x, 0.0), program, rest, x)
     return x
@@ -430,5 +526,5 @@ def _projected(x: Reals, program: LinearProgram, rest: Counts, otherwise: Reals)
         lack = rest - sums
         if np.abs(lack).max() < TOLERANCE:
             return x
-        x = x * np.exp(np.clip(program.prices(kernel.solved(factor, lack)), -1.0, 1.0))
-    return x if np.abs(rest - program.rows(x)).max() < TOLERANCE else otherwise
+        x = x * np.exp(np.clip(program.prices(factor_kernel.solved(factor, lack)), -1.0, 1.0))
+    return x if np.abs(rest - program.sums(x)).max() < TOLERANCE else otherwise

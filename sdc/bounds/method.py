@@ -65,7 +65,7 @@ def cell_bounds(table: Table, knowledge: Knowledge, cells: Codes, method: str = 
     `auto` takes the cheapest method that is exact enough: explicit bounds where the release is
     decomposable; else nested bounds, and for the cells that they leave open it splits the release at released
     separators and takes for each component the explicit solution of dichotomous tables, an exact method (at most
-    256 cells), the linear program (at most 2^18 cells and 512 independent marginal cells), or collapse.
+    256 cells), the linear program (at most 2^19 cells and 512 independent marginal cells), or collapse.
     `CellBounds.method` says which.
     ReleaseError for an unknown method or knowledge of another table.
     """

@@ -14,11 +14,12 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.risk.certifying import FIRST_BATCH, Certifying
+from sdc.risk.certifying import FIRST_BATCH, WALK_STEPS, Certifying
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth, Others, most_exposed
+from sdc.risk.program_units import FIRST_ASKED, LAST_ASKED, MOST_ASKED, Programs
 from sdc.risk.support import Component, Support
-from sdc.risk.units import EndsUnit, find_ends, narrowed
+from sdc.risk.units import EndsUnit, batches, find_ends, narrowed
 from sdc.risk.verdict import Verdict
 
 CELLS_PER_UNIT = 8
@@ -37,6 +38,7 @@ class Case:
         self._support = Support(knowledge, bank, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
         self._search = Certifying(width, table, self._support, effort, dict(bank.missed))
+        self.programs = Programs(width, table, self._support, effort)
         self._methods = dict.fromkeys(["nested" if knowledge.structure.decomposition is None else "decomposable"])
         self._hold(np.zeros(0, np.int64))
 
@@ -64,7 +66,7 @@ class Case:
     @property
     def spent(self) -> int:
         """Steps that it took."""
-        return self._search.spent
+        return self._search.spent + self.programs.spent
 
     def bank(self, verdict: Verdict) -> Bank:
         """Of a safe release what its proof needs, for larger ones are asked about next; else all that was found."""
@@ -126,6 +128,21 @@ class Case:
         if depth is Depth.BRIEF and most is not None:
             most = min(most, FIRST_BATCH)
         self._bound_ends(self._open()[:most])
+        # a linear program costs more than a walk, whatever is allowed for a cell
+        may_run = not self._is_exact and depth >= Depth.FULL and self._effort.budget.steps_per_cell > WALK_STEPS
+        if may_run and self._verdict is Verdict.UNDECIDED:
+            self._run_programs()
+
+    def _run_programs(self) -> None:
+        """The linear program for a few cells that stay open, as far as to one that it leaves open too, or refutes."""
+        for rows in batches(self._open()[:MOST_ASKED], FIRST_ASKED, LAST_ASKED):
+            left = self._effort.budget.steps - self._effort.spent - self.spent
+            begun, places = self.programs.spent, np.searchsorted(self._rows, rows)
+            self._outer = narrowed(self._outer, places, self.programs.outer(rows, left))
+            if self.programs.spent > begun:
+                self._methods["linear-program"] = None
+            if self._verdict is Verdict.UNSAFE or len(self._search.short(rows)):
+                break
 
     def _open(self) -> CellRows:
         """Undecided cells, those that were missed before first, then the most exposed."""

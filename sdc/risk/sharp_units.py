@@ -112,7 +112,9 @@ def _linear_program(part: Table, unit: SharpUnit) -> FoundEnds:
     from sdc.bounds import linear_program
 
     program = linear_program.program_of(part, unit.knowledge)
-    return _one_by_one(part, unit, partial(linear_program.farthest, program))
+    found = _one_by_one(part, unit, partial(linear_program.farthest, program))
+    # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
+    return found._replace(steps=found.steps + program.steps_of())
 
 
 def _branch_and_bound(part: Table, unit: SharpUnit) -> FoundEnds:

@@ -32,10 +32,12 @@ class Shift(IntEnum):
     MORE_DOWN = 2
     MORE_UP = 3
     SPARSEST_UP = 4
+    PROGRAM_DOWN = 5
+    PROGRAM_UP = 6
 
     @property
     def is_down(self) -> bool:
-        return self in (Shift.DOWN, Shift.MORE_DOWN)
+        return self in (Shift.DOWN, Shift.MORE_DOWN, Shift.PROGRAM_DOWN)
 
     @property
     def tries(self) -> range:

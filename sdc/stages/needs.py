@@ -12,6 +12,7 @@ from sdc.memory import MIB
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES
+from sdc.risk.program_units import bytes_of_program
 from sdc.risk.sweep_plan import sweep_bytes
 from sdc.risk.units import bytes_of_search
 from sdc.search.growth import fits_a_worker
@@ -50,16 +51,15 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
 def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
     """Of a worker: the table mapped, and the largest of what it does one after the other.
 
-    That is a slice with the component it is of, a collapsed table, a marginal being made, or a growth where it `grows`
-    releases.
+    That is a slice with the component it is of, a collapsed table, a marginal being made, a linear program of the few
+    cells that nothing else decides, or a growth where it `grows` releases.
     """
     # a slice is copied out of its component, which is then in memory beside it
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
     # measured: of a collapsed table half as much again, beside what other units leave
-    needs = [
-        SEARCHING_BYTES + most for most in (in_slice, bytes_of_collapse(table) * 3 // 2, MARGINAL_BYTES * len(table))
-    ]
+    parts = in_slice, bytes_of_collapse(table) * 3 // 2, MARGINAL_BYTES * len(table), bytes_of_program(table)
+    needs = [SEARCHING_BYTES + most for most in parts]
     if grows and fits_a_worker(table):
         needs.append(GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))
     return WORKER_BYTES + _table_bytes(table) + max(needs)

@@ -1,0 +1,144 @@
+"""The linear program for the few cells that stop a release: units as workers run them, and who is asked about.
+
+Its points, rounded to integers, are tables that prove a cell wide enough; its multipliers, rounded to integers, bound
+it. A cell takes from a second to two minutes, so that no more are asked about than may change the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sdc.bounds.method import is_small
+from sdc.feasible.bank import CellRows
+from sdc.feasible.differences import Differences
+from sdc.model.cell_bounds import Intervals
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+from sdc.risk.effort import Effort
+from sdc.risk.min_width import MinWidth
+from sdc.risk.support import Component, Shift, Support
+from sdc.risk.units import component_table, narrowed
+from sdc.solve.ends import Dual
+
+MOST_ASKED = 16  # at-risk cells of a question
+FIRST_ASKED, LAST_ASKED = 2, 8  # at once; a question ends with one of them that stays open
+UNITS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramUnit:
+    """Marginal cells of a component, one end of which is to reach a value.
+
+    variables  the component; knowledge  of its marginal table
+    cells      (n, variables of the component) codes
+    end        the lower (0) or the upper one (1); values  (n,) that it is to reach
+    outer      (n, 2) what is known of them
+    """
+
+    variables: SubTable
+    knowledge: Knowledge
+    cells: Codes
+    end: int
+    values: Counts
+    outer: Intervals
+
+
+class Programmed(NamedTuple):
+    """What a unit found: (n, 2) outer bounds, tables that reach values, steps, and of each cell what proves the end."""
+
+    outer: Intervals
+    differences: Differences
+    steps: int
+    duals: tuple[Dual | None, ...]
+
+
+def bytes_of_program(table: Table) -> int:
+    """About what a unit takes of a component of the table, which may be all of it."""
+    from sdc.bounds import linear_program
+
+    return 0 if is_small(table.schema) else linear_program.most_bytes(table.schema.cells)
+
+
+def run_programs(table: Table, unit: ProgramUnit) -> Programmed:
+    """One end of each cell by the linear program; its differences are checked in integers."""
+    from sdc.bounds import linear_program
+
+    part = component_table(table, unit.variables)
+    program = linear_program.program_of(part, unit.knowledge)
+    outer, end, tables, duals, steps = unit.outer.copy(), unit.end, list[Counts](), list[Dual | None](), 0
+    for row, place in enumerate(program.place(unit.cells).tolist()):
+        found = linear_program.reaching(program, place, end, int(outer[row, end]), int(unit.values[row]))
+        outer[row, end] = found.proven
+        duals.append(found.dual)
+        steps += found.steps
+        if found.table is not None:
+            tables.append(found.table)
+    differences = Differences.between(part, tables)
+    good = differences.rows(differences.feasible(part, unit.knowledge))
+    # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
+    return Programmed(outer, good, steps + program.steps_of(), tuple(duals))
+
+
+class ProvenEnd(NamedTuple):
+    """What the program's multipliers prove of a marginal cell of a component: codes, which end, and how far it goes."""
+
+    variables: SubTable
+    cell: tuple[int, ...]
+    end: int
+    value: int
+    dual: Dual
+
+
+class Programs:
+    """Asks about at-risk cells that nothing else decides; tables that are found go to the support.
+
+    spent   steps that it has taken
+    proven  the ends that multipliers have proven, those too that decide nothing
+    """
+
+    def __init__(self, width: MinWidth, table: Table, support: Support, effort: Effort) -> None:
+        self._width, self._table, self._support, self._effort = width, table, support, effort
+        self.spent, self.proven = 0, list[ProvenEnd]()
+
+    def outer(self, rows: CellRows, left: int) -> Intervals:
+        """(rows, 2) outer bounds of at-risk cells, as far as so many steps go."""
+        ends: dict[SubTable, Intervals] = {}
+        for shift in (Shift.PROGRAM_DOWN, Shift.PROGRAM_UP):
+            asked = list(self._units(rows, shift, left - self.spent))
+            results = self._effort.executor.run(run_programs, self._table, [unit for _, _, unit in asked])
+            for (component, marginal_cells, unit), found in zip(asked, results, strict=True):
+                component.add(found.differences)
+                self.spent += found.steps
+                self._note(unit, found)
+                of = component.frame.row[rows]
+                known = ends.setdefault(unit.variables, component.cheap.outer[of])
+                place = np.searchsorted(marginal_cells, of)
+                place[place == len(marginal_cells)] = 0
+                hit = np.flatnonzero(marginal_cells[place] == of)
+                ends[unit.variables] = narrowed(known, hit, found.outer[place[hit]])
+        return self._support.outer_by(ends, rows)
+
+    def _units(self, rows: CellRows, shift: Shift, left: int) -> Iterator[tuple[Component, CellRows, ProgramUnit]]:
+        from sdc.bounds import linear_program
+
+        for component, cells, changes in self._support.wanted(rows, self._width.min_width, shift):
+            frame, known = component.frame, component.knowledge
+            about = linear_program.about(known)
+            # cells of one unit have the centre in common; two units, so that two workers have something to do
+            for piece in np.array_split(np.arange(len(cells)), min(UNITS, len(cells))):
+                if about is None or (cost := about[0] + len(piece) * about[1]) > left:
+                    break
+                left -= cost
+                some, end = cells[piece], 0 if shift.is_down else 1
+                values, outer = frame.counts[some] + changes[piece], component.cheap.outer[some]
+                yield component, some, ProgramUnit(frame.variables, known, frame.cells[some], end, values, outer)
+
+    def _note(self, unit: ProgramUnit, found: Programmed) -> None:
+        for cell, value, dual in zip(unit.cells.tolist(), found.outer[:, unit.end].tolist(), found.duals, strict=True):
+            if dual is not None:
+                self.proven.append(ProvenEnd(unit.variables, tuple(cell), unit.end, value, dual))

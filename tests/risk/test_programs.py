@@ -1,0 +1,144 @@
+"""The linear program for the few cells that stop a release: what it proves is so, and it is asked about no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from sdc.bounds import exact, linear_program
+from sdc.bounds.linear_program import LinearProgram
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.release import Release
+from sdc.model.table import Table
+from sdc.risk.case import Case
+from sdc.risk.certifying import Certifying
+from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.effort import Budget, Depth, Effort
+from sdc.risk.program_units import Programs
+from sdc.risk.support import support_of
+from sdc.risk.verdict import Verdict
+from tests.bounds.test_linear_program import come_to
+from tests.strategies import all_ways, frontier, knows, scattered, unknowing
+
+PAIRS, TRIPLES, CYCLE = all_ways(5, 2), all_ways(5, 3), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
+SMALL_COUNT = 2
+
+
+@contextmanager
+def nothing_else(most: int = 100) -> Iterator[None]:
+    """No walks and no collapse: what is decided then the program has decided."""
+    with patch.object(Certifying, "certify", lambda self, waiting: None), patch("sdc.risk.case.MOST_ASKED", most):
+        yield
+
+
+def asked(table: Table, release: Release, width: int, **effort: object) -> tuple[Judgement, Case]:
+    criteria, known = Criteria.of(SMALL_COUNT, width), knows(table, release)
+    given = replace(Effort(refute_cells=0), **effort)  # type: ignore[arg-type]
+    return criteria._judged(table, known, release, criteria.bank(table), given)
+
+
+@cache
+def sharp(release: Release) -> CellBounds:
+    table = scattered()
+    return exact.bounds(table, knows(table, release), table.codes[table.at_risk(SMALL_COUNT)])
+
+
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, TRIPLES], ids=["pairs", "cycle", "triples"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_what_it_decides_is_so(release: Release, width: int) -> None:
+    table, bounds = scattered(), sharp(release)
+    assert bounds.exact.all()
+    with nothing_else():
+        judgement, case = asked(table, release, width)
+    if judgement.verdict is Verdict.SAFE:
+        assert case.programs.spent > 0
+        shown = support_of(judgement.proof, table, SMALL_COUNT, judgement.knowledge).inner
+        assert (shown[:, 1] - shown[:, 0] >= width).all()
+    if judgement.verdict is not Verdict.UNDECIDED:
+        assert (judgement.verdict is Verdict.SAFE) == (bounds.outer_width.min() >= width)
+    assert (case.bounds.outer[:, 0] <= bounds.outer[:, 0]).all()
+    assert (case.bounds.outer[:, 1] >= bounds.outer[:, 1]).all()
+
+
+def test_it_proves_and_refutes_alone() -> None:
+    """Of the triples neither nested bounds nor collapse refute a width of 1."""
+    with nothing_else():
+        safe, _ = asked(scattered(), PAIRS, 3)
+        unsafe, case = asked(scattered(), TRIPLES, 1)
+    assert safe.verdict is Verdict.SAFE
+    assert unsafe.verdict is Verdict.UNSAFE
+    assert all(witness.outer == (witness.count, witness.count) for witness in unsafe.assessment.witnesses)
+    assert "linear-program" in case.bounds.method
+
+
+def test_the_multipliers_are_kept_that_prove_an_end() -> None:
+    table = scattered()
+    with nothing_else():
+        _, case = asked(table, TRIPLES, 1)
+    program = LinearProgram.of(table, knows(table, TRIPLES))
+    assert case.programs.proven
+    for end in case.programs.proven:
+        place, sign = int(program.place(np.array([end.cell]))[0]), 1 if end.end else -1
+        least = int(min(table.marginal_at(t, np.array([end.cell], np.uint16))[0] for t in TRIPLES.frontier))
+        bound = come_to(table, end.dual, program.allowed, place, sign)
+        assert end.value == (min(least, bound) if end.end else max(0, -bound))
+
+
+def test_a_question_ends_with_a_cell_that_stays_open() -> None:
+    """Two are asked about, and no more where one of these is neither proven nor refuted."""
+    with (
+        nothing_else(),
+        patch.object(linear_program, "_rounded", lambda *args: (None, 1)),
+        patch.object(Programs, "outer", autospec=True, side_effect=Programs.outer) as outer,
+    ):
+        judgement, case = asked(scattered(), PAIRS, 3)
+    assert judgement.verdict is Verdict.UNDECIDED
+    assert [len(call.args[1]) for call in outer.call_args_list] == [2]
+    assert {end.cell for end in case.programs.proven} <= {tuple(cell) for cell in case.bounds.cells.tolist()}
+
+
+@pytest.mark.parametrize(
+    "effort",
+    [
+        {"depth": Depth.BRIEF},
+        {"depth": Depth.REFUTE},
+        {"budget": Budget(5.0, 0.01)},
+        {"budget": Budget(1.0, 1200.0)},
+        {"spent": 12_000_000},
+    ],
+    ids=["brief", "refute", "little for all", "little for a cell", "spent"],
+)
+def test_where_it_is_not_asked(effort: dict[str, object]) -> None:
+    with nothing_else():
+        judgement, case = asked(scattered(), PAIRS, 3, **effort)
+    assert judgement.verdict is Verdict.UNDECIDED
+    assert case.spent == 0
+
+
+def test_the_same_answer_whichever_unit_ends_first() -> None:
+    with nothing_else():
+        one = unknowing(scattered(), Criteria.of(SMALL_COUNT, 3), effort=Effort(refute_cells=0))
+        other = unknowing(scattered(), Criteria.of(SMALL_COUNT, 3), effort=Effort(refute_cells=0, executor=Backwards()))
+        first, second = one.ask(PAIRS), other.ask(PAIRS)
+    assert one.spent == other.spent > 0
+    for mine, theirs in zip(first.proof.parts, second.proof.parts, strict=True):
+        assert mine.variables == theirs.variables
+        assert (mine.differences.cells == theirs.differences.cells).all()
+        assert (mine.differences.changes == theirs.differences.changes).all()
+
+
+class Backwards:
+    """The last unit first, each in a process that knows no program yet."""
+
+    def run(self, work, table, units):  # type: ignore[no-untyped-def]
+        found = []
+        for unit in reversed(units):
+            linear_program.program_of.cache_clear()
+            found.append(work(table, unit))
+        return found[::-1]
