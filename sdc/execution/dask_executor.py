@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
-from sdc.events import EXECUTION, tell
+from sdc.events import EXECUTION, STEP, EventText, heard, tell
 from sdc.execution.connection import SECONDS_BETWEEN_LOOKS, Waiting, require_software, software
 from sdc.executor import Input, Result, Unit
 from sdc.memory import give_back, resident_bytes
@@ -23,6 +23,7 @@ from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts
 
 MOST_LOSSES = 3
 SHORTEST_TASK, LONGEST_TASK = 0.1, 2.0  # seconds; Dask takes 3 ms for a task, on a core that a worker could use
+TELLS, SECONDS_BETWEEN_TELLS = "unit tells", 2.0
 TASKS_LEFT = 4  # for each worker: the first units are often the longest
 RUN_AGAIN = "then run again: stages that are done are reused"
 
@@ -225,9 +226,24 @@ def _call(
     table = None if place is None else _opened(place)
     # after the table is opened, which only the first task of a worker waits for
     begun = time.perf_counter()
-    results = [function(table, unit) for unit in units]
+    with heard(EventText(_Passing(), STEP)):
+        results = [function(table, unit) for unit in units]
     _make_room()
     return time.perf_counter() - begun, results
+
+
+class _Passing:
+    """Passes what a unit tells of itself on to the client, now and then."""
+
+    def __init__(self) -> None:
+        self._last = -SECONDS_BETWEEN_TELLS
+
+    def __call__(self, text: str) -> None:
+        from distributed import get_worker
+
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_TELLS:
+            self._last = time.monotonic()
+            get_worker().log_event("all", {"action": TELLS, "text": text})
 
 
 def _make_room() -> None:
@@ -269,8 +285,10 @@ def _tell(event: str, text: str, **fields: Any) -> None:
 
 
 def _tell_of_worker(event: tuple[float, Any]) -> None:
-    """Tells of a worker that went away unasked."""
+    """Tells of a worker that went away unasked, and what a unit tells of itself."""
     what = event[1] if isinstance(event[1], dict) else {}
+    if what.get("action") == TELLS:
+        tell(STEP, str(what["text"]))
     if what.get("action") == "remove-worker" and not what.get("expected"):
         units = len(what["processing-tasks"])
         _tell(

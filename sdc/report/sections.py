@@ -232,7 +232,7 @@ def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     start = f"From {grown} the release grew" if steps[0].phase == "growth" else "The release that annealing found grew"
     refused = ", treated as unsafe" if audit.policy is Policy.REFUSE and one.undecided else ""
     return (
-        f"{start}: {one.tried:,} sub-tables were tried, many at once and then in halves; by the last answer of each "
+        f"{start}: {one.tried:,} sub-tables were tried, many at once and then in parts; by the last answer of each "
         f"{one.added:,} were added, {one.refuted:,} refuted, and {one.undecided:,} left undecided{refused}."
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from sdc.feasible.bank import CellRows
+from sdc.feasible.differences import Differences
 from sdc.feasible.walk import can_search
 from sdc.model.table import Table
 from sdc.risk.effort import Depth, Effort
@@ -96,9 +97,13 @@ class Certifying:
             units = list(self._move_units(self.short(rows), shift))
             work = sparsest_moves if shift is Shift.SPARSEST_UP else move_cells
             results = self._effort.executor.run(work, self._table, [unit for _, unit in units])
+            by_component: dict[Component, list[Differences]] = {component: [] for component, _ in units}
             for (component, _), found in zip(units, results, strict=True):
-                component.add(found.differences)
+                by_component[component].append(found.differences)
                 self.spent += found.nodes
+            # once for all units: what is known of a component is copied each time
+            for component, parts in by_component.items():
+                component.add(Differences.concatenated(parts))
 
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell

@@ -67,11 +67,23 @@ class Inquiry:
         """What an intruder knows where the release is public too."""
         return self.known.plus(release)
 
-    def ask(self, release: Release, depth: Depth = Depth.FULL, executor: Executor | None = None) -> Judgement:
-        """The judgement of a release by all criteria; the work is done by another executor where one is given."""
+    def ask(
+        self,
+        release: Release,
+        depth: Depth = Depth.FULL,
+        executor: Executor | None = None,
+        most: int | None = None,
+    ) -> Judgement:
+        """The judgement of a release by all criteria.
+
+        executor  does the work, instead of its own
+        most      steps of the budget that this question may take, as far as these are left
+        """
         if depth is not Depth.EVERY and (kept := self._refused(release)) is not None:
             return kept
         effort = replace(self._effort(depth), executor=executor or self.executor)
+        if most is not None:
+            effort = replace(effort, spent=max(self.spent, effort.budget.steps - most))
         return self._kept(self._noted(self.criteria.judge(self.table, self.known, release, self.bank, effort)))
 
     def _refused(self, release: Release) -> Judgement | None:

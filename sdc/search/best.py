@@ -26,7 +26,7 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
-from sdc.search.step import Refused, SearchStep
+from sdc.search.step import Refused, SearchStep, outlook
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -197,9 +197,10 @@ class ReleaseSearch:
         if not found.unasked:
             return ""
         if found.is_ended:
+            left = f", {outlook(found.steps)}" if found.steps and found.steps[-1].left else ""
             return (
                 f"The search was told to end after {_questions(found.steps)}: {found.unasked} sub-tables were left "
-                "that nobody asked about; more time may release more."
+                f"that nobody asked about{left}; more time may release more."
             )
         most = self.ordered.wishes.questions_for(len(self.ordered.inquiry.bank.at_risk))
         return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -13,6 +13,7 @@ from sdc.model.graph import component_with, independence_graph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
+from sdc.search.step import SearchStep
 
 LeftOut = tuple[SubTable, ...]
 
@@ -48,3 +49,9 @@ def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: Lef
     # mostly the first is accepted, and only pairs of its size need to be told apart
     for _, alike in groupby(sorted(((size(pair), k, pair) for k, pair in enumerate(left))), key=itemgetter(0)):
         yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
+
+
+def stopped_by_few(steps: Iterable[SearchStep], refused: LeftOut) -> list[SubTable]:
+    """Of what was refused alone what nothing was proven of, by the number of cells that were open when it was."""
+    open_ = {step.added[0]: step.undecided_cells for step in steps if len(step.added) == 1 and step.answer is None}
+    return sorted((t for t in refused if t in open_), key=lambda t: open_[t])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
+from sdc.events import STEP, tell
 from sdc.feasible.proof import Proof
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -17,7 +18,7 @@ from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedSearch
 from sdc.search.so_far import Stint
-from sdc.search.step import SearchStep
+from sdc.search.step import SearchStep, outlook
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
@@ -61,9 +62,15 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
+    what, asked = "growth" if growth.start is None else "extension", list[SearchStep]()
+
+    def on_step(step: SearchStep) -> None:
+        asked.append(step)
+        tell(STEP, f"search: {what}, {len(asked):,} asked, {step.length:,} sub-tables before; {outlook(asked)}")
+
     kept = Refutations(growth.known.zeros)
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
-    search = OrderedSearch(inquiry, growth.widths, wishes=growth.wishes, weights=growth.weights, stint=growth.stint)
+    search = OrderedSearch(inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint)
     if growth.start is None:
         found = search.run()
     else:

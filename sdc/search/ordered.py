@@ -20,7 +20,7 @@ from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy, Verdict
-from sdc.search.candidates import LeftOut, left_of, opening_pairs
+from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
 from sdc.search.conflict import Parts, halves, parted, split
 from sdc.search.found import Found
 from sdc.search.pace import ToldToEndError
@@ -30,7 +30,9 @@ from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
+GROWING = ("growth", "extension")
 FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
+LEAST_AGAIN, MOST_AGAIN = 10_000, 300_000  # steps of a question that is asked again: 1 to 30 s
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +117,7 @@ class OrderedSearch:
         self.require_monotone()
         candidates = self._candidates()
         required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
-        start = required.judgement if required else self._grand_total()
+        start = required.judgement if required else grand_total(self.inquiry)
         self.inquiry.resume(start)
         return candidates, required, start
 
@@ -151,11 +153,11 @@ class OrderedSearch:
             return None
         worth = {t: self._weights.of_sub_table(t, self._schema) for t in self.wishes.require}
         search = RequiredSearch(self._asked_required, self.inquiry.accepts, worth)
-        return search.run(self.wishes.require, self._grand_total())
+        return search.run(self.wishes.require, grand_total(self.inquiry))
 
     def _asked_required(self, release: Release) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
-        self.inquiry.resume(self._grand_total())
+        self.inquiry.resume(grand_total(self.inquiry))
         judgement = None if self.stint.pace.ending.is_over else self._ask(release, "required", 0, release.frontier)
         if judgement is None:
             raise NothingReleasableError(
@@ -185,8 +187,36 @@ class OrderedSearch:
             # as many at once as are likely to be accepted together: what is refused has to be looked for by halves
             asked = len(self._steps) - asked
             size = 2 * size if asked <= 1 else size if asked <= MANY_ASKED else max(FEWEST_TRIED, size // 2)
+        if self._begun is not None and begin >= len(candidates):
+            judgement, refused = self._ask_again(judgement, candidates, refused, phase)
         unasked = len(left_of(judgement.release, candidates[begin:], refused))
         return self._found(judgement, required, unasked)
+
+    def _ask_again(
+        self, judgement: Judgement, candidates: Sequence[SubTable], refused: LeftOut, phase: str
+    ) -> tuple[Judgement, LeftOut]:
+        """What no proof was found for, once more with all means, as long as all questions before have taken together.
+
+        Where a clock ends the search as long as the budget lasts. First what the fewest cells stopped; and with what is
+        added now what contains it.
+        """
+        spent = sum(step.spent for step in self._steps)
+        left, most = spent, MOST_AGAIN
+        if self.stint.pace.patient:
+            left = most = self.inquiry.effort.budget.steps - spent
+        for t in stopped_by_few(self._steps, refused):
+            if left < LEAST_AGAIN or self._is_over:
+                break
+            release, length = judgement.release, judgement.release.sub_tables(self._schema)
+            larger = self._ask(Release.of([*release.frontier, t]), phase, length, (t,), min(left, most))
+            if larger is None:
+                break
+            left -= self._steps[-1].spent
+            if self.inquiry.accepts(larger):
+                refused = tuple(other for other in refused if other != t)
+                larger_ones = [candidate for candidate in candidates if st.is_within(t, candidate)]
+                judgement, refused = self._extend(larger, larger_ones, refused, phase)
+        return judgement, refused
 
     def _by_components(
         self, judgement: Judgement, candidates: Sequence[SubTable], refused: LeftOut, phase: str
@@ -250,44 +280,34 @@ class OrderedSearch:
             return halves(left)
         return parted(judgement, larger, left)
 
-    def _ask(self, release: Release, phase: str, length: int, added: tuple[SubTable, ...]) -> Judgement | None:
-        """The answer to one question; None where the search was told to end before it came, and it was not asked."""
+    def _ask(
+        self, release: Release, phase: str, length: int, added: tuple[SubTable, ...], again: int | None = None
+    ) -> Judgement | None:
+        """The answer to one question; None where the search was told to end before it came, and it was not asked.
+
+        again  where it was asked before: how many steps it may take now, for every cell
+        """
         if self._kept is not None and self._kept.steps:
             step, judgement = self._kept.next((phase, length, added), release, self.inquiry)
             self._steps.append(step)
             self.on_step(step)
             return judgement
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
+        depth, executor = Depth.FULL if again else depth, self.stint.pace.patience(self.inquiry.executor)
         try:
-            judgement = self.inquiry.ask(release, depth, self.stint.pace.patience(self.inquiry.executor))
+            judgement = self.inquiry.ask(release, depth, executor, again)
         except ToldToEndError:
             return None
         answer = judgement.assessment
         facts = answer.releasable, answer.min_width, answer.undecided_cells
         by = None if judgement.refutation is None else judgement.refutation.name
-        step = SearchStep(phase, length, added, *facts, judgement.blockers, by, judgement.spent)
+        left = max(0, self._most - len(self._steps) - 1) if phase in GROWING else 0
+        step = SearchStep(phase, length, added, *facts, judgement.blockers, by, judgement.spent, left)
         self._steps.append(step)
         self.on_step(step)
         if added and self._begun is not None and self.inquiry.accepts(judgement):
             start, begin = self._begun
             self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
-        return judgement
-
-    def _grand_total(self) -> Judgement:
-        judgement, total = self.inquiry.ask(Release.of([st.GRAND_TOTAL])), self.inquiry.table.total
-        known = self.inquiry.known
-        if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
-            raise NothingReleasableError(
-                "what was published before is not shown to keep the minimum width "
-                f"{self.inquiry.criteria.floor} by itself; nothing more can be released with it"
-            )
-        if judgement.verdict is not Verdict.SAFE:
-            most = judgement.assessment.min_width[1]
-            raise NothingReleasableError(
-                f"the minimum width {self.inquiry.criteria.floor} is not reached even when only the grand total "
-                f"{total} is public"
-                + (f"; choose a minimum width of at most {most}" if most else ", which tells the count of a cell")
-            )
         return judgement
 
     def require_monotone(self, method: str = "ordered") -> None:
@@ -309,3 +329,22 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
             f"set the floor to at most {min_width}"
         )
     return wishes.allowed(widths.reaching(min_width) or tuple(widths.sub_tables.tolist()))
+
+
+def grand_total(inquiry: Inquiry) -> Judgement:
+    """Its judgement; NothingReleasableError where not even that may be public."""
+    judgement, total = inquiry.ask(Release.of([st.GRAND_TOTAL])), inquiry.table.total
+    known = inquiry.known
+    if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
+        raise NothingReleasableError(
+            "what was published before is not shown to keep the minimum width "
+            f"{inquiry.criteria.floor} by itself; nothing more can be released with it"
+        )
+    if judgement.verdict is not Verdict.SAFE:
+        most = judgement.assessment.min_width[1]
+        raise NothingReleasableError(
+            f"the minimum width {inquiry.criteria.floor} is not reached even when only the grand total "
+            f"{total} is public"
+            + (f"; choose a minimum width of at most {most}" if most else ", which tells the count of a cell")
+        )
+    return judgement

@@ -69,10 +69,14 @@ class UntilToldToEnd:
 
 @dataclass(frozen=True)
 class Pace:
-    """Of one part of a search: over once it has taken so many steps, or is told to end."""
+    """Of one part of a search: over once it has taken so many steps, or is told to end.
+
+    patient  whether it has the time that it needs, for a clock ends it
+    """
 
     most: int | None = None
     ending: Ending = NEVER
+    patient: bool = False
 
     def is_over(self, taken: int) -> bool:
         """After so many steps; once it is over it stays so."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from sdc.model.subtable import SubTable
@@ -20,6 +20,7 @@ class SearchStep:
     blockers   codes of the at-risk cells that stopped it, see `Judgement`
     refutation  the name of what proves that it is refuted; None where nothing was found that does
     spent      steps of the budget that it took
+    left       questions that may come after it at most; 0 where that is not known
     """
 
     phase: str
@@ -31,6 +32,19 @@ class SearchStep:
     blockers: tuple[tuple[int, ...], ...] = ()
     refutation: str | None = None
     spent: int = 0
+    left: int = 0
+
+
+LATELY = 10
+
+
+def outlook(steps: Sequence[SearchStep]) -> str:
+    """Of a growth, by its steps until now: the questions that are left at most, and what the last ones gained."""
+    last = steps[-LATELY:]
+    gained = sum(len(step.added) for step in last if step.answer)
+    plural, others = "s" * (last[-1].left != 1), "s" * (gained != 1)
+    lately = f"the last {len(last)} added" if len(last) > 1 else "the last added"
+    return f"at most {last[-1].left:,} question{plural} left, {lately} {gained:,} sub-table{others}"
 
 
 @dataclass(frozen=True)

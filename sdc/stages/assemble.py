@@ -170,7 +170,7 @@ def release_search(
     )
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
     alone, extension = (
-        Stint(Pace(most, ending), kept(name))
+        Stint(Pace(most, ending, release.minutes is not None), kept(name))
         for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
     )
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)

@@ -18,9 +18,10 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
 from sdc.search.decomposable import SearchState
+from sdc.search.ordered import GROWING
 from sdc.search.pace import Ending
 from sdc.search.simulatable import SimulatedStep
-from sdc.search.step import SearchStep
+from sdc.search.step import LATELY, SearchStep, outlook
 from sdc.stages.assemble import Watch, release_search
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
@@ -45,7 +46,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(describe_round(state))
 
     settings, release = build.settings(executor), build.config.release
-    watch = Watch(_tell_step, keep, lambda step: tell(STEP, describe_simulated(step, table.schema)))
+    watch = Watch(
+        Telling(lambda text: tell(STEP, text)), keep, lambda step: tell(STEP, describe_simulated(step, table.schema))
+    )
     parts = KeptParts(build.folder.parts(SEARCH.name), key)
     kept = partial(KeptGrowth, parts, schema=table.schema)
     with _ended_by_interrupt(build) as marker:
@@ -92,18 +95,26 @@ def search_settings(config: BuildConfig) -> dict[str, Any]:
     return config.release.model_dump(mode="json", exclude=unused)
 
 
-def _tell_step(step: SearchStep) -> None:
-    tell("question", logger=QUESTIONS)
-    say_step(step, lambda text: tell(STEP, text))
+class Telling:
+    """Says a line about each question for the progress; none about sub-tables that cannot be added, there are too many.
 
+    And counts the question.
+    """
 
-def say_step(step: SearchStep, say: Say) -> None:
-    """One line for the progress; none for sub-tables that cannot be added, there are too many."""
-    answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
-    if step.phase in ("everything", "bisection"):
-        say(f"search: {'all' if step.phase == 'everything' else 'the first'} {step.length} of the list: {answer}")
-    elif step.answer:
-        say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}")
+    def __init__(self, say: Say) -> None:
+        self._say, self._steps = say, list[SearchStep]()
+
+    def __call__(self, step: SearchStep) -> None:
+        tell("question", logger=QUESTIONS)
+        # one growth after another is told of
+        self._steps = [*(told for told in self._steps[-LATELY:] if told.phase == step.phase), step]
+        answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
+        if step.phase in ("everything", "bisection"):
+            what = "all" if step.phase == "everything" else "the first"
+            self._say(f"search: {what} {step.length} of the list: {answer}")
+        elif step.answer:
+            left = f"; {outlook(self._steps)}" if step.phase in GROWING else ""
+            self._say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}{left}")
 
 
 def describe_round(state: SearchState) -> str:

@@ -248,7 +248,7 @@ def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     assert "4 A*B*C*D*E 5 9 ● released" in dangerous
     assert "35 B*C 2 119 ● released" in dangerous
     assert "All 64 candidates were asked about at once, in one question: refuted. From the grand total" in text
-    assert "the release grew: 10 sub-tables were tried, many at once and then in halves; by the last answer of" in text
+    assert "the release grew: 10 sub-tables were tried, many at once and then in parts; by the last answer of" in text
     assert "each 6 were added, 4 refuted, and 0 left undecided." in text
     assert "isection" not in text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import find_release
+from sdc.events import STEP, EventText, heard
 from sdc.executor import IN_PROCESS, Executor, InProcess
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
@@ -23,6 +26,7 @@ from sdc.search.decomposable import SearchState
 from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
+from sdc.search.step import SearchStep, outlook
 from sdc.utility.measures import Weights
 from tests.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.search.test_decomposable import annealed_search, cooled
@@ -183,6 +187,30 @@ def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers
         ]
         assert (shown[0] == shown[1]).all()
     assert said == [*ordered.steps, *search.extended(annealed).steps]
+
+
+def test_a_growth_beside_another_says_how_far_it_is(two_workers: Executor) -> None:
+    """What is left at most, and what the last questions gained, while workers are at it; not of each question."""
+    told = list[str]()
+    with heard(EventText(told.append, STEP)):
+        asked_by(two_workers, scattered(), Policy.REFUSE).run("best")
+        deadline = time.monotonic() + 30
+        while not told and time.monotonic() < deadline:
+            time.sleep(0.05)  # events take their own way
+    assert told
+    for text in told:
+        assert re.fullmatch(
+            r"search: (growth|extension), [0-9]+ asked, [0-9]+ sub-tables before; at most [0-9]+ questions? left, "
+            r"the last( [0-9]+)? added [0-9]+ sub-tables?",
+            text,
+        )
+
+
+def test_what_is_left_and_what_the_last_questions_gained() -> None:
+    steps = [SearchStep("growth", k, (1,) * k, k % 2 == 0, (3, 3), 0, left=40 - k) for k in range(1, 13)]
+    assert outlook(steps[:1]) == "at most 39 questions left, the last added 0 sub-tables"
+    assert outlook(steps) == "at most 28 questions left, the last 10 added 40 sub-tables"
+    assert outlook([replace(steps[1], left=1, added=(1,))]) == "at most 1 question left, the last added 1 sub-table"
 
 
 def test_a_worker_is_not_believed() -> None:
