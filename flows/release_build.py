@@ -39,7 +39,7 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
     build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
     release = release_facts(build.made.found[0], build.made.table.schema)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
-    cut = build.made.widths.cut(build.criteria.floor) if build.most_listed else ""
+    cut = build.made.widths.cut(build.criteria.floor) if build.listing.most else ""
     found = {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}
     return {**found, "cut": cut} if cut else found
 

@@ -48,7 +48,7 @@ from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
-from sdc.stages.assemble import NOBODY, SearchSettings, Watch, floor_of, most_of, no_widths, release_search
+from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search
 from sdc.stages.bounded import chosen_cells
 from sdc.stages.known import Public, knowledge, known_of
 from sdc.stages.publish import publish_release
@@ -369,11 +369,10 @@ def _given(known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | Non
 def _settings(
     table: Table, criteria: Criteria, executor: Executor, given: Mapping[str, Any], release: ReleaseConfig = BY_DEFAULT
 ) -> SearchSettings:
-    """What a search depends on, as `find_release` takes it, with the floor that the table wants."""
+    """What a search depends on, as `find_release` takes it, with the list that the table wants."""
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
     section = with_given(release, {name: value for name, value in given.items() if name != "accept_undecided"})
-    floor, most = floor_of(BY_WIDTH, len(table.schema), criteria.floor), most_of(BY_WIDTH, len(table.schema))
-    return SearchSettings(criteria, policy, floor, section, executor, most=most)
+    return SearchSettings(criteria, policy, Listing.of(BY_WIDTH, len(table.schema), criteria.floor), section, executor)
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:

@@ -216,7 +216,7 @@ def release(
     from sdc.search.best import require_method
     from sdc.stages.assemble import Watch
     from sdc.stages.checks import check_names
-    from sdc.stages.search import Telling, describe_round, describe_simulated
+    from sdc.stages.search import QuestionLines, describe_round, describe_simulated
 
     if method is not None:
         require_method(method)
@@ -247,7 +247,7 @@ def release(
             accept_undecided=about.accepts_undecided,
             executor=executor,
             watch=Watch(
-                Telling(lambda line: print(line, file=sys.stderr)),
+                QuestionLines(lambda line: print(line, file=sys.stderr)),
                 lambda state: print(describe_round(state), file=sys.stderr),
                 lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
             ),

@@ -51,13 +51,13 @@ def widths(
     from sdc.config.analysis import WidthsConfig
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths
-    from sdc.stages.assemble import most_of
+    from sdc.stages.assemble import Listing
 
     _require_suffix(out)
     about = read_subject(subject, variables, structural_zeros, "widths")
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
-        most = most_of(WidthsConfig(floor=floor or None), len(data.schema))
+        most = Listing.of(WidthsConfig(floor=floor or None), len(data.schema), floor).most
         found = critical_widths(data, small_count=small_count, floor=floor, most=most, executor=executor)
     cut = found.cut(1)
     pairs = list(found.by_sub_table().items())[::-1]

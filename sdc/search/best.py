@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from sdc.config.release import EndedAfterConfig
@@ -17,6 +16,7 @@ from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
+from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
@@ -26,11 +26,10 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
-from sdc.search.step import Refused, SearchStep, outlook
+from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
-NOTHING_ELSE = "What is required was asked for, and nothing else."
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
@@ -113,7 +112,7 @@ class ReleaseSearch:
         public = Release.of(wishes.require if wishes.only_required else wishes.largest(self._schema))
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
         if wishes.only_required:
-            reason = f"{reason} {NOTHING_ELSE}"
+            reason = f"{reason} {reasons.NOTHING_ELSE}"
         return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
 
     def _required(self, method: str) -> Required | None:
@@ -127,7 +126,7 @@ class ReleaseSearch:
 
     def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
         if self.ordered.wishes.only_required:
-            return replace(self.by_order(), method=method, reason=NOTHING_ELSE)
+            return replace(self.by_order(), method=method, reason=reasons.NOTHING_ELSE)
         if method == "decomposable":
             return self.by_annealing(resume)
         if method == "ordered":
@@ -147,7 +146,10 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = replace(self.ordered, inquiry=inquiry).run()
-        value, reason = self._value(found.release), self._left(found)
+        value, reason = (
+            self._value(found.release),
+            reasons.left(self.ordered, found),
+        )
         ended = EndedAfterConfig(questions=len(found.steps)) if found.is_ended else None
         return FoundRelease(
             found.judgement,
@@ -168,11 +170,8 @@ class ReleaseSearch:
         ended, left = None, ""
         if found.is_ended:
             ended = EndedAfterConfig(questions=len(found.steps))
-            left = (
-                f"The bisection was told to end after {_questions(found.steps)}: of {found.unasked} longer prefixes "
-                "nobody knows whether they may go out."
-            )
-        value, reason = self._value(found.release), " ".join(filter(None, (self._cut(), left))) or None
+            left = reasons.of_prefixes(found)
+        value, reason = self._value(found.release), " ".join(filter(None, (reasons.cut(self.ordered), left))) or None
         return FoundRelease(
             found.judgement,
             "bisection",
@@ -181,31 +180,6 @@ class ReleaseSearch:
             reason=reason,
             ended_after=ended,
             refutations=found.refutations,
-        )
-
-    def _cut(self) -> str:
-        """What to say where more sub-tables reach the width than were listed."""
-        cut = self.ordered.widths.cut(self.ordered.inquiry.criteria.floor)
-        return f"{cut}; the search asked about none of the others." if cut else ""
-
-    def _left(self, found: OrderedRelease | Grown) -> str | None:
-        """What to say where not all that could be released was asked about."""
-        return " ".join(filter(None, (self._cut(), self._unasked(found)))) or None
-
-    def _unasked(self, found: OrderedRelease | Grown) -> str:
-        """What to say of candidates on the list."""
-        if not found.unasked:
-            return ""
-        if found.is_ended:
-            left = f", {outlook(found.steps)}" if found.steps and found.steps[-1].left else ""
-            return (
-                f"The search was told to end after {_questions(found.steps)}: {found.unasked} sub-tables were left "
-                f"that nobody asked about{left}; more time may release more."
-            )
-        most = self.ordered.wishes.questions_for(len(self.ordered.inquiry.bank.at_risk))
-        return (
-            f"After {most} questions {found.unasked} sub-tables were left that nobody asked about; more questions may "
-            "release more."
         )
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
@@ -265,7 +239,9 @@ class ReleaseSearch:
         """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
             wishes = self.ordered.wishes
-            alone = _alone(ordered, bool(wishes.require or wishes.forbid))
+            alone = reasons.alone(
+                ordered, bool(wishes.require or wishes.forbid), _is_beside(self.ordered.inquiry.known)
+            )
             reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)
         return _better(ordered, self.extended(annealed), annealed)
@@ -286,7 +262,7 @@ class ReleaseSearch:
             value=self._value(larger.release),
             steps=(*found.steps, *larger.steps),
             refutations=(*found.refutations, *larger.refutations),
-            reason=" ".join(filter(None, (found.reason, self._left(larger)))) or None,
+            reason=" ".join(filter(None, (found.reason, reasons.left(self.ordered, larger)))) or None,
             ended_after=_joined(
                 found.ended_after, EndedAfterConfig(extension=len(larger.steps)) if larger.is_ended else None
             ),
@@ -302,7 +278,10 @@ class ReleaseSearch:
         beside = replace(alone, start=start, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
-        value, reason = self._value(ordered.release), self._left(ordered)
+        value, reason = (
+            self._value(ordered.release),
+            reasons.left(search, ordered),
+        )
         grown = FoundRelease(
             self._proven(ordered),
             "ordered",
@@ -346,7 +325,7 @@ def require_method(method: str) -> None:
 def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
     """The one of higher rank, with the chains that led to the other one."""
     winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
-    reason = " ".join(filter(None, (_reason(winner, loser), winner.reason)))
+    reason = " ".join(filter(None, (reasons.better(winner, loser), winner.reason)))
     ended = _joined(ordered.ended_after, other.ended_after)
     return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason, ended_after=ended)
 
@@ -356,41 +335,6 @@ def _joined(one: EndedAfterConfig | None, other: EndedAfterConfig | None) -> End
     return other if one is None else one.joined(other)
 
 
-def _questions(steps: Sequence[SearchStep]) -> str:
-    return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
-
-
 def _is_beside(known: Knowledge) -> bool:
     """Whether anything but the total and structural zeros is public already."""
     return bool(known.facts) or known.release != NOTHING
-
-
-def _alone(ordered: FoundRelease, wished: bool) -> str:
-    if _is_beside(ordered.judgement.known):
-        return "The ordered release stands alone: decomposable ones are not sought beside what was published before."
-    has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
-    has += " and what is wished" if wished else ""
-    return (
-        f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
-        f"{ordered.assessment.min_width_required}."
-    )
-
-
-def _reason(winner: FoundRelease, loser: FoundRelease) -> str:
-    """One sentence: what the two were compared by."""
-    value, width, name = winner.value, winner.assessment.min_width[0], _name(loser)
-    if winner.release == loser.release:
-        return f"Both methods end at the same release, of utility {value:.12g}."
-    if winner.judgement.verdict > loser.judgement.verdict:
-        return f"The {_name(winner)} wins: it is proven safe, and the {name} is not."
-    if value > loser.value:
-        return f"The {_name(winner)} wins: its utility is {value:.12g}, that of the {name} {loser.value:.12g}."
-    tie = f"The {_name(winner)} wins: both it and the {name} have the utility {value:.12g}"
-    if width > loser.assessment.min_width[0]:
-        return f"{tie}; its smallest width is {width}, that of the other {loser.assessment.min_width[0]}."
-    return f"{tie} and the smallest width {width}; its frontier comes first."
-
-
-def _name(found: FoundRelease) -> str:
-    was_extended = found.graph is not None and found.release != found.graph.release
-    return f"{found.method} release" + (", extended," if was_extended else "")

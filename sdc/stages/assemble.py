@@ -39,23 +39,49 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 
 
 @dataclass(frozen=True)
+class Listing:
+    """Of the sub-tables those whose critical widths are listed.
+
+    floor  only those whose critical width reaches it
+    most   at most so many of these, the widest; 0 for all
+    """
+
+    floor: int = 0
+    most: int = 0
+
+    @staticmethod
+    def of(widths: WidthsConfig, variables: int, least: int) -> Listing:
+        """As the section says; else all, or where the list may be too long the widest that reach the least width asked.
+
+        Below the width required no sub-table can be released, so nothing is lost by such a floor.
+        """
+        if widths.floor is not None or widths.most is not None:
+            most = widths.most or 0
+        else:
+            most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
+        floor = widths.floor if widths.floor is not None else least if most else 0
+        return Listing(floor, most)
+
+
+ALL_WIDTHS = Listing()
+
+
+@dataclass(frozen=True)
 class SearchSettings:
     """All that a search for a release depends on beside the table.
 
-    floor     only critical widths that reach it are listed, see `floor_of`
+    listing   the sub-tables whose critical widths are found
     release   the section of a config, whose demand is no file
     executor  changes how long a search takes, never the answer
     hidden    levels that only what was published before needs, by name: nobody's wish, and not asked about
-    most      how many critical widths are listed at most, see `most_of`
     """
 
     criteria: Criteria
     policy: Policy
-    floor: int
+    listing: Listing = ALL_WIDTHS
     release: ReleaseConfig = field(default_factory=ReleaseConfig)
     executor: Executor = IN_PROCESS
     hidden: Sequence[str] = ()
-    most: int = 0
 
     @property
     def effort(self) -> Effort:
@@ -105,29 +131,12 @@ class SearchSettings:
         return critical_widths(
             table,
             small_count=self.criteria.small_count,
-            floor=self.floor,
-            most=self.most,
+            floor=self.listing.floor,
+            most=self.listing.most,
             memory=memory,
             executor=self.executor,
             parts=parts,
         )
-
-
-def floor_of(widths: WidthsConfig, variables: int, least: int) -> int:
-    """The floor given; without one none, or where the list may be too long the least width that is asked for.
-
-    Below the width required no sub-table can be released, so nothing is lost.
-    """
-    if widths.floor is not None:
-        return widths.floor
-    return least if most_of(widths, variables) else 0
-
-
-def most_of(widths: WidthsConfig, variables: int) -> int:
-    """How many sub-tables are listed at most, the widest; 0 for all that reach the floor."""
-    if widths.floor is not None or widths.most is not None:
-        return widths.most or 0
-    return MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
 
 
 def no_widths() -> CriticalWidths:

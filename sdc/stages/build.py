@@ -36,7 +36,7 @@ from sdc.publish.gate import GateSubject
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.run_format import TABLE
-from sdc.stages.assemble import SearchSettings, floor_of, most_of
+from sdc.stages.assemble import Listing, SearchSettings
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
@@ -105,21 +105,13 @@ class Build:
     @cached_property
     def needs(self) -> Needs:
         """What it may use, and what a table takes."""
-        return Needs(self.config, self.floor)
+        return Needs(self.config, self.listing.floor)
 
     @cached_property
-    def floor(self) -> int:
-        """Only critical widths that reach it are listed; columns are counted for it, no records are read."""
-        return floor_of(self.config.widths, self._columns, self.config.least_width)
-
-    @cached_property
-    def most_listed(self) -> int:
-        """How many critical widths are listed at most, 0 for all that reach the floor."""
-        return most_of(self.config.widths, self._columns)
-
-    @cached_property
-    def _columns(self) -> int:
-        return len(read_layouts(self.source, self.config.table)[1])
+    def listing(self) -> Listing:
+        """The critical widths that are listed; columns are counted for it, no records are read."""
+        _, variables = read_layouts(self.source, self.config.table)
+        return Listing.of(self.config.widths, len(variables), self.config.least_width)
 
     @cached_property
     def source(self) -> Source:
@@ -169,8 +161,7 @@ class Build:
         release = self.config.release
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
-        wanted = self.criteria, self.policy, self.floor, release, executor, self.origin.hidden
-        return SearchSettings(*wanted, most=self.most_listed)
+        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, self.origin.hidden)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

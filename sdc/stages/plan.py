@@ -91,7 +91,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     at_risk = len(build.settings().criteria.bank(table).at_risk)
     check_names(build, known)
     build.needs.require(table)
-    sweep = sweep_plan(table, floor=build.floor, memory=build.needs.sweep(table)[0])
+    sweep = sweep_plan(table, floor=build.listing.floor, memory=build.needs.sweep(table)[0])
     tried = {} if quick else trials(table, _kinds(build, sweep), executor)
     stages = _Projection(build, table, seconds, sweep, tried).stages()
     needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.needs.worker_may)
@@ -109,8 +109,8 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "cells": len(table),
         "at_risk_cells": at_risk,
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
-        "floor": build.floor,
-        "most_listed": build.most_listed,
+        "floor": build.listing.floor,
+        "most_listed": build.listing.most,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.needs.worker_may // MIB,
@@ -147,7 +147,7 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[UnitKind]:
     # a release grows in this process: what its questions take in memory is not the worker's, and so they come last
     names = ["start", "widths", *chains, *moves, *draws, *[QUESTIONS] * searched]
     release = build.config.release
-    shared = build.criteria, build.floor, sweep, release.cells_per_slice, release.breadth
+    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth
     return [UnitKind(name, *shared) for name in names]
 
 
@@ -301,7 +301,7 @@ class _Projection:
         # what is not listed here is a few small files
         sizes = {
             "table": self._table_bytes,
-            "widths": WIDTH_DISK * needs.listed(self.table, self.build.floor),
+            "widths": WIDTH_DISK * needs.listed(self.table, self.build.listing.floor),
             "assessment": 8 * at_risk,
             "confidential": MIB,
             "release": 8 * variables * len(self.table),  # published tables are smaller than the whole

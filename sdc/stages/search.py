@@ -46,9 +46,8 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(describe_round(state))
 
     settings, release = build.settings(executor), build.config.release
-    watch = Watch(
-        Telling(lambda text: tell(STEP, text)), keep, lambda step: tell(STEP, describe_simulated(step, table.schema))
-    )
+    told = partial(tell, STEP)
+    watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
     parts = KeptParts(build.folder.parts(SEARCH.name), key)
     kept = partial(KeptGrowth, parts, schema=table.schema)
     with _ended_by_interrupt(build) as marker:
@@ -95,7 +94,7 @@ def search_settings(config: BuildConfig) -> dict[str, Any]:
     return config.release.model_dump(mode="json", exclude=unused)
 
 
-class Telling:
+class QuestionLines:
     """Says a line about each question for the progress; none about sub-tables that cannot be added, there are too many.
 
     And counts the question.

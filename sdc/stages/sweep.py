@@ -56,7 +56,7 @@ def sweep_facts(build: Build) -> dict[str, Any]:
         "small_count": small_count,
         "at_risk_cells": _at_risk_cells(folder, small_count),
         "floor": widths.floor,
-        "cut": widths.cut(build.floor) or None,
+        "cut": widths.cut(build.listing.floor) or None,
         "sub_tables": len(widths),
         "visited": widths.visited,
         "min_width": least,

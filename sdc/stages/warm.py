@@ -30,7 +30,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 
 SHAPES = (5, 2, 60), (6, 3, 120), (9, 2, 100)
 """Variables, categories and records: a small table, and larger ones for which bounds and evidence are found otherwise.
@@ -71,7 +71,7 @@ def warm_build(method: str | None, limit: PosteriorLimit | None = None) -> None:
     """Calls what widths call, and what a search by this method and limit does; None for widths alone."""
     criteria = Criteria.of(SMALL_COUNT, MIN_WIDTH, limit)
     release = ReleaseConfig.model_validate({"method": method or "best", **BUDGET})
-    settings = SearchSettings(criteria, Policy.REFUSE, 0, release)
+    settings = SearchSettings(criteria, Policy.REFUSE, ALL_WIDTHS, release)
     for table in made_up_tables():
         widths = settings.widths(table)
         if method is not None:

@@ -22,7 +22,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"widths: the table does not fit a worker, which reads it in parts, {len(parts.place.parts)} of them")
     widths = build.settings(executor).widths(table, memory, parts)
     say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
-    if cut := widths.cut(build.floor):
+    if cut := widths.cut(build.listing.floor):
         say(f"widths: {cut}")
     write_widths(widths, table.schema, into)
 
@@ -40,6 +40,6 @@ WIDTHS = Stage(
     "widths",
     "critical widths of the sub-tables",
     needs=(TABLE.name,),
-    sections=lambda build: [build.config.risk.small_count, build.floor, build.most_listed],
+    sections=lambda build: [build.config.risk.small_count, build.listing.floor, build.listing.most],
     make=_make,
 )

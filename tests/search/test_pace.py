@@ -17,8 +17,9 @@ from sdc.model.errors import ConfigError, InputError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
-from sdc.search.best import NOTHING_ELSE, FoundRelease
+from sdc.search.best import FoundRelease
 from sdc.search.pace import Ending
+from sdc.search.reasons import NOTHING_ELSE
 from sdc.stages.assemble import Watch
 from tests.search.test_ordered import FEW_NODES
 from tests.strategies import czech as czech_table

@@ -52,7 +52,7 @@ from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
-from sdc.stages.assemble import SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
 from sdc.stages.build import Build, open_build
 from sdc.stages.refusals import refusals
 from sdc.stages.stage import Stage, run_stage
@@ -838,7 +838,7 @@ def test_what_refusals_tell(config: Config, tmp_path: Path) -> None:
 
 NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
 NOTHING_KNOWN = knows(NARROWED, NOTHING)
-SETTINGS = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, 0)
+SETTINGS = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, ALL_WIDTHS)
 
 
 def test_refusals_narrow_what_is_left() -> None:
@@ -950,7 +950,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
 from sdc.stages import stages
-from sdc.stages.assemble import SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
@@ -1047,7 +1047,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
 from sdc.stages import release, stages
-from sdc.stages.assemble import SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS

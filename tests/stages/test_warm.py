@@ -20,7 +20,7 @@ from sdc.config.release import ReleaseConfig
 from sdc.ingest.reading import read_table
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 from sdc.stages.warm import known_of, made_up_tables, warm_build
 
 method, *paths = sys.argv[1:]
@@ -35,7 +35,7 @@ before = compiled()
 assert len(before) > 5
 for path in paths:
     table = read_table(path)
-    settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, 0, ReleaseConfig(method=method, questions=20))
+    settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, ALL_WIDTHS, ReleaseConfig(method=method, questions=20))
     release_search(table, known_of(table), settings, settings.widths(table)).run(method)
 print(sorted(compiled() - before))
 """

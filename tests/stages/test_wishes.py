@@ -14,7 +14,7 @@ from sdc.config.file import read_config
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
-from sdc.search.best import NOTHING_ELSE
+from sdc.search.reasons import NOTHING_ELSE
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import folder_digest

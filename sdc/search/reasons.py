@@ -1,0 +1,90 @@
+"""Sentences of a search: why one release was taken, and what was left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sdc.search.ordered import OrderedSearch
+from sdc.search.step import SearchStep, outlook
+
+if TYPE_CHECKING:
+    from sdc.search.best import FoundRelease
+    from sdc.search.growth import Grown
+    from sdc.search.ordered import OrderedRelease
+
+NOTHING_ELSE = "What is required was asked for, and nothing else."
+
+
+def cut(search: OrderedSearch) -> str:
+    """What to say where more sub-tables reach the width than were listed."""
+    said = search.widths.cut(search.inquiry.criteria.floor)
+    return f"{said}; the search asked about none of the others." if said else ""
+
+
+def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
+    """What to say where not all that could be released was asked about."""
+    return " ".join(filter(None, (cut(search), _unasked(search, found)))) or None
+
+
+def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
+    """What to say of candidates on the list."""
+    steps, unasked = found.steps, found.unasked
+    if not unasked:
+        return ""
+    if found.is_ended:
+        more = f", {outlook(steps)}" if steps and steps[-1].left else ""
+        return (
+            f"The search was told to end after {questions(steps)}: {unasked} sub-tables were left that nobody asked "
+            f"about{more}; more time may release more."
+        )
+    most = search.wishes.questions_for(len(search.inquiry.bank.at_risk))
+    return (
+        f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may release "
+        "more."
+    )
+
+
+def of_prefixes(found: OrderedRelease) -> str:
+    """What to say of a bisection that was told to end."""
+    return (
+        f"The bisection was told to end after {questions(found.steps)}: of {found.unasked} longer prefixes nobody "
+        "knows whether they may go out."
+    )
+
+
+def questions(steps: Sequence[SearchStep]) -> str:
+    """How many there were."""
+    return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
+
+
+def alone(ordered: FoundRelease, wished: bool, is_beside: bool) -> str:
+    """Why no decomposable release is beside it."""
+    if is_beside:
+        return "The ordered release stands alone: decomposable ones are not sought beside what was published before."
+    has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
+    has += " and what is wished" if wished else ""
+    return (
+        f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
+        f"{ordered.assessment.min_width_required}."
+    )
+
+
+def better(winner: FoundRelease, loser: FoundRelease) -> str:
+    """One sentence: what the two were compared by."""
+    value, width, name = winner.value, winner.assessment.min_width[0], _name(loser)
+    if winner.release == loser.release:
+        return f"Both methods end at the same release, of utility {value:.12g}."
+    if winner.judgement.verdict > loser.judgement.verdict:
+        return f"The {_name(winner)} wins: it is proven safe, and the {name} is not."
+    if value > loser.value:
+        return f"The {_name(winner)} wins: its utility is {value:.12g}, that of the {name} {loser.value:.12g}."
+    tie = f"The {_name(winner)} wins: both it and the {name} have the utility {value:.12g}"
+    if width > loser.assessment.min_width[0]:
+        return f"{tie}; its smallest width is {width}, that of the other {loser.assessment.min_width[0]}."
+    return f"{tie} and the smallest width {width}; its frontier comes first."
+
+
+def _name(found: FoundRelease) -> str:
+    was_extended = found.graph is not None and found.release != found.graph.release
+    return f"{found.method} release" + (", extended," if was_extended else "")
