@@ -27,7 +27,6 @@ from sdc.solve.ends import Dual
 
 MOST_ASKED = 16  # at-risk cells of a question
 FIRST_ASKED, LAST_ASKED = 2, 8  # at once; a question ends with one of them that stays open
-UNITS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +37,7 @@ class ProgramUnit:
     cells      (n, variables of the component) codes
     end        the lower (0) or the upper one (1); values  (n,) that it is to reach
     outer      (n, 2) what is known of them
+    is_first   of several units of one program: the way to its centre, which each process goes once, is counted here
     """
 
     variables: SubTable
@@ -46,6 +46,7 @@ class ProgramUnit:
     end: int
     values: Counts
     outer: Intervals
+    is_first: bool = True
 
 
 class Programmed(NamedTuple):
@@ -80,8 +81,8 @@ def run_programs(table: Table, unit: ProgramUnit) -> Programmed:
             tables.append(found.table)
     differences = Differences.between(part, tables)
     good = differences.rows(differences.feasible(part, unit.knowledge))
-    # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
-    return Programmed(outer, good, steps + program.steps_of(), tuple(duals))
+    steps += program.steps_of() if unit.is_first else 0
+    return Programmed(outer, good, steps, tuple(duals))
 
 
 class ProvenEnd(NamedTuple):
@@ -129,14 +130,18 @@ class Programs:
         for component, cells, changes in self._support.wanted(rows, self._width.min_width, shift):
             frame, known = component.frame, component.knowledge
             about = linear_program.about(known)
-            # cells of one unit have the centre in common; two units, so that two workers have something to do
-            for piece in np.array_split(np.arange(len(cells)), min(UNITS, len(cells))):
-                if about is None or (cost := about[0] + len(piece) * about[1]) > left:
+            if about is None:
+                continue
+            # a unit a cell, so that nobody who tells the search to end waits for several
+            for number in range(len(cells)):
+                is_first = number == 0
+                if (cost := about[1] + (about[0] if is_first else 0)) > left:
                     break
                 left -= cost
-                some, end = cells[piece], 0 if shift.is_down else 1
-                values, outer = frame.counts[some] + changes[piece], component.cheap.outer[some]
-                yield component, some, ProgramUnit(frame.variables, known, frame.cells[some], end, values, outer)
+                some, end = cells[number : number + 1], 0 if shift.is_down else 1
+                values = frame.counts[some] + changes[number]
+                asked = frame.cells[some], end, values, component.cheap.outer[some], is_first
+                yield component, some, ProgramUnit(frame.variables, known, *asked)
 
     def _note(self, unit: ProgramUnit, found: Programmed) -> None:
         for cell, value, dual in zip(unit.cells.tolist(), found.outer[:, unit.end].tolist(), found.duals, strict=True):
