@@ -136,9 +136,16 @@ class ReleaseSearch:
         # what else is looked at may take as long as the chains
         chains = replace(self.decomposable, pace=self.decomposable.pace.halved)
         annealed = replace(self, decomposable=chains).by_annealing(resume) if self.can_anneal() else None
-        if annealed and fits_a_worker(self.ordered.inquiry.table):
-            return _better(*self._grown_side_by_side(annealed), annealed)
-        return self.best_of(self.by_order(), annealed)
+        if annealed is None:
+            return self.best_of(self.by_order(), None)
+        inquiry = self.ordered.inquiry
+        are_units, growing = fits_a_worker(inquiry.table), self
+        if not are_units or inquiry.executor.workers < 2:
+            # one growth comes after the other, and each is to have some time
+            growing = replace(self, ordered=replace(self.ordered, stint=self.ordered.stint.halved))
+        if are_units:
+            return _better(*growing._grown_side_by_side(annealed), annealed)
+        return growing.best_of(growing.by_order(), annealed)
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""
@@ -278,10 +285,7 @@ class ReleaseSearch:
         beside = replace(alone, start=start, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
-        value, reason = (
-            self._value(ordered.release),
-            reasons.left(search, ordered),
-        )
+        value, reason = self._value(ordered.release), reasons.left(search, ordered)
         grown = FoundRelease(
             self._proven(ordered),
             "ordered",

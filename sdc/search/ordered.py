@@ -32,7 +32,7 @@ from sdc.utility.measures import Weights
 
 GROWING = ("growth", "extension")
 FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
-LEAST_AGAIN, MOST_AGAIN = 10_000, 300_000  # steps of a question that is asked again: 1 to 30 s
+LEAST_AGAIN, MOST_AGAIN = 10_000, (300_000, 1_200_000, 4_800_000)  # steps of one that is asked again: 30 s and more
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,25 +197,24 @@ class OrderedSearch:
     ) -> tuple[Judgement, LeftOut]:
         """What no proof was found for, once more with all means, as long as all questions before have taken together.
 
-        Where a clock ends the search as long as the budget lasts. First what the fewest cells stopped; and with what is
-        added now what contains it.
+        Where a clock ends the search as long as the budget lasts, with more and more steps for each. First what the
+        fewest cells stopped; and with what is added now what contains it.
         """
-        spent = sum(step.spent for step in self._steps)
-        left, most = spent, MOST_AGAIN
-        if self.stint.pace.patient:
-            left = most = self.inquiry.effort.budget.steps - spent
-        for t in stopped_by_few(self._steps, refused):
-            if left < LEAST_AGAIN or self._is_over:
-                break
-            release, length = judgement.release, judgement.release.sub_tables(self._schema)
-            larger = self._ask(Release.of([*release.frontier, t]), phase, length, (t,), min(left, most))
-            if larger is None:
-                break
-            left -= self._steps[-1].spent
-            if self.inquiry.accepts(larger):
-                refused = tuple(other for other in refused if other != t)
-                larger_ones = [candidate for candidate in candidates if st.is_within(t, candidate)]
-                judgement, refused = self._extend(larger, larger_ones, refused, phase)
+        spent, patient = sum(step.spent for step in self._steps), self.stint.pace.patient
+        left = self.inquiry.effort.budget.steps - spent if patient else spent
+        for most in MOST_AGAIN if patient else MOST_AGAIN[:1]:
+            for t in stopped_by_few(self._steps, refused):
+                if left < LEAST_AGAIN or self._is_over:
+                    return judgement, refused
+                release, length = judgement.release, judgement.release.sub_tables(self._schema)
+                larger = self._ask(Release.of([*release.frontier, t]), phase, length, (t,), min(left, most))
+                if larger is None:
+                    return judgement, refused
+                left -= self._steps[-1].spent
+                if self.inquiry.accepts(larger):
+                    refused = tuple(other for other in refused if other != t)
+                    larger_ones = [candidate for candidate in candidates if st.is_within(t, candidate)]
+                    judgement, refused = self._extend(larger, larger_ones, refused, phase)
         return judgement, refused
 
     def _by_components(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from sdc.feasible.differences import Differences
@@ -141,3 +141,8 @@ class Stint:
 
     pace: Pace = UNHURRIED
     keeper: Keeper = NOWHERE
+
+    @property
+    def halved(self) -> Stint:
+        """With half of the time that is left."""
+        return replace(self, pace=self.pace.halved)
