@@ -276,7 +276,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
     refutations = check_refutations(evidence, risk)
-    say(f"verify: {refutations} refutations of what was refused are worked out again")
+    are = "refutations of what was refused are" if refutations != 1 else "refutation of what was refused is"
+    say(f"verify: {refutations:,} {are} worked out again")
     first = narrow[np.argsort((high - low)[narrow], kind="stable")][:MAX_LISTED]
     lines = [f"{_cell(evidence, k, low, high)}, width {high[k] - low[k]}, needed {risk['min_width']}" for k in first]
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
