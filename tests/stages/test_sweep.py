@@ -82,7 +82,10 @@ def test_a_floor_that_was_chosen_is_said(config: Config) -> None:
 
 
 @pytest.mark.parametrize("most", [12, 29])
-def test_a_floor_is_chosen_alike_in_parts_and_by_workers(config: Config, most: int, two_workers: Executor) -> None:
+def test_a_floor_is_chosen_alike_in_parts_and_by_workers(
+    config: Config, most: int, two_workers: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     whole = contents(swept(config(widths={"most": most}))[0].folder.stage("widths"))
     file = config(widths={"most": most}, output={"folder": "again"})
     assert contents(swept(file, two_workers)[0].folder.stage("widths")) == whole
