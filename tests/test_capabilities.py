@@ -22,6 +22,7 @@ from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.record.chain import Chain
 from tests.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
+from tests.judge import TooManyTablesError
 from tests.profiles import scaled
 
 Pair = frozenset[str]
@@ -289,11 +290,13 @@ def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
         case = made(folder / str(number), asked, [*seed, number])
         try:
             judge_run(case)
-        except NothingReleasableError:
-            continue  # of simulatable, whose decisions do not look at the table, or where no prefix is safe
+        except (NothingReleasableError, TooManyTablesError):
+            # of simulatable, whose decisions do not look at the table, or where no prefix is safe; or a release that
+            # more tables agree with than a judge can list
+            continue
         assert {"run", *judge_verbs(case)} == verbs_of(asked)
         return case
-    raise AssertionError(f"{asked}: no table of this seed can be published")
+    raise AssertionError(f"{asked}: no table of this seed can be published and judged")
 
 
 @pytest.mark.soak

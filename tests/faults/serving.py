@@ -135,7 +135,8 @@ def serving(config: Path, history: str, code: str = "") -> Iterator[Server]:
 def workers_of(server: Server) -> list[psutil.Process]:
     """The processes that judge for a server."""
     children = psutil.Process(server.process.pid).children()
-    return sorted((c for c in children if WORKER in " ".join(c.cmdline())), key=lambda child: child.pid)
+    alive = (child for child in children if child.status() != psutil.STATUS_ZOMBIE)
+    return sorted((c for c in alive if WORKER in " ".join(c.cmdline())), key=lambda child: child.pid)
 
 
 # Clients

@@ -47,9 +47,9 @@ def interrupt_twice(build: subprocess.Popen[str]) -> None:
 
 
 def kill_server(build: subprocess.Popen[str]) -> None:
-    for child in psutil.Process(build.pid).children(recursive=True):
-        if "prefect" in child.cmdline() and "start" in child.cmdline():
-            child.kill()
+    children = psutil.Process(build.pid).children(recursive=True)
+    (server,) = (child for child in children if any(word.endswith("prefect_process.py") for word in child.cmdline()))
+    server.kill()
 
 
 @pytest.mark.soak

@@ -52,7 +52,7 @@ from sdc.search.blockers import blockers
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
-from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings, Watch
 from sdc.stages.build import Build, open_build
 from sdc.stages.refusals import refusals
 from sdc.stages.stage import Stage, run_stage
@@ -877,7 +877,7 @@ def test_of_some_tables_nothing_may_be_released() -> None:
 def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
     found = find_release(NARROWED, NOTHING, "ordered", min_width=3)
     with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
-        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, floor=4), "ordered", found.release, 1000)
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, listing=Listing(4)), "ordered", found.release, 1000)
     release = ReleaseConfig(annealing=AnnealingConfig(start="[A,Z]"))
     with pytest.raises(InputError, match="unknown variable 'Z'"):
         refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, release=release), "ordered", found.release, 1000)
@@ -950,7 +950,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
 from sdc.stages import stages
-from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
@@ -1047,7 +1047,7 @@ import os, signal, sys
 from pathlib import Path
 from sdc.bounds.enumeration import feasible_tables
 from sdc.stages import release, stages
-from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, Watch
+from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings, Watch
 from sdc.stages.build import open_build
 from sdc.api import find_release, posterior
 from sdc.executor import IN_PROCESS
