@@ -305,6 +305,8 @@ def find_release(
     only, minutes    "required": nothing but what is required goes out; and after how many minutes the search ends, with
                      what is proven then: how far it went is the release's `ended_after`, and with that given too it
                      ends there again
+                     "ordered" and "best" ask again what had no proof, for as long as all before took; with minutes
+                     until these or the budget are over
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
     budget, accept_undecided  what proofs may cost; and whether what nothing could decide may go out
 

@@ -6,8 +6,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,13 +17,16 @@ import yaml
 from hypothesis import assume, given, settings
 
 from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
 from sdc.model.errors import RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import NO_ZEROS
+from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.refutation import Refutations
+from sdc.risk.refutation import Refutation, Refutations
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.storage.known import write_known
@@ -34,6 +39,7 @@ from sdc.verify.run_folder import verify
 from tests import levels
 from tests.judge import TooManyTablesError
 from tests.levels import Case, Rng, cases, generators
+from tests.strategies import all_ways, scattered
 from tests.test_verify import CZECH_CSV, record
 
 FILE, STEPS = "refutations.json", "search.json"
@@ -287,14 +293,7 @@ def test_what_a_search_keeps_verify_works_out_again(
     assume(refutation is not None)
     assert refutation is not None
     folder = tmp_path_factory.mktemp("refuted")
-    for stage in ("table", "search"):
-        (folder / stage).mkdir()
-    write_table(case.table, folder / "table")
-    write_known(known, folder / "table", hidden=[])
-    write_refutations([refutation], case.table, inquiry.criteria, folder / "search")
-    labels = [[case.schema.names[v] for v in range(len(case.schema)) if t >> v & 1] for t in refutation.support]
-    step = {"phase": "growth", "added": labels, "answer": False, "refutation": refutation.name}
-    write_json(folder / "search" / STEPS, {"steps": [step]})
+    write(folder, inquiry, refutation)
     risk = {"small_count": 2, "min_width": width, "undecided": "refuse"}
     assert faults(folder, risk) == []
     content = told(folder)
@@ -303,6 +302,33 @@ def test_what_a_search_keeps_verify_works_out_again(
         content["refutations"][0]["bounds"] = [low, high - 1]
         write_json(folder / "search" / FILE, content)
         assert faults(folder, risk) != []
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_what_a_linear_program_shows_verify_works_out_without_one(tmp_path: Path, forged: bool) -> None:
+    table = scattered()
+    public = Knowledge.of(table, NOTHING, NO_ZEROS, ())
+    inquiry = Inquiry(table, public, Criteria.of(2, 1), effort=Effort(refute_cells=0), refutations=Refutations())
+    with patch.object(Certifying, "certify", lambda self, waiting: None):
+        refutation = inquiry.ask(all_ways(5, 3)).refutation
+    assert refutation is not None
+    assert refutation.upper is not None
+    assert refutation.lower is not None
+    write(tmp_path, inquiry, replace(refutation, bounds=(2, 1)) if forged else refutation)
+    found = faults(tmp_path, {"small_count": 2, "min_width": 1, "undecided": "refuse"})
+    assert [*map(bool, found)] == [True] * forged
+
+
+def write(folder: Path, inquiry: Inquiry, refutation: Refutation) -> None:
+    """What a search writes whose one step was refused by it."""
+    for stage in ("table", "search"):
+        (folder / stage).mkdir()
+    write_table(inquiry.table, folder / "table")
+    write_known(inquiry.known, folder / "table", hidden=[])
+    write_refutations([refutation], inquiry.table, inquiry.criteria, folder / "search")
+    labels = [[*st.names(t, inquiry.table.schema)] for t in refutation.support]
+    step = {"phase": "growth", "added": labels, "answer": False, "refutation": refutation.name}
+    write_json(folder / "search" / STEPS, {"steps": [step]})
 
 
 def faults(folder: Path, risk: Told) -> list[str]:

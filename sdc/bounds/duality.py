@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import chain, product
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,11 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 
-MAX_CELLS = 1 << 18
+MAX_CELLS = 1 << 19
 MAX_PRICE = 1 << 62
 SCALES = (1, 2, 3, 4, 6, 8, 12, 24, 60, 1 << 10, 1 << 20, 1 << 30)
+
+N = TypeVar("N", np.int64, np.float64)
 
 MarginalCell: TypeAlias = tuple[SubTable, tuple[int, ...]]
 """A sub-table, and codes of its variables in their order."""
@@ -52,7 +55,7 @@ def proven(table: Table, zeros: StructuralZeros, cell: Sequence[int], sign: int,
 
     cell  codes; it bounds the cell of this table: of a larger one whose marginal it is, the upper bound alone
 
-    ReleaseError where a level is among the variables, beyond 2^18 cells, for a scale below 1 and for multipliers whose
+    ReleaseError where a level is among the variables, beyond 2^19 cells, for a scale below 1 and for multipliers whose
     sums might wrap around. Cost: a pass over the dense table for each multiplier.
     """
     return _Dense(table, zeros).proven(cell, sign, multipliers)
@@ -65,21 +68,19 @@ def narrowest(
     sign: int,
     proposed: Iterable[Mapping[MarginalCell, float]],
     caps: Iterable[SubTable],
+    whole: Iterable[Multipliers] = (),
 ) -> tuple[int, Multipliers] | None:
     """The least bound that proposed multipliers come to when rounded, by the smallest scale, with few caps.
 
     proposed  of floating point; what is not finite, or too large, is left out; None where nothing is left
+    whole     taken as they are, where they come to less than all that is rounded
     """
     dense, given, best = _Dense(table, zeros), tuple(caps), None
-    tried = list(proposed)
-    for scale in SCALES:
-        for one in tried:
-            rounded = _rounded(one, scale, given)
-            if rounded is None:
-                continue
-            value = dense.proven(cell, sign, rounded)
-            if best is None or value < best[0]:
-                best = value, rounded
+    rounded = (_rounded(one, scale, given) for scale, one in product(SCALES, list(proposed)))
+    for one in filter(None, chain(rounded, whole)):
+        value = dense.proven(cell, sign, one)
+        if best is None or value < best[0]:
+            best = value, one
     return None if best is None else (best[0], dense.with_few_caps(cell, sign, best[1], best[0]))
 
 
@@ -108,22 +109,30 @@ class _Dense:
         self._impossible = zeros.contains(cells, schema).reshape(schema.sizes)
 
     def proven(self, cell: Sequence[int], sign: int, multipliers: Multipliers) -> int:
+        return self._priced(cell, sign, multipliers)(multipliers.caps)
+
+    def _priced(self, cell: Sequence[int], sign: int, multipliers: Multipliers) -> Callable[[Iterable[SubTable]], int]:
+        """What they come to with whatever caps."""
         lack = self._lack(cell, sign, multipliers)
         known = sum(y * int(self._over(s)[self._index(s, codes, 0)]) for s, codes, y in multipliers.of)
         short = np.nonzero(lack)
-        most = self._most(multipliers.caps)[short].tolist()
-        # Python's integers: no product wraps around
-        priced = sum(int(a) * int(b) for a, b in zip(lack[short].tolist(), most, strict=True))
-        return (known + priced) // multipliers.scale
+        lacking = lack[short].tolist()
+
+        def value(caps: Iterable[SubTable]) -> int:
+            # Python's integers: no product wraps around
+            priced = sum(a * b for a, b in zip(lacking, self._most(caps, short).tolist(), strict=True))
+            return int(known + priced) // multipliers.scale
+
+        return value
 
     def with_few_caps(self, cell: Sequence[int], sign: int, multipliers: Multipliers, value: int) -> Multipliers:
         """Without those that are not needed for the value, the largest sub-tables first."""
-        kept = multipliers
-        for cap in multipliers.caps:
-            fewer = replace(kept, caps=tuple(other for other in kept.caps if other != cap))
-            if self.proven(cell, sign, fewer) <= value:
+        priced, kept = self._priced(cell, sign, multipliers), multipliers.caps
+        for cap in sorted(kept, key=st.dimension, reverse=True):
+            fewer = tuple(other for other in kept if other != cap)
+            if priced(fewer) <= value:
                 kept = fewer
-        return kept
+        return replace(multipliers, caps=kept)
 
     def _lack(self, cell: Sequence[int], sign: int, multipliers: Multipliers) -> npt.NDArray[np.int64]:
         """By how much each cell is priced too low."""
@@ -147,18 +156,15 @@ class _Dense:
             self._marginals[subtable] = self._counts.sum(axis=summed, keepdims=True)
         return self._marginals[subtable]
 
-    def _most(self, caps: Iterable[SubTable]) -> Counts:
-        """What each cell can have."""
-        most = np.full(self._counts.shape, self._counts.sum())
+    def _most(self, caps: Iterable[SubTable], cells: tuple[npt.NDArray[np.int64], ...]) -> Counts:
+        """What each of some cells can have."""
+        most = np.where(self._impossible[cells], 0, self._counts.sum())
         for cap in caps:
-            np.minimum(most, self._over(cap), out=most)
-        most[self._impossible] = 0
+            np.minimum(most, np.broadcast_to(self._over(cap), self._counts.shape)[cells], out=most)
         return most
 
 
-def named_rows(
-    levels: npt.NDArray[np.integer], multipliers: npt.NDArray[np.floating]
-) -> Iterator[tuple[MarginalCell, float]]:
+def named_rows(levels: npt.NDArray[np.integer], multipliers: npt.NDArray[N]) -> Iterator[tuple[MarginalCell, Any]]:
     """Multipliers of the rows of a linear program, (rows, variables) levels, as those of marginal cells."""
     for row, y in zip(levels.tolist(), multipliers.tolist(), strict=True):
         yield (st.of(v for v, level in enumerate(row) if level), tuple(level for level in row if level)), y

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import product
 from math import frexp
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import numpy.typing as npt
 from sdc.bounds import factor_kernel, nested, rounding_kernel
 from sdc.bounds import linear_program_kernel as kernel
 from sdc.bounds.covered import on_covered_variables
+from sdc.bounds.duality import Multipliers, named_rows
 from sdc.bounds.linear_program_kernel import Codings, Reals
 from sdc.bounds.rounding_kernel import Effects
 from sdc.feasible.equations import possible_cells
@@ -29,7 +30,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
-from sdc.solve.ends import Dual, Reached, settled
+from sdc.solve.ends import Reached, settled
 
 MAX_CELLS = 1 << 19
 MAX_ROWS = 6144
@@ -78,21 +79,25 @@ def program_of(table: Table, knowledge: Knowledge) -> LinearProgram:
 
 def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
     """One end of a dense cell: what is proven of it, and a table nearer to that than `inner`."""
-    path, proven, dual = _optimum(program, cell, 1 if end else -1)
+    path, proven, _ = _optimum(program, cell, 1 if end else -1)
     best = min(outer, proven) if end else max(outer, proven)
     towards = 1 if best > inner else -1
     values = [best - towards * short for short in SHORT if (best - towards * short - inner) * towards > 0]
     table, factors = _table_at(path, program, cell, values)
-    return Reached(best, table, program.steps_of(len(path) + factors), dual)
+    return Reached(best, table, program.steps_of(len(path) + factors))
 
 
-def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int) -> Reached:
-    """What is proven of one end of a dense cell, and a table whose cell has the value, or goes a little beyond."""
-    path, proven, dual = _optimum(program, cell, 1 if end else -1)
+def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int) -> tuple[Reached, Multipliers]:
+    """What is proven of one end of a dense cell, and a table whose cell has the value, or goes a little beyond.
+
+    With it the multipliers that bound the end, of a lower one its negative; they price cells that no released count
+    of 0 rules out, so that whoever proves something by them names the release's frontier as their caps.
+    """
+    path, proven, multipliers = _optimum(program, cell, 1 if end else -1)
     best, beyond = (min(outer, proven), 1) if end else (max(outer, proven), -1)
     values = list(range(value, best + beyond, beyond))[:BEYOND]
     table, factors = _table_at(path, program, cell, values)
-    return Reached(best, table, program.steps_of(len(path) + factors), dual)
+    return Reached(best, table, program.steps_of(len(path) + factors)), named(program, multipliers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -368,7 +373,7 @@ class _Point:
         return self.moved(program, self.direction(program, factor, target), 0.97)
 
 
-def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int, Dual]:
+def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int, Raised]:
     """The path to the largest value of sign * cell, the nearest bound of the cell proven on the way, and by what."""
     weight = np.zeros(len(program.truth))
     weight[cell] = sign
@@ -379,9 +384,9 @@ def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point]
         if not further.is_finite:
             break
         path.append(further)
-    bounds = [proven_bound(program, point.multipliers, cell, sign) for point in path[-3:]]
-    best = int(np.argmin(bounds))
-    return path, sign * bounds[best], _dual(program, path[-3:][best].multipliers)
+    proposed = [raised(program, point.multipliers, cell, sign) for point in path[-3:]]
+    best = min(proposed, key=lambda one: one.bound(program))
+    return path, sign * best.bound(program), best
 
 
 def dual_path(program: LinearProgram, cell: int, sign: int) -> list[Reals]:
@@ -398,19 +403,30 @@ def _product(one: Reals, other: npt.NDArray[Any]) -> float:
     return float((one * other).sum())
 
 
-def proven_bound(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> int:
-    """An upper bound of sign * cell over all feasible tables, in integers, from any (rows,) multipliers.
+class Raised(NamedTuple):
+    """(rows,) whole multipliers, the scale to divide them by: every allowed cell costs no less than its weight."""
 
-    They are rounded to a common denominator, and the total's is raised by the largest lack of any allowed cell's price;
-    then price >= weight holds everywhere, and the bound is weak duality. Multipliers that are not finite or beyond 2^50
-    give the grand total.
+    whole: Counts
+    scale: int
+
+    def bound(self, program: LinearProgram) -> int:
+        """Of what they were raised for, over all feasible tables: weak duality, in integers."""
+        ys, totals = self.whole.tolist(), program.totals.tolist()
+        # Python's integers: no product wraps around
+        return int(sum(y * total for y, total in zip(ys, totals, strict=True))) // self.scale
+
+
+def raised(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> Raised:
+    """Any (rows,) multipliers made such that they bound sign * cell.
+
+    They are rounded to a common denominator, and the total's is raised by the largest lack of any allowed cell's price.
+    Multipliers that are not finite or beyond 2^50 give the grand total.
     """
     whole, scale = _whole(multipliers)
     slack = program.prices(whole)
     slack[cell] -= sign * scale
-    lack = max(0, -int(slack[program.allowed].min(initial=0)))
-    value = sum(int(y) * int(total) for y, total in zip(whole, program.totals, strict=True))
-    return (value + lack * int(program.totals[0])) // scale
+    whole[0] += max(0, -int(slack[program.allowed].min(initial=0)))
+    return Raised(whole, scale)
 
 
 def _whole(multipliers: Reals) -> tuple[Counts, int]:
@@ -425,14 +441,11 @@ def _whole(multipliers: Reals) -> tuple[Counts, int]:
     return np.rint(multipliers * scale).astype(np.int64), scale
 
 
-def _dual(program: LinearProgram, multipliers: Reals) -> Dual:
-    whole, scale = _whole(multipliers)
-    used = np.flatnonzero(whole)
-    kept = [np.flatnonzero(levels) for levels in program.levels[used]]
-    marginal_cells = [
-        (st.of(v.tolist()), tuple(program.levels[r, v].tolist())) for r, v in zip(used, kept, strict=True)
-    ]
-    return Dual(scale, tuple((*of, y) for of, y in zip(marginal_cells, whole[used].tolist(), strict=True)))
+def named(program: LinearProgram, multipliers: Raised) -> Multipliers:
+    """By marginal cells, without caps."""
+    used = np.flatnonzero(multipliers.whole)
+    of = named_rows(program.levels[used], multipliers.whole[used])
+    return Multipliers(multipliers.scale, tuple((*marginal_cell, y) for marginal_cell, y in of), ())
 
 
 def _table_at(path: list[_Point], program: LinearProgram, cell: int, values: list[int]) -> tuple[Counts | None, int]:

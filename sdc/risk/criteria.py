@@ -18,6 +18,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.case import Case
 from sdc.risk.effort import Effort
 from sdc.risk.min_width import MinWidth, Others
+from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support, support_of
 from sdc.risk.verdict import Verdict
@@ -59,7 +60,7 @@ class Criteria:
     def monotone(self) -> bool:
         """Whether what is safe stays so when less is known: searches may then cut by a refusal.
 
-        A bisection, an extension in halves and a frontier need it.
+        A bisection, an extension in parts and a frontier need it.
         """
         return self.width.monotone and (self.limit is None or self.limit.monotone)
 
@@ -103,7 +104,8 @@ class Criteria:
         by_width = case.assessed()
         likely = None if by_width.verdict is Verdict.UNSAFE else self.likely(table, knowledge)
         answer, found, stopped = _together(by_width, likely), case.bank(by_width.verdict), case.blockers(by_width)
-        return Judgement(self, known, asked, answer, found, case.spent, stopped), case
+        priced = tuple(case.programs.priced) if by_width.verdict is Verdict.UNSAFE else ()
+        return Judgement(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
 
     def rejudged(self, judgement: Judgement, bounds: CellBounds, bank: Bank) -> Judgement:
         """The answer that narrower bounds of all at-risk cells give, whose inner ends the bank shows.
@@ -141,6 +143,7 @@ class Judgement:
     spent     steps that it took
     blockers  codes of at-risk cells that stopped the release: refuted ones, or those that the search gave up
     refutation  what shows to anybody that a cell is too narrow, where such is kept and was found
+    priced    of a refuted release what a linear program found on the way, for a refutation to be made of
     """
 
     criteria: Criteria
@@ -151,6 +154,7 @@ class Judgement:
     spent: int = 0
     blockers: tuple[tuple[int, ...], ...] = ()
     refutation: Refutation | None = None
+    priced: tuple[Priced, ...] = ()
 
     def __repr__(self) -> str:
         """Without a cell: what is printed may be logged."""

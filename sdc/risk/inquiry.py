@@ -102,7 +102,7 @@ class Inquiry:
         narrow = [w for w in judgement.assessment.witnesses if not self.criteria.width.is_wide(w.outer[1] - w.outer[0])]
         if self.refutations is None or judgement.verdict is not Verdict.UNSAFE or not narrow:
             return judgement
-        found = refutation_of(self.table, judgement.knowledge, narrow, self.criteria.floor)
+        found = refutation_of(self.table, judgement.knowledge, narrow, self.criteria.floor, judgement.priced)
         if found is None:
             return judgement
         self.refutations = self.refutations.plus(found)

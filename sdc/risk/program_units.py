@@ -7,11 +7,12 @@ it. A cell takes from a second to two minutes, so that no more are asked about t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from sdc.bounds.duality import Multipliers
 from sdc.bounds.method import is_small
 from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
@@ -23,7 +24,6 @@ from sdc.risk.effort import Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Component, Shift, Support
 from sdc.risk.units import component_table, narrowed
-from sdc.solve.ends import Dual
 
 MOST_ASKED = 16  # at-risk cells of a question
 FIRST_ASKED, LAST_ASKED = 2, 8  # at once; a question ends with one of them that stays open
@@ -50,12 +50,12 @@ class ProgramUnit:
 
 
 class Programmed(NamedTuple):
-    """What a unit found: (n, 2) outer bounds, tables that reach values, steps, and of each cell what proves the end."""
+    """What a unit found: (n, 2) outer bounds, tables that reach values, steps, and what proves the end of each cell."""
 
     outer: Intervals
     differences: Differences
     steps: int
-    duals: tuple[Dual | None, ...]
+    by: tuple[Multipliers, ...]
 
 
 def bytes_of_program(table: Table) -> int:
@@ -71,40 +71,39 @@ def run_programs(table: Table, unit: ProgramUnit) -> Programmed:
 
     part = component_table(table, unit.variables)
     program = linear_program.program_of(part, unit.knowledge)
-    outer, end, tables, duals, steps = unit.outer.copy(), unit.end, list[Counts](), list[Dual | None](), 0
+    outer, end, tables, by, steps = unit.outer.copy(), unit.end, list[Counts](), list[Multipliers](), 0
     for row, place in enumerate(program.place(unit.cells).tolist()):
-        found = linear_program.reaching(program, place, end, int(outer[row, end]), int(unit.values[row]))
+        found, multipliers = linear_program.reaching(program, place, end, int(outer[row, end]), int(unit.values[row]))
         outer[row, end] = found.proven
-        duals.append(found.dual)
+        by.append(replace(multipliers, caps=unit.knowledge.release.frontier))
         steps += found.steps
         if found.table is not None:
             tables.append(found.table)
     differences = Differences.between(part, tables)
     good = differences.rows(differences.feasible(part, unit.knowledge))
     steps += program.steps_of() if unit.is_first else 0
-    return Programmed(outer, good, steps, tuple(duals))
+    return Programmed(outer, good, steps, tuple(by))
 
 
-class ProvenEnd(NamedTuple):
-    """What the program's multipliers prove of a marginal cell of a component: codes, which end, and how far it goes."""
+class Priced(NamedTuple):
+    """Multipliers that bound the lower (0) or upper end (1) of a cell of a component's marginal table, named by it."""
 
     variables: SubTable
     cell: tuple[int, ...]
     end: int
-    value: int
-    dual: Dual
+    by: Multipliers
 
 
 class Programs:
     """Asks about at-risk cells that nothing else decides; tables that are found go to the support.
 
     spent   steps that it has taken
-    proven  the ends that multipliers have proven, those too that decide nothing
+    priced  the ends that multipliers bound, those too that decide nothing
     """
 
     def __init__(self, width: MinWidth, table: Table, support: Support, effort: Effort) -> None:
         self._width, self._table, self._support, self._effort = width, table, support, effort
-        self.spent, self.proven = 0, list[ProvenEnd]()
+        self.spent, self.priced = 0, list[Priced]()
 
     def outer(self, rows: CellRows, left: int) -> Intervals:
         """(rows, 2) outer bounds of at-risk cells, as far as so many steps go."""
@@ -115,7 +114,8 @@ class Programs:
             for (component, marginal_cells, unit), found in zip(asked, results, strict=True):
                 component.add(found.differences)
                 self.spent += found.steps
-                self._note(unit, found)
+                by = zip(unit.cells.tolist(), found.by, strict=True)
+                self.priced += [Priced(unit.variables, tuple(cell), unit.end, one) for cell, one in by]
                 of = component.frame.row[rows]
                 known = ends.setdefault(unit.variables, component.cheap.outer[of])
                 place = np.searchsorted(marginal_cells, of)
@@ -142,8 +142,3 @@ class Programs:
                 values = frame.counts[some] + changes[number]
                 asked = frame.cells[some], end, values, component.cheap.outer[some], is_first
                 yield component, some, ProgramUnit(frame.variables, known, *asked)
-
-    def _note(self, unit: ProgramUnit, found: Programmed) -> None:
-        for cell, value, dual in zip(unit.cells.tolist(), found.outer[:, unit.end].tolist(), found.duals, strict=True):
-            if dual is not None:
-                self.proven.append(ProvenEnd(unit.variables, tuple(cell), unit.end, value, dual))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +21,7 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Witness
+from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Bounds, Refutation, propagated
 
 MOST_CELLS = 3  # of an answer that are tried
@@ -30,10 +31,11 @@ MOST_VARIABLES = 13  # of a support that goes by the shuttle: verify works it ou
 
 
 def refutation_of(
-    table: Table, knowledge: Knowledge, witnesses: Sequence[Witness], min_width: int
+    table: Table, knowledge: Knowledge, witnesses: Sequence[Witness], min_width: int, priced: Sequence[Priced] = ()
 ) -> Refutation | None:
     """What shows of one of the first witnesses that it is narrower than that; None where nothing was found.
 
+    Larger components are priced only where the linear program has done so already.
     Nothing is, where a width rests on facts beside whole marginals and structural zeros, on the sum of several
     components' lower ends with levels, or on a search for tables that has no short proof. Deterministic: by the table,
     the knowledge and the cells alone.
@@ -41,7 +43,7 @@ def refutation_of(
     for witness in witnesses[:MOST_CELLS]:
         for zeros in dict.fromkeys([NO_ZEROS, knowledge.zeros]):
             search = _Search(table, zeros, witness.cell, min_width, STEPS)
-            found = search.by_propagation(knowledge.release) or search.by_multipliers(knowledge)
+            found = search.by_propagation(knowledge.release) or search.by_multipliers(knowledge, priced)
             # worked out again as it will be by others: what they cannot see is none
             if found is not None and found.holds(table, knowledge.zeros):
                 return found
@@ -141,15 +143,18 @@ class _Search:
                     break
         return support
 
-    def by_multipliers(self, knowledge: Knowledge) -> Refutation | None:
-        """By the linear program of a small component, both ends where that is all of the table."""
+    def by_multipliers(self, knowledge: Knowledge, priced: Sequence[Priced]) -> Refutation | None:
+        """By the linear program of a component, both ends where that is all of the table."""
         if not self.table.schema.levels.is_flat:
             return None
         structure = knowledge.structure
         for variables in structure.components.cliques:
-            kept = variables & structure.varying
-            if kept and is_small(self.table.schema.restrict(st.members(kept))):
-                found = self._priced(_Component.of(self.table, knowledge.release, self.zeros, kept, self.cell))
+            inside = tuple(self.table.schema.marginal_cells(np.array([self.cell], np.int64), variables)[0].tolist())
+            given = {one.end: one.by for one in priced if (one.variables, one.cell) == (variables, inside)}
+            kept = variables if given else variables & structure.varying
+            if given or (kept and is_small(self.table.schema.restrict(st.members(kept)))):
+                component = _Component.of(self.table, knowledge.release, self.zeros, kept, self.cell, given)
+                found = self._priced(component)
                 if found is not None:
                     return found
         return None
@@ -172,39 +177,59 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Component:
-    """The marginal table of a few variables, `kept`, and a cell of it."""
+    """The marginal table of a few variables, `kept`, and a cell of it; by its ends multipliers that are `given`."""
 
     table: Table
     known: Knowledge
     cell: tuple[int, ...]
     kept: SubTable
+    given: Mapping[int, Multipliers]
 
     @staticmethod
-    def of(table: Table, release: Release, zeros: StructuralZeros, kept: SubTable, cell: NamedCell) -> _Component:
+    def of(
+        table: Table,
+        release: Release,
+        zeros: StructuralZeros,
+        kept: SubTable,
+        cell: NamedCell,
+        given: Mapping[int, Multipliers],
+    ) -> _Component:
         schema = table.schema.restrict(st.members(kept))
         known = Knowledge(schema, table.total, release.within(kept), zeros.within(kept), NO_FACTS)
         inside = table.schema.marginal_cells(np.array([cell], np.int64), kept)[0]
-        return _Component(table.marginal(kept), known, tuple(inside.tolist()), kept)
+        return _Component(table.marginal(kept), known, tuple(inside.tolist()), kept, given)
 
     def end(self, sign: int) -> tuple[int, Multipliers] | None:
         """The least proven bound of sign * cell and its multipliers, named as the whole table has them."""
-        frontier = self.known.release.frontier
-        proposed = [dict(one) for one in self._proposed(sign)]
-        found = duality.narrowest(self.table, self.known.zeros, self.cell, sign, proposed, frontier)
+        frontier, given = self.known.release.frontier, self.given.get(int(sign > 0))
+        whole = () if given is None else (given,)
+        found = duality.narrowest(self.table, self.known.zeros, self.cell, sign, self._proposed(sign), frontier, whole)
         if found is None:
             return None
         value, one = found
         of = tuple((self._outside(t), codes, y) for t, codes, y in one.of)
         return value, Multipliers(one.scale, of, tuple(map(self._outside, one.caps)))
 
-    def _proposed(self, sign: int) -> Iterator[Iterator[tuple[MarginalCell, float]]]:
+    def _proposed(self, sign: int) -> Iterator[dict[MarginalCell, float]]:
+        if self.given:
+            yield from self._rounded(sign)
+            return
         try:
             program = linear_program.program_of(self.table, self.known)
         except ReleaseError:
             return
         place = int(program.place(np.array([self.cell]))[0])
         for multipliers in linear_program.dual_path(program, place, sign):
-            yield duality.named_rows(program.levels, multipliers)
+            yield dict(duality.named_rows(program.levels, multipliers))
+
+    def _rounded(self, sign: int) -> Iterator[dict[MarginalCell, float]]:
+        """Those given of this end; of the upper one that of the released marginal cell with the smallest count too."""
+        if sign > 0:
+            cell = np.array([self.cell], np.int64)
+            least = min(self.known.release.frontier, key=lambda t: int(self.table.marginal_at(t, cell)[0]), default=0)
+            yield {(least, tuple(self.table.schema.marginal_cells(cell, least)[0].tolist())): 1.0}
+        if (one := self.given.get(int(sign > 0))) is not None:
+            yield {(subtable, codes): y / one.scale for subtable, codes, y in one.of}
 
     def _outside(self, subtable: SubTable) -> SubTable:
         members = st.members(self.kept)

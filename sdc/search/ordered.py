@@ -184,7 +184,7 @@ class OrderedSearch:
             if self._is_over:
                 break  # some of these may be left too
             begin += size
-            # as many at once as are likely to be accepted together: what is refused has to be looked for by halves
+            # as many at once as are likely to be accepted together: what is refused has to be looked for part by part
             asked = len(self._steps) - asked
             size = 2 * size if asked <= 1 else size if asked <= MANY_ASKED else max(FEWEST_TRIED, size // 2)
         if self._begun is not None and begin >= len(candidates):

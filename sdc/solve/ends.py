@@ -9,21 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.subtable import SubTable
 from sdc.model.table import Counts
 
 STEPS_PER_SECOND = 10_000  # of a reference core: 0.1 ms each
-
-
-class Dual(NamedTuple):
-    """Whole multipliers of released marginal cells that prove an end of a cell, by weak duality.
-
-    scale  what they are all to be divided by
-    of     of each the sub-table, codes of its variables in their order, and the multiplier
-    """
-
-    scale: int
-    of: tuple[tuple[SubTable, tuple[int, ...], int], ...]
 
 
 class Reached(NamedTuple):
@@ -32,13 +20,11 @@ class Reached(NamedTuple):
     proven  no feasible table goes beyond
     table   (cells,) a dense feasible table that goes farther than was known, None where none was found
     steps   what that took, in 0.1 ms of a reference core, not by a clock
-    dual    what proves it, where multipliers do; of a lower end they are those of the upper one of its negative
     """
 
     proven: int
     table: Counts | None
     steps: int
-    dual: Dual | None = None
 
 
 Farthest = Callable[[int, int, int, int], Reached]

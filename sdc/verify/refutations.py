@@ -18,7 +18,7 @@ from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable, check
 from sdc.verify.proof import AGAIN, EvidenceFolder, Fault, is_within, matching
 
-MOST_VARIABLES, MOST_CELLS = 13, 1 << 18  # of a collapsed table; of one that multipliers price
+MOST_VARIABLES, MOST_CELLS = 13, 1 << 19  # of a collapsed table; of one that multipliers price
 LEAST_SWEEPS, SWEEPS_A_BIT = 256, 64
 OWN, REST, SUM = 0, 1, 2
 _FILE = f"{names.SEARCH}/{names.REFUTATIONS_FILE}"

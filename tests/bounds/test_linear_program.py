@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds import enumeration, integer_program, linear_program
-from sdc.bounds.linear_program import LinearProgram, farthest, proven_bound, reaching
+from sdc.bounds import duality, enumeration, integer_program, linear_program
+from sdc.bounds.duality import Multipliers
+from sdc.bounds.linear_program import LinearProgram, raised, reaching
 from sdc.bounds.linear_program_kernel import incidence
 from sdc.bounds.rounding_kernel import exchange
-from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Counts, Table
-from sdc.solve.ends import Dual
 from tests.strategies import (
     DFT_BOUNDS,
     all_ways,
@@ -106,8 +106,12 @@ def test_any_multipliers_prove_a_bound(data: hs.DataObject) -> None:
     number = hs.floats(-100, 100) | hs.sampled_from([0.0, 1e-7, -1e9, 1e14, np.inf, np.nan])
     multipliers = np.array(data.draw(hs.lists(number, min_size=size, max_size=size)))
     cell = data.draw(hs.sampled_from(np.flatnonzero(program.allowed).tolist() or [0]))
-    assert proven_bound(program, multipliers, cell, 1) >= sharp.inner[cell, 1]
-    assert proven_bound(program, multipliers, cell, -1) >= -sharp.inner[cell, 0]
+    assert bound_of(program, multipliers, cell, 1) >= sharp.inner[cell, 1]
+    assert bound_of(program, multipliers, cell, -1) >= -sharp.inner[cell, 0]
+
+
+def bound_of(program: LinearProgram, multipliers: np.ndarray, cell: int, sign: int) -> int:
+    return raised(program, multipliers, cell, sign).bound(program)
 
 
 def all_covering(table: Table, release: Release) -> Release:
@@ -123,10 +127,10 @@ def test_perturbed_optimal_multipliers_are_repaired() -> None:
     optimal = np.zeros(len(program.totals))
     optimal[program.levels.tolist().index([0, 2, 2])] = 1.0
     upper = int(table.marginal_at(0b110, np.array([[1, 2, 2]]))[0])
-    assert proven_bound(program, optimal, cell, 1) == upper
-    assert proven_bound(program, optimal - 1e-5, cell, 1) == upper
-    assert proven_bound(program, optimal * 0.9, cell, 1) == int(upper * 0.9 + 0.1 * table.total)
-    assert proven_bound(program, optimal * np.nan, cell, 1) == table.total
+    assert bound_of(program, optimal, cell, 1) == upper
+    assert bound_of(program, optimal - 1e-5, cell, 1) == upper
+    assert bound_of(program, optimal * 0.9, cell, 1) == int(upper * 0.9 + 0.1 * table.total)
+    assert bound_of(program, optimal * np.nan, cell, 1) == table.total
 
 
 def test_no_iteration_is_still_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,27 +212,21 @@ def test_cells_around_a_baseline_follow_from_the_others(data: hs.DataObject) -> 
 @given(hs.data())
 def test_what_is_proven_is_what_the_multipliers_come_to(data: hs.DataObject) -> None:
     table, release = data.draw(tables_and_releases())
-    program = LinearProgram.of(table, knows(table, all_covering(table, release)))
+    release = all_covering(table, release)
+    program = LinearProgram.of(table, knows(table, release))
     cell, end = (
         data.draw(hs.sampled_from(np.flatnonzero(program.allowed).tolist() or [0])),
         data.draw(hs.integers(0, 1)),
     )
-    found = farthest(program, cell, end, (0, table.total)[end], int(program.truth[cell]))
-    assert found.dual is not None
-    bound = come_to(table, found.dual, program.allowed, cell, 1 if end else -1)
+    found, multipliers = reaching(program, cell, end, (0, table.total)[end], int(program.truth[cell]))
+    bound = come_to(table, release, multipliers, every_cell(table.schema)[cell], 1 if end else -1)
     assert found.proven == (min(table.total, bound) if end else max(0, -bound))
 
 
-def come_to(table: Table, dual: Dual, allowed: np.ndarray, cell: int, sign: int) -> int:
-    """Weak duality with nothing but the table's marginals: what the priced cells lack is made up for by the total."""
-    codes = every_cell(table.schema)
-    prices, value = np.zeros(len(codes), np.int64), 0
-    for subtable, levels, multiplier in dual.of:
-        within = (codes[:, list(st.members(subtable))] == levels).all(axis=1)
-        prices += multiplier * within
-        value += multiplier * int(table.dense.reshape(-1)[within].sum())
-    prices[cell] -= sign * dual.scale
-    return (value - min(0, int(prices[allowed].min(initial=0))) * table.total) // dual.scale
+def come_to(table: Table, release: Release, multipliers: Multipliers, cell: np.ndarray, sign: int) -> int:
+    """Summed anew from the table's marginals; cells that a released count of 0 rules out may be priced too low."""
+    by = replace(multipliers, caps=release.frontier)
+    return duality.proven(table, NO_ZEROS, tuple(cell.tolist()), sign, by)
 
 
 def many_rows() -> Table:
@@ -241,13 +239,14 @@ def many_rows() -> Table:
 def test_more_than_two_thousand_rows() -> None:
     """27x27x27 with all pairs: the table found agrees with every pair, and multipliers prove the end."""
     table = many_rows()
-    program = LinearProgram.of(table, knows(table, all_ways(3, 2)))
+    pairs = all_ways(3, 2)
+    program = LinearProgram.of(table, knows(table, pairs))
     assert len(program.rows) == 1 + 3 * 26 + 3 * 26**2
     assert len(program.totals) > 2048
-    place = int(program.place(table.codes[table.at_risk(1)][:1])[0])
-    least = int(min(table.marginal_at(pair, table.codes[table.at_risk(1)][:1])[0] for pair in (3, 5, 6)))
-    found = reaching(program, place, 1, least, 3)
-    assert found.proven == min(least, come_to(table, found.dual, program.allowed, place, 1)) >= 3  # type: ignore[arg-type]
+    cell = table.codes[table.at_risk(1)][:1]
+    place, least = int(program.place(cell)[0]), int(min(table.marginal_at(t, cell)[0] for t in pairs.frontier))
+    found, multipliers = reaching(program, place, 1, least, 3)
+    assert found.proven == min(least, come_to(table, pairs, multipliers, cell[0], 1)) >= 3
     assert found.table is not None
     assert found.table[place] >= 3
     assert_agrees(table, found.table)
@@ -276,13 +275,13 @@ def test_the_same_bytes_with_one_and_two_threads() -> None:
     script = """
 import hashlib, pickle
 from sdc.bounds import linear_program
-from sdc.bounds.linear_program import LinearProgram, farthest
+from sdc.bounds.linear_program import LinearProgram, reaching
 from tests.strategies import all_ways, knows, scattered
 table = scattered()
 program = LinearProgram.of(table, knows(table, all_ways(len(table.schema), 2)))
-found = [farthest(program, int(place), 1, table.total, 0) for place in program.place(table.codes[table.at_risk(1)][:3])]
-assert any(one.table is not None for one in found)
-print(hashlib.sha256(pickle.dumps([(one.proven, one.dual, one.table.tobytes()) for one in found])).hexdigest())
+found = [reaching(program, int(place), 1, table.total, 3) for place in program.place(table.codes[table.at_risk(1)][:3])]
+assert any(one.table is not None for one, _ in found)
+print(hashlib.sha256(pickle.dumps([(one.proven, by, one.table.tobytes()) for one, by in found])).hexdigest())
 """
     told = [
         subprocess.run(

@@ -11,19 +11,20 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from sdc.bounds import exact, linear_program
-from sdc.bounds.linear_program import LinearProgram
+from sdc.bounds import duality, exact, linear_program
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.case import Case
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.program_units import Programs
+from sdc.risk.refutation import Refutations
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
-from tests.bounds.test_linear_program import come_to
 from tests.strategies import all_ways, frontier, knows, scattered, unknowing
 
 PAIRS, TRIPLES, CYCLE = all_ways(5, 2), all_ways(5, 3), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
@@ -81,13 +82,31 @@ def test_the_multipliers_are_kept_that_prove_an_end() -> None:
     table = scattered()
     with nothing_else():
         _, case = asked(table, TRIPLES, 1)
-    program = LinearProgram.of(table, knows(table, TRIPLES))
-    assert case.programs.proven
-    for end in case.programs.proven:
-        place, sign = int(program.place(np.array([end.cell]))[0]), 1 if end.end else -1
-        least = int(min(table.marginal_at(t, np.array([end.cell], np.uint16))[0] for t in TRIPLES.frontier))
-        bound = come_to(table, end.dual, program.allowed, place, sign)
-        assert end.value == (min(least, bound) if end.end else max(0, -bound))
+    assert case.programs.priced
+    outer = dict(zip(map(tuple, case.bounds.cells.tolist()), case.bounds.outer.tolist(), strict=True))
+    for variables, cell, end, by in case.programs.priced:
+        assert variables == st.full(5)
+        bound = duality.proven(table, NO_ZEROS, cell, 1 if end else -1, by)
+        least = int(min(table.marginal_at(t, np.array([cell], np.uint16))[0] for t in TRIPLES.frontier))
+        assert outer[cell][end] == (min(least, bound) if end else max(0, -bound))
+
+
+def test_what_it_refutes_is_kept_as_a_refutation() -> None:
+    """Neither the shuttle nor a small component's own program shows it: the multipliers are those that it came to."""
+    table = scattered()
+    with nothing_else():
+        plain = unknowing(table, Criteria.of(SMALL_COUNT, 1), effort=Effort(refute_cells=0))
+        answer = replace(plain, refutations=Refutations()).ask(TRIPLES)
+    assert answer.verdict is Verdict.UNSAFE
+    refutation = answer.refutation
+    assert refutation is not None
+    assert refutation.upper is not None
+    assert refutation.width == 0
+    assert refutation.holds(table, NO_ZEROS)
+    assert refutation.is_known(TRIPLES)
+    bounds = sharp(TRIPLES)
+    low, high = bounds.outer[(bounds.cells == refutation.cell).all(axis=1)][0]
+    assert refutation.bounds[0] <= low <= high <= refutation.bounds[1]
 
 
 def test_a_question_ends_with_a_cell_that_stays_open() -> None:
@@ -100,7 +119,7 @@ def test_a_question_ends_with_a_cell_that_stays_open() -> None:
         judgement, case = asked(scattered(), PAIRS, 3)
     assert judgement.verdict is Verdict.UNDECIDED
     assert [len(call.args[1]) for call in outer.call_args_list] == [2]
-    assert {end.cell for end in case.programs.proven} <= {tuple(cell) for cell in case.bounds.cells.tolist()}
+    assert {end.cell for end in case.programs.priced} <= {tuple(cell) for cell in case.bounds.cells.tolist()}
 
 
 @pytest.mark.parametrize(
