@@ -24,6 +24,7 @@ from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import MEASURED, Stage, beside_all, run_stage
 from sdc.stages.stages import stages_of
+from sdc.stages.table import TABLE
 from sdc.stages.warm import warming
 from sdc.storage.documents import release_facts
 from sdc.storage.run_folder import StageRecord
@@ -56,11 +57,15 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
         Progress() as progress,
         at_work(build.folder),
         # from here on, while data are read: before, Prefect needs the processors
-        warming(_method(build.config, stages), build.criteria.limit, progress.say),
+        warming(_method(build.config, stages), build.criteria.limit, progress.say) as told_of,
     ):
         watched = Watched(late, progress)
         # a task a stage and no more: 1,000 Prefect tasks took 124 s where 1,000 Dask futures within one took 2 s
-        records = [_as_task(stage, build, watched, progress)() for stage in stages]
+        records = []
+        for stage in stages:
+            records.append(_as_task(stage, build, watched, progress)())
+            if stage.name == TABLE.name:
+                told_of(build.made.table.schema)
         for line in summary(records):
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
 from sdc.compiled import kept_folder, not_kept
 from sdc.config.release import ReleaseConfig
@@ -32,12 +33,12 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 
-SHAPES = (5, 2, 60), (6, 3, 120), (9, 2, 100)
-"""Variables, categories and records: a small table, and larger ones for which bounds and evidence are found otherwise.
+SMALL, LARGER = ((5, 2, 60), (6, 2, 150)), ((6, 3, 120), (9, 2, 100))
+"""Variables, categories and records: small tables, and larger ones for which bounds and evidence are found otherwise.
 
 Their categories fall off, so that there are many small counts in larger ones.
 """
-SMALL_COUNT, MIN_WIDTH = 2, 3
+SMALL_COUNT, MIN_WIDTH = 2, 6
 BUDGET = {
     "seconds": 1.0,
     "seconds_per_cell": 0.1,
@@ -47,12 +48,12 @@ BUDGET = {
 }
 
 
-_turn, _warmed = threading.Lock(), set[str]()
+_turn, _warmed = threading.Lock(), set[tuple[str, bool]]()
 
 
-def made_up_tables() -> tuple[Table, ...]:
-    """The same each time."""
-    return tuple(_made_up(*shape) for shape in SHAPES)
+def made_up_tables(*, small: bool = False) -> tuple[Table, ...]:
+    """The same each time; small ones alone, or larger ones too."""
+    return tuple(_made_up(*shape) for shape in (SMALL if small else SMALL + LARGER))
 
 
 def _made_up(variables: int, categories: int, records: int) -> Table:
@@ -67,53 +68,62 @@ def known_of(table: Table) -> Knowledge:
     return Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
 
 
-def warm_build(method: str | None, limit: PosteriorLimit | None = None) -> None:
-    """Calls what widths call, and what a search by this method and limit does; None for widths alone."""
+def warm_build(method: str | None, limit: PosteriorLimit | None = None, *, small: bool = False) -> None:
+    """Calls what widths call, and what a search by this method and limit does; None for widths alone.
+
+    small  of tables for which exact methods answer alone; else of larger ones too
+    """
     criteria = Criteria.of(SMALL_COUNT, MIN_WIDTH, limit)
     release = ReleaseConfig.model_validate({"method": method or "best", **BUDGET})
     settings = SearchSettings(criteria, Policy.REFUSE, ALL_WIDTHS, release)
-    for table in made_up_tables():
+    for table in made_up_tables(small=small):
         widths = settings.widths(table)
         if method is not None:
             with suppress(ReleaseError):  # its answer is nobody's, a refusal too
                 release_search(table, known_of(table), settings, widths).run(release.method)
 
 
-def warm_once(method: str) -> None:
-    """As `warm_build`, where this process has not done it yet."""
+def warm_once(method: str, schema: Schema) -> None:
+    """As `warm_build` for such a table, where this process has not done it yet."""
+    asked = method, is_small(schema)
     with _turn:
-        if method not in _warmed:
-            warm_build(method)
-            _warmed.add(method)
+        if asked not in _warmed:
+            warm_build(method, small=is_small(schema))
+            _warmed.add(asked)
 
 
 # In a process beside a build
 
 
 @contextmanager
-def warming(method: str | None, limit: PosteriorLimit | None, say: Callable[[str], None]) -> Iterator[None]:
+def warming(
+    method: str | None, limit: PosteriorLimit | None, say: Callable[[str], None]
+) -> Iterator[Callable[[Schema], None]]:
     """Has a process compile meanwhile what this machine has not compiled yet; it ends with the block, or before.
 
-    What it has compiled by then is kept. Where nothing can be kept that is said, and each process compiles for itself.
+    The block calls what it gets with the table's schema: for a small table it ends then, as the few kernels that are
+    called are compiled as soon by who calls them. What it has compiled by then is kept. Where nothing can be kept that
+    is said, and each process compiles for itself.
     """
     if fault := not_kept():
         say(fault)
     marker = _marker(method, limit)
     if marker is None or marker.exists():
-        yield
+        yield lambda schema: None
         return
     asked = json.dumps([sys.path, method, None if limit is None else asdict(limit)])
     null, command = subprocess.DEVNULL, [sys.executable, "-c", _WARM, asked]
     # in a session of its own, as an interrupt is for the build; its end is the end of the pipe, however the build ends
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True) as process:
         try:
-            yield
+            yield lambda schema: process.kill() if is_small(schema) else None
         finally:
             process.kill()
 
 
 _WARM = """
 import json, os, sys, threading
+os.nice(10)
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(1)), daemon=True).start()
 sys.path[:], method, limit = json.loads(sys.argv[1])
 from sdc.stages.warm import warm_and_mark

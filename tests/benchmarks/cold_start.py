@@ -173,8 +173,8 @@ def servers() -> Iterator[tuple[str, list[str], dict[str, Any]]]:
     czech["table"]["path"] = str(CZECH.parent / czech["table"]["path"])
     yield "Czech", ["A", "B"], {**czech, "name": "czech", "server": {}}
     if (path := DATA / "nltcs_cells.parquet").is_file():
-        table = {"path": str(path), "count": "count"}
-        yield "NLTCS", ["y01", "y02"], {"name": "nltcs", "table": table, "risk": {"min_width": 10}, "server": {}}
+        nltcs: dict[str, Any] = {"name": "nltcs", "table": {"path": str(path)}, "risk": {"min_width": 10}, "server": {}}
+        yield "NLTCS", ["y01", "y02"], nltcs
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,6 +23,7 @@ from flows.embedded import embedded_server, use_embedded_server
 from sdc.config.build import ExecutionConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.model.schema import Schema
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
@@ -62,6 +63,7 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     from flows.width_sweep import width_sweep
 
     config, asked = write_config(tmp_path_factory.mktemp("flow")), list[ExecutionConfig]()
+    told_of = list[Schema]()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         cluster = cache(lambda opened=flow.open_executor: stack.enter_context(opened(asked[0])))
 
@@ -70,7 +72,12 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
             asked.append(execution)
             yield cluster()
 
+        @contextmanager
+        def noted(*_: object) -> Iterator[Callable[[Schema], None]]:
+            yield told_of.append
+
         patch.setattr(flow, "open_executor", once)
+        patch.setattr(flow, "warming", noted)
         with tags("these"):  # the server may have those of other tests
             found = {"sweep": width_sweep(config), "build": flow.release_build(config)}
     with get_client(sync_client=True) as client:
@@ -80,6 +87,7 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         runs = client.read_task_runs(flow_run_filter=these)
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
+    found["told_of"] = [schema.cells for schema in told_of]
     found["again"] = flow.release_build(config, workers=3)
     return found
 
@@ -93,6 +101,10 @@ def test_the_sweep_makes_table_and_widths(flow_runs: dict[str, Any]) -> None:
     assert (sweep["sub_tables"], sweep["visited"], sweep["at_risk_cells"]) == (64, 64, 3)
     assert sweep["narrowest"][0] == {"sub_table": list("ABCDEF"), "critical_width": 0}
     assert statuses(sweep) == dict.fromkeys([stage.name for stage in SWEEP], "done")
+
+
+def test_what_compiles_meanwhile_is_told_of_the_table(flow_runs: dict[str, Any]) -> None:
+    assert flow_runs["told_of"] == [64, 64]
 
 
 def test_the_build_takes_them_over_and_makes_the_rest(flow_runs: dict[str, Any]) -> None:

@@ -11,8 +11,10 @@ import psutil
 import pytest
 
 from sdc import compiled
+from sdc.model.schema import Schema, Variable
 from sdc.stages import warm
 
+SMALL, LARGE = (Schema(tuple(Variable(name, ("0", "1")) for name in names)) for names in ("ABC", "ABCDEFGHI"))
 SEARCHED = """
 import sys
 from numba.core.registry import CPUDispatcher
@@ -23,8 +25,8 @@ from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 from sdc.stages.warm import known_of, made_up_tables, warm_build
 
-method, *paths = sys.argv[1:]
-warm_build(method)
+method, size, *paths = sys.argv[1:]
+warm_build(method, small=size == "small")
 
 def compiled():
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("sdc.")]
@@ -48,9 +50,10 @@ def test_a_search_calls_nothing_that_was_not_compiled_before(method: str, tmp_pa
     large = tmp_path / "large.csv"
     rows = [[(17 * n * n + n // (k + 1)) % 101 % 3 for k in range(7)] for n in range(300)]
     large.write_text("\n".join(",".join(map(str, row)) for row in [[f"v{k}" for k in range(7)], *rows]) + "\n")
-    command = [sys.executable, "-c", SEARCHED, method, str(czech), str(large)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+    for asked in (["small", str(czech)], ["any", str(czech), str(large)]):
+        command = [sys.executable, "-c", SEARCHED, method, *asked]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+        assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
 @pytest.fixture
@@ -74,11 +77,30 @@ def test_what_was_compiled_once_is_noted_beside_it(kept: Path, monkeypatch: pyte
 
 def test_the_process_beside_a_build_ends_with_it(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
-    with warm.warming("best", None, print):
+    with warm.warming("best", None, print) as told_of:
+        told_of(LARGE)
         alive = (child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE)
         begun = [child for child in alive if warm._WARM in child.cmdline()]
         assert len(begun) == 1
     assert not begun[0].is_running()
+
+
+def test_it_ends_when_the_table_turns_out_to_be_small(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
+    with warm.warming("best", None, print) as told_of:
+        (begun,) = (child for child in psutil.Process().children() if warm._WARM in child.cmdline())
+        told_of(SMALL)
+        psutil.wait_procs([begun], timeout=60)
+        assert not begun.is_running() or begun.status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_small_table_is_warmed_for_by_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[str, bool]]()
+    monkeypatch.setattr(warm, "_warmed", set())
+    monkeypatch.setattr(warm, "warm_build", lambda method, *, small: asked.append((method, small)))
+    for schema in (SMALL, LARGE, SMALL):
+        warm.warm_once("ordered", schema)
+    assert asked == [("ordered", True), ("ordered", False)]
 
 
 def test_it_ends_where_the_build_is_killed(tmp_path: Path) -> None:

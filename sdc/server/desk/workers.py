@@ -76,7 +76,7 @@ class Seat:
         self._bench = bench
         self._executor: Executor = IN_PROCESS
         held = table or read_written_table(bench.folder)
-        self._judge = Judge(held, bench.known, bench.criteria, bench.effort)
+        self._schema, self._judge = held.schema, Judge(held, bench.known, bench.criteria, bench.effort)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
         self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)
@@ -85,9 +85,9 @@ class Seat:
 
     def ready(self, public: Release) -> bool:
         """When questions can be asked: what they call is compiled by then, once a machine, and loaded."""
-        warm_once("ordered")  # a search whose questions are those of a judge
+        warm_once("ordered", self._schema)  # a search whose questions are those of a judge
         if any(isinstance(rule, Simulatable) for rule in self._bench.rules):
-            warm_once("simulatable")
+            warm_once("simulatable", self._schema)
         self._judge.glance(public, 0)
         return True
 
