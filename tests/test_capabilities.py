@@ -290,11 +290,12 @@ def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
         case = made(folder / str(number), asked, [*seed, number])
         try:
             judge_run(case)
+            verbs = {"run", *judge_verbs(case)}
         except (NothingReleasableError, TooManyTablesError):
             # of simulatable, whose decisions do not look at the table, or where no prefix is safe; or a release that
             # more tables agree with than a judge can list
             continue
-        assert {"run", *judge_verbs(case)} == verbs_of(asked)
+        assert verbs == verbs_of(asked)
         return case
     raise AssertionError(f"{asked}: no table of this seed can be published and judged")
 

@@ -37,6 +37,7 @@ from sdc.stages.verified import verify_run
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
 from sdc.storage.parquet import table_columns, write_csv
+from sdc.storage.refutations import write_refutations
 from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import judge
@@ -139,6 +140,7 @@ def forged(build: Build, how: str) -> Release | None:
         note.unlink()
     assessed, release = folder.stage("assessment"), found.release
     results.write_search(found, table.schema, folder.stage("search"))
+    write_refutations(found.refutations, table, build.criteria, folder.stage("search"))
     claimed = certificate_of(build, release, found.proof)
     if how != "truth in both":
         claimed = replace(claimed, known=ignorant)

@@ -79,16 +79,20 @@ def test_the_process_beside_a_build_ends_with_it(kept: Path, monkeypatch: pytest
     monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
     with warm.warming("best", None, print) as told_of:
         told_of(LARGE)
-        alive = (child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE)
-        begun = [child for child in alive if warm._WARM in child.cmdline()]
-        assert len(begun) == 1
-    assert not begun[0].is_running()
+        (begun,) = begun_beside()
+    assert not begun.is_running()
+
+
+def begun_beside() -> list[psutil.Process]:
+    """The processes that compile; others that have ended have no command line any more."""
+    alive = (child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE)
+    return [child for child in alive if warm._WARM in child.cmdline()]
 
 
 def test_it_ends_when_the_table_turns_out_to_be_small(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
     with warm.warming("best", None, print) as told_of:
-        (begun,) = (child for child in psutil.Process().children() if warm._WARM in child.cmdline())
+        (begun,) = begun_beside()
         told_of(SMALL)
         psutil.wait_procs([begun], timeout=60)
         assert not begun.is_running() or begun.status() == psutil.STATUS_ZOMBIE
