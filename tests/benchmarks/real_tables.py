@@ -88,7 +88,7 @@ def built(config: dict[str, Any], tree: Path, folder: Path) -> str:
 def command(tree: Path, folder: Path, *words: str, seconds: float = MOST_SECONDS) -> tuple[dict[str, Any], str]:
     """The document that the command of a tree prints, or how it failed."""
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    asked = ["sdc", *words, "--json"]
+    asked = [sys.executable, "-m", "sdc.commands.cli", *words, "--json"]
     try:
         done = subprocess.run(
             asked, cwd=folder, env=environment, capture_output=True, text=True, timeout=seconds, check=False
