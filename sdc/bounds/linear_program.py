@@ -45,11 +45,41 @@ SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # how far from the proven bound a table is 
 BASELINES, TRIED = 64, 3  # heavy cells that are scored, and that a table is rounded around
 PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and records that a total may be off before rounding
 THRESHOLDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-MAX_EFFECTS = 1 << 26  # of the cells that are rounded, the largest first, on the rows: a matrix of both is dense
+MAX_EFFECTS = 1 << 26
 ROUNDING_STEPS = 400
 CHEAP_ROWS = 512  # whose factors take less than the rounding of many cells
 BEYOND = 2  # values that a table may have which is to reach one
 ROUNDING, GATHERING, ABOUT = 4, 24, 16  # factors that take as long: of a point, of a gathered one too; an end mostly
+
+
+class Room(NamedTuple):
+    """How large a program may be: independent rows, dense cells, and effects.
+
+    effects  of the cells that are rounded, the largest first, on the rows: a matrix of both is dense
+    """
+
+    rows: int
+    cells: int
+    effects: int
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes: a factor and the unions, effects dense and sparse, some tables."""
+        return 12 * self.rows**2 + 6 * self.effects + 160 * self.cells
+
+    def within(self, share: float) -> Room:
+        """What takes that share of it, at most all."""
+        share = min(1.0, share)
+        return Room(int(self.rows * share**0.5), int(self.cells * share), int(self.effects * share))
+
+    def of_table(self, cells: int) -> Room:
+        """What a table with so many cells needs of it."""
+        cells = min(cells, self.cells)
+        rows = min(cells, self.rows)
+        return Room(rows, cells, min(self.effects, rows * cells))
+
+
+ROOM = Room(MAX_ROWS, MAX_CELLS, MAX_EFFECTS)
 
 
 @on_covered_variables
@@ -72,9 +102,9 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 
 @lru_cache(maxsize=2)
-def program_of(table: Table, knowledge: Knowledge) -> LinearProgram:
+def program_of(table: Table, knowledge: Knowledge, effects: int = MAX_EFFECTS) -> LinearProgram:
     """The program, kept for whoever asks for other cells next; ReleaseError beyond the limits."""
-    return LinearProgram.of(table, knowledge)
+    return LinearProgram.of(table, knowledge, effects)
 
 
 def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
@@ -114,6 +144,7 @@ class LinearProgram:
     totals          (rows,) released counts
     allowed         (cells,) neither impossible nor in a released marginal cell of count 0
     truth           (cells,) counts
+    effects         most that a rounding may use, see `Room`
     """
 
     sizes: Codings
@@ -125,9 +156,10 @@ class LinearProgram:
     totals: Counts
     allowed: npt.NDArray[np.bool_]
     truth: Counts
+    effects: int = MAX_EFFECTS
 
     @staticmethod
-    def of(table: Table, knowledge: Knowledge) -> LinearProgram:
+    def of(table: Table, knowledge: Knowledge, effects: int = MAX_EFFECTS) -> LinearProgram:
         """ReleaseError beyond the limits."""
         _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
@@ -145,7 +177,7 @@ class LinearProgram:
         levels, unions = levels[chosen], np.ascontiguousarray(unions[np.ix_(chosen, chosen)])
         anchors = levels @ strides
         totals = kernel.transformed(truth, sizes, True)[anchors]
-        return LinearProgram(sizes, strides, rows, levels, anchors, unions, totals, allowed, truth)
+        return LinearProgram(sizes, strides, rows, levels, anchors, unions, totals, allowed, truth, effects)
 
     def steps_of(self, factors: int = CENTRING) -> int:
         """What so many factors of its normal equations take, those of its centre if not said."""
@@ -249,28 +281,20 @@ def steps_of(rows: int, cells: int, factors: int) -> int:
     return factors * (10 + rows**3 // 5_000_000 + 40 * cells // 30_000)
 
 
-def is_affordable(knowledge: Knowledge, rows: int) -> bool:
+def is_affordable(knowledge: Knowledge, rows: int, cells: int = MAX_CELLS) -> bool:
     """Whether there are no levels or other facts, few cells, and at most `rows` independent released marginal cells."""
     schema = knowledge.schema
     return (
         schema.levels.is_flat
         and not knowledge.facts
-        and schema.cells <= MAX_CELLS
+        and schema.cells <= min(cells, MAX_CELLS)
         and _number_of_rows(knowledge.structure.essential, schema.sizes) <= min(rows, MAX_ROWS)
     )
 
 
-def most_bytes(cells: int) -> int:
-    """About what a program of a component takes, of a table that has so many."""
-    cells = min(cells, MAX_CELLS)
-    rows = min(cells, MAX_ROWS)
-    # a factor and the unions; what cells weigh, dense and sparse; some tables
-    return 12 * rows**2 + 6 * min(MAX_EFFECTS, rows * cells) + 160 * cells
-
-
-def about(knowledge: Knowledge) -> tuple[int, int] | None:
-    """Steps that the centre takes and one end of a cell, about; None where the program does not take it."""
-    if not is_affordable(knowledge, MAX_ROWS):
+def about(knowledge: Knowledge, room: Room = ROOM) -> tuple[int, int] | None:
+    """Steps that the centre takes and one end of a cell, about; None where the program has no room for it."""
+    if not is_affordable(knowledge, room.rows, room.cells):
         return None
     rows, cells = _number_of_rows(knowledge.structure.essential, knowledge.schema.sizes), knowledge.schema.cells
     return steps_of(rows, cells, CENTRING), steps_of(rows, cells, ABOUT)
@@ -495,7 +519,7 @@ def _rounded(x: Reals, program: LinearProgram, cell: int, alone: Counts) -> tupl
     for tried, baseline in enumerate(baselines, 1):
         ball = program.place(_swapped(program.rows, baseline))
         free = np.setdiff1d(np.flatnonzero(x), ball)
-        free = free[np.argsort(-x[free], kind="stable")][: MAX_EFFECTS // len(ball)]
+        free = free[np.argsort(-x[free], kind="stable")][: program.effects // len(ball)]
         effect, owed = program.following(free, baseline), program.owed(program.truth - alone, baseline)
         rounding_kernel.exchange(effect, owed, free, ball, x)
         counts, following = rounding_kernel.rounded(x[free], effect, x[ball], owed, ROUNDING_STEPS)

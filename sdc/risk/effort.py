@@ -65,7 +65,8 @@ class Effort:
 
     spent            steps of the budget that earlier questions took
     refute_cells     how many of the most exposed undecided cells get the dearer outer bound
-    cells_per_slice  a larger table is searched slice by slice: less is found, and nothing that is not so
+    cells_per_slice  a larger table is searched slice by slice, and where it is less than by default a linear program is
+                     smaller in proportion: less is found, and nothing that is not so
     executor         changes how long it takes, never the answer
     """
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,12 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.effort import Effort
 from sdc.risk.min_width import MinWidth
+from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import Component, Shift, Support
 from sdc.risk.units import component_table, narrowed
+
+if TYPE_CHECKING:
+    from sdc.bounds.linear_program import Room
 
 MOST_ASKED = 16  # at-risk cells of a question
 FIRST_ASKED, LAST_ASKED = 2, 8  # at once; a question ends with one of them that stays open
@@ -37,6 +41,7 @@ class ProgramUnit:
     cells      (n, variables of the component) codes
     end        the lower (0) or the upper one (1); values  (n,) that it is to reach
     outer      (n, 2) what is known of them
+    effects    most that a rounding may use
     is_first   of several units of one program: the way to its centre, which each process goes once, is counted here
     """
 
@@ -46,6 +51,7 @@ class ProgramUnit:
     end: int
     values: Counts
     outer: Intervals
+    effects: int
     is_first: bool = True
 
 
@@ -58,11 +64,16 @@ class Programmed(NamedTuple):
     by: tuple[Multipliers, ...]
 
 
-def bytes_of_program(table: Table) -> int:
-    """About what a unit takes of a component of the table, which may be all of it."""
-    from sdc.bounds import linear_program
+def room_of(cells_per_slice: int) -> Room:
+    """A search that may hold fewer cells than by default has a smaller program, in proportion."""
+    from sdc.bounds.linear_program import ROOM
 
-    return 0 if is_small(table.schema) else linear_program.most_bytes(table.schema.cells)
+    return ROOM.within(cells_per_slice / CELLS_PER_SLICE)
+
+
+def bytes_of_program(table: Table, cells_per_slice: int) -> int:
+    """About what a unit takes of a component of the table, which may be all of it."""
+    return 0 if is_small(table.schema) else room_of(cells_per_slice).of_table(table.schema.cells).bytes
 
 
 def run_programs(table: Table, unit: ProgramUnit) -> Programmed:
@@ -70,7 +81,7 @@ def run_programs(table: Table, unit: ProgramUnit) -> Programmed:
     from sdc.bounds import linear_program
 
     part = component_table(table, unit.variables)
-    program = linear_program.program_of(part, unit.knowledge)
+    program = linear_program.program_of(part, unit.knowledge, unit.effects)
     outer, end, tables, by, steps = unit.outer.copy(), unit.end, list[Counts](), list[Multipliers](), 0
     for row, place in enumerate(program.place(unit.cells).tolist()):
         found, multipliers = linear_program.reaching(program, place, end, int(outer[row, end]), int(unit.values[row]))
@@ -127,9 +138,10 @@ class Programs:
     def _units(self, rows: CellRows, shift: Shift, left: int) -> Iterator[tuple[Component, CellRows, ProgramUnit]]:
         from sdc.bounds import linear_program
 
+        room = room_of(self._effort.cells_per_slice)
         for component, cells, changes in self._support.wanted(rows, self._width.min_width, shift):
             frame, known = component.frame, component.knowledge
-            about = linear_program.about(known)
+            about = linear_program.about(known, room)
             if about is None:
                 continue
             # a unit a cell, so that nobody who tells the search to end waits for several
@@ -140,5 +152,5 @@ class Programs:
                 left -= cost
                 some, end = cells[number : number + 1], 0 if shift.is_down else 1
                 values = frame.counts[some] + changes[number]
-                asked = frame.cells[some], end, values, component.cheap.outer[some], is_first
+                asked = frame.cells[some], end, values, component.cheap.outer[some], room.effects, is_first
                 yield component, some, ProgramUnit(frame.variables, known, *asked)

@@ -58,7 +58,12 @@ def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
     component = _table_bytes(table) if len(table) > cells_per_slice else 0
     in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
     # measured: of a collapsed table half as much again, beside what other units leave
-    parts = in_slice, bytes_of_collapse(table) * 3 // 2, MARGINAL_BYTES * len(table), bytes_of_program(table)
+    parts = (
+        in_slice,
+        bytes_of_collapse(table) * 3 // 2,
+        MARGINAL_BYTES * len(table),
+        bytes_of_program(table, cells_per_slice),
+    )
     needs = [SEARCHING_BYTES + most for most in parts]
     if grows and fits_a_worker(table):
         needs.append(GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))

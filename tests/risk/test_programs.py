@@ -21,8 +21,9 @@ from sdc.risk.case import Case
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget, Depth, Effort
-from sdc.risk.program_units import Programs
+from sdc.risk.program_units import Programs, room_of
 from sdc.risk.refutation import Refutations
+from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
 from tests.strategies import all_ways, frontier, knows, scattered, unknowing
@@ -130,14 +131,24 @@ def test_a_question_ends_with_a_cell_that_stays_open() -> None:
         {"budget": Budget(5.0, 0.01)},
         {"budget": Budget(1.0, 1200.0)},
         {"spent": 12_000_000},
+        {"cells_per_slice": 1000},
     ],
-    ids=["brief", "refute", "little for all", "little for a cell", "spent"],
+    ids=["brief", "refute", "little for all", "little for a cell", "spent", "little room"],
 )
 def test_where_it_is_not_asked(effort: dict[str, object]) -> None:
     with nothing_else():
         judgement, case = asked(scattered(), PAIRS, 3, **effort)
     assert judgement.verdict is Verdict.UNDECIDED
     assert case.spent == 0
+
+
+def test_a_search_that_may_hold_fewer_cells_has_a_smaller_program() -> None:
+    """A census on workers of 1 GiB, a fifth of which stays free: a quarter of what it takes by default."""
+    assert room_of(2 * CELLS_PER_SLICE) == room_of(CELLS_PER_SLICE) == linear_program.ROOM
+    room = room_of(CELLS_PER_SLICE // 4)
+    assert room == linear_program.Room(3072, 1 << 17, 1 << 24)
+    assert room.bytes * 4 == linear_program.ROOM.bytes
+    assert room.of_table(1000).bytes == 12 * 1000**2 + 6 * 1000**2 + 160 * 1000
 
 
 def test_the_same_answer_whichever_unit_ends_first() -> None:
