@@ -88,7 +88,7 @@ def build(folder: Path, data: str, memory: str) -> None:
     begun = time.perf_counter()
     verified, fault = command(HERE, folder, "verify", str(run), seconds=MOST_SECONDS)
     proven = fault or f"{verified['certified_cells']} of {verified['at_risk_cells']} cells proven"
-    size = json.loads((run / "search" / "search.json").read_text())["sub_tables"]
+    size = told["release"]["sub_tables"]
     say(f"sdc verify: {time.perf_counter() - begun:.0f} s; {size} sub-tables, {proven}")
 
 

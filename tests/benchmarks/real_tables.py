@@ -77,7 +77,7 @@ def built(config: dict[str, Any], tree: Path, folder: Path) -> str:
     if fault:
         return f"{fault} after {seconds:.0f} s"
     run = folder / told["run_folder"]
-    size = json.loads((run / "search" / "search.json").read_text())["sub_tables"]
+    size = told["release"]["sub_tables"]
     stages = json.loads((run / "manifest.json").read_text())["stages"]
     here, worker = (max(s.get(key) or 0 for s in stages) for key in ("driver_mib", "worker_mib"))
     verified, fault = command(tree, folder, "verify", str(run))
