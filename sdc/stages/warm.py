@@ -101,9 +101,9 @@ def warming(
 ) -> Iterator[Callable[[Schema], None]]:
     """Has a process compile meanwhile what this machine has not compiled yet; it ends with the block, or before.
 
-    The block calls what it gets with the table's schema: for a small table it ends then, as the few kernels that are
-    called are compiled as soon by who calls them. What it has compiled by then is kept. Where nothing can be kept that
-    is said, and each process compiles for itself.
+    The block calls what it gets with the table's schema: for a small table it ends then, as all that it compiles takes
+    far longer than such a build, of which each would begin it anew. What it has compiled by then is kept. Where nothing
+    can be kept that is said, and each process compiles for itself.
     """
     if fault := not_kept():
         say(fault)
