@@ -7,6 +7,7 @@ milliseconds for 2^16 cells, and its centre is what an integer table is rounded 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from sdc.bounds import factor_kernel, nested, rounding_kernel
 from sdc.bounds import linear_program_kernel as kernel
 from sdc.bounds.covered import on_covered_variables
-from sdc.bounds.duality import Multipliers, named_rows
+from sdc.bounds.duality import MAX_CELLS, Multipliers, named_rows
 from sdc.bounds.linear_program_kernel import Codings, Reals
 from sdc.bounds.rounding_kernel import Effects
 from sdc.feasible.equations import possible_cells
@@ -32,8 +33,6 @@ from sdc.model.release import Release
 from sdc.model.table import Codes, Counts, Table
 from sdc.solve.ends import Reached, settled
 
-MAX_CELLS = 1 << 19
-MAX_ROWS = 6144
 MAX_ITERATIONS = 60  # an end that is not settled by then keeps what was proven so far
 MAX_MULTIPLIERS = 2.0**50
 DEPENDENT = 1e-9  # of its diagonal entry, a pivot that means that a row follows from those before it
@@ -45,9 +44,9 @@ SHORT = (0, 1, 2, 4, 8, 16, 32, 64)  # how far from the proven bound a table is 
 BASELINES, TRIED = 64, 3  # heavy cells that are scored, and that a table is rounded around
 PROJECTIONS, TOLERANCE = 6, 0.05  # steps of Newton's method, and records that a total may be off before rounding
 THRESHOLDS = (0.01, 0.02, 0.04, 0.08, 0.15, 0.3)
-MAX_EFFECTS = 1 << 26
 ROUNDING_STEPS = 400
 CHEAP_ROWS = 512  # whose factors take less than the rounding of many cells
+LAST = 3  # steps of the path whose multipliers are tried
 BEYOND = 2  # values that a table may have which is to reach one
 ROUNDING, GATHERING, ABOUT = 4, 24, 16  # factors that take as long: of a point, of a gathered one too; an end mostly
 
@@ -58,14 +57,14 @@ class Room(NamedTuple):
     effects  of the cells that are rounded, the largest first, on the rows: a matrix of both is dense
     """
 
-    rows: int
-    cells: int
-    effects: int
+    rows: int = 6144
+    cells: int = MAX_CELLS
+    effects: int = 1 << 26
 
     @property
     def bytes(self) -> int:
-        """About what it takes: a factor and the unions, effects dense and sparse, some tables."""
-        return 12 * self.rows**2 + 6 * self.effects + 160 * self.cells
+        """About what it takes: a factor, unions of two programs, effects dense and sparse, the tables of the path."""
+        return 16 * self.rows**2 + 6 * self.effects + 8 * (MAX_ITERATIONS + 20) * self.cells
 
     def within(self, share: float) -> Room:
         """What takes that share of it, at most all."""
@@ -79,7 +78,7 @@ class Room(NamedTuple):
         return Room(rows, cells, min(self.effects, rows * cells))
 
 
-ROOM = Room(MAX_ROWS, MAX_CELLS, MAX_EFFECTS)
+ROOM = Room()
 
 
 @on_covered_variables
@@ -102,14 +101,16 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
 
 
 @lru_cache(maxsize=2)
-def program_of(table: Table, knowledge: Knowledge, effects: int = MAX_EFFECTS) -> LinearProgram:
+def program_of(table: Table, knowledge: Knowledge, effects: int = ROOM.effects) -> LinearProgram:
     """The program, kept for whoever asks for other cells next; ReleaseError beyond the limits."""
     return LinearProgram.of(table, knowledge, effects)
 
 
 def farthest(program: LinearProgram, cell: int, end: int, outer: int, inner: int) -> Reached:
     """One end of a dense cell: what is proven of it, and a table nearer to that than `inner`."""
-    path, proven, _ = _optimum(program, cell, 1 if end else -1)
+    sign = 1 if end else -1
+    path, multipliers = _optimum(program, cell, sign)
+    proven = sign * _lowest(program, multipliers, cell, sign).bound(program)
     best = min(outer, proven) if end else max(outer, proven)
     towards = 1 if best > inner else -1
     values = [best - towards * short for short in SHORT if (best - towards * short - inner) * towards > 0]
@@ -123,11 +124,13 @@ def reaching(program: LinearProgram, cell: int, end: int, outer: int, value: int
     With it the multipliers that bound the end, of a lower one its negative; they price cells that no released count
     of 0 rules out, so that whoever proves something by them names the release's frontier as their caps.
     """
-    path, proven, multipliers = _optimum(program, cell, 1 if end else -1)
-    best, beyond = (min(outer, proven), 1) if end else (max(outer, proven), -1)
-    values = list(range(value, best + beyond, beyond))[:BEYOND]
+    sign = 1 if end else -1
+    path, multipliers = _optimum(program, cell, sign)
+    by = _lowest(program, multipliers, cell, sign)
+    best = min(outer, by.bound(program)) if end else max(outer, -by.bound(program))
+    values = list(range(value, best + sign, sign))[:BEYOND]
     table, factors = _table_at(path, program, cell, values)
-    return Reached(best, table, program.steps_of(len(path) + factors)), named(program, multipliers)
+    return Reached(best, table, program.steps_of(len(path) + factors)), named(program, by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +159,10 @@ class LinearProgram:
     totals: Counts
     allowed: npt.NDArray[np.bool_]
     truth: Counts
-    effects: int = MAX_EFFECTS
+    effects: int = ROOM.effects
 
     @staticmethod
-    def of(table: Table, knowledge: Knowledge, effects: int = MAX_EFFECTS) -> LinearProgram:
+    def of(table: Table, knowledge: Knowledge, effects: int = ROOM.effects) -> LinearProgram:
         """ReleaseError beyond the limits."""
         _check_size(knowledge)
         sizes = np.array(table.schema.sizes, np.int64)
@@ -281,20 +284,20 @@ def steps_of(rows: int, cells: int, factors: int) -> int:
     return factors * (10 + rows**3 // 5_000_000 + 40 * cells // 30_000)
 
 
-def is_affordable(knowledge: Knowledge, rows: int, cells: int = MAX_CELLS) -> bool:
-    """Whether there are no levels or other facts, few cells, and at most `rows` independent released marginal cells."""
+def is_affordable(knowledge: Knowledge, room: Room = ROOM) -> bool:
+    """Whether there are no levels or other facts, and room for the cells and independent released marginal cells."""
     schema = knowledge.schema
     return (
         schema.levels.is_flat
         and not knowledge.facts
-        and schema.cells <= min(cells, MAX_CELLS)
-        and _number_of_rows(knowledge.structure.essential, schema.sizes) <= min(rows, MAX_ROWS)
+        and schema.cells <= room.cells
+        and _number_of_rows(knowledge.structure.essential, schema.sizes) <= room.rows
     )
 
 
 def about(knowledge: Knowledge, room: Room = ROOM) -> tuple[int, int] | None:
     """Steps that the centre takes and one end of a cell, about; None where the program has no room for it."""
-    if not is_affordable(knowledge, room.rows, room.cells):
+    if not is_affordable(knowledge, room):
         return None
     rows, cells = _number_of_rows(knowledge.structure.essential, knowledge.schema.sizes), knowledge.schema.cells
     return steps_of(rows, cells, CENTRING), steps_of(rows, cells, ABOUT)
@@ -311,15 +314,15 @@ def _check_size(knowledge: Knowledge) -> None:
             f"{knowledge.facts[0].source} tells more than whole marginals, and the linear program takes these alone; "
             "choose the method auto or collapse"
         )
-    if knowledge.schema.cells > MAX_CELLS:
+    if knowledge.schema.cells > ROOM.cells:
         raise ReleaseError(
-            f"the table has {knowledge.schema.cells} cells, and the linear program takes at most {MAX_CELLS}; "
+            f"the table has {knowledge.schema.cells} cells, and the linear program takes at most {ROOM.cells}; "
             "choose the method nested or collapse, or a sub-table"
         )
     rows = _number_of_rows(knowledge.release, knowledge.schema.sizes)
-    if rows > MAX_ROWS:
+    if rows > ROOM.rows:
         raise ReleaseError(
-            f"the release has {rows} independent marginal cells, and the linear program takes at most {MAX_ROWS}; "
+            f"the release has {rows} independent marginal cells, and the linear program takes at most {ROOM.rows}; "
             "choose the method nested or collapse, or release less"
         )
 
@@ -329,7 +332,7 @@ def _number_of_rows(release: Release, sizes: tuple[int, ...]) -> int:
     rows = 0
     for subtable in st.within_any_of(release.frontier):
         rows += int(np.prod([sizes[v] - 1 for v in st.members(subtable)], dtype=np.int64))
-        if rows > MAX_ROWS:
+        if rows > ROOM.rows:
             break
     return rows
 
@@ -397,25 +400,26 @@ class _Point:
         return self.moved(program, self.direction(program, factor, target), 0.97)
 
 
-def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[_Point], int, Raised]:
-    """The path to the largest value of sign * cell, the nearest bound of the cell proven on the way, and by what."""
+def _optimum(program: LinearProgram, cell: int, sign: int) -> tuple[list[Reals], list[Reals]]:
+    """(cells,) tables on the path to the largest value of sign * cell, and (rows,) multipliers of its last steps."""
     weight = np.zeros(len(program.truth))
     weight[cell] = sign
     multipliers = 2.0 * np.eye(1, len(program.totals))[0]
-    path = [_Point(program.centre, 2.0 - weight, multipliers)]
-    while len(path) <= MAX_ITERATIONS and _gap(program, path[-1], cell, sign) > GAP:
-        further = path[-1].improved(program)
+    point = _Point(program.centre, 2.0 - weight, multipliers)
+    path, last = [point.x], deque([multipliers], LAST)
+    while len(path) <= MAX_ITERATIONS and _gap(program, point, cell, sign) > GAP:
+        further = point.improved(program)
         if not further.is_finite:
             break
-        path.append(further)
-    proposed = [raised(program, point.multipliers, cell, sign) for point in path[-3:]]
-    best = min(proposed, key=lambda one: one.bound(program))
-    return path, sign * best.bound(program), best
+        point = further
+        path.append(point.x)
+        last.append(point.multipliers)
+    return path, list(last)
 
 
 def dual_path(program: LinearProgram, cell: int, sign: int) -> list[Reals]:
     """(rows,) multipliers of the last steps towards the largest value of sign * cell, a dense one."""
-    return [point.multipliers for point in _optimum(program, cell, sign)[0][-3:]]
+    return _optimum(program, cell, sign)[1]
 
 
 def _gap(program: LinearProgram, point: _Point, cell: int, sign: int) -> float:
@@ -453,6 +457,11 @@ def raised(program: LinearProgram, multipliers: Reals, cell: int, sign: int) -> 
     return Raised(whole, scale)
 
 
+def _lowest(program: LinearProgram, multipliers: list[Reals], cell: int, sign: int) -> Raised:
+    """Of several multipliers those that bound sign * cell most closely."""
+    return min((raised(program, one, cell, sign) for one in multipliers), key=lambda one: one.bound(program))
+
+
 def _whole(multipliers: Reals) -> tuple[Counts, int]:
     """(rows,) multipliers in integers, and the number to divide them by; the total's alone where they are wild.
 
@@ -472,7 +481,7 @@ def named(program: LinearProgram, multipliers: Raised) -> Multipliers:
     return Multipliers(multipliers.scale, tuple((*marginal_cell, y) for marginal_cell, y in of), ())
 
 
-def _table_at(path: list[_Point], program: LinearProgram, cell: int, values: list[int]) -> tuple[Counts | None, int]:
+def _table_at(path: list[Reals], program: LinearProgram, cell: int, values: list[int]) -> tuple[Counts | None, int]:
     """A feasible table whose cell has one of the values, the first that has one, and factors that take as long."""
     factors = 0
     for value in values:
@@ -483,14 +492,14 @@ def _table_at(path: list[_Point], program: LinearProgram, cell: int, values: lis
     return None, factors
 
 
-def _slice(path: list[_Point], cell: int, value: int) -> Reals:
+def _slice(path: list[Reals], cell: int, value: int) -> Reals:
     """The place of the path where the cell has the value; its end where it stops short of it."""
     for late, early in zip(path[:0:-1], path[-2::-1], strict=True):
-        begun, ended = early.x[cell], late.x[cell]
+        begun, ended = early[cell], late[cell]
         if (begun - value) * (ended - value) <= 0 and begun != ended:
-            mixed: Reals = early.x + (value - begun) / (ended - begun) * (late.x - early.x)
+            mixed: Reals = early + (value - begun) / (ended - begun) * (late - early)
             return mixed
-    return path[-1].x
+    return path[-1]
 
 
 def _rounded_at(x: Reals, program: LinearProgram, cell: int, value: int) -> tuple[Counts | None, int]:

@@ -108,6 +108,6 @@ def _of_component(table: Table, knowledge: Knowledge, cells: Codes) -> CellBound
     if is_small(table.schema):
         return method_called("exact")(table, knowledge, cells)
     # the linear program looks at all cells, collapse at one cell's surroundings: as a rule it is tighter
-    affordable = linear_program.is_affordable(knowledge, LINEAR_ROWS)
+    affordable = linear_program.is_affordable(knowledge, linear_program.Room(LINEAR_ROWS))
     name = "linear-program" if affordable else "collapse"
     return method_called(name)(table, knowledge, cells)

@@ -31,7 +31,7 @@ WALKS = (walk.FIRST, walk.OTHERS, walk.FIRST, walk.OTHERS)  # tries by effort; t
 WALK_NODES = 5_000  # most of a walk
 FIRST_SEARCH, MORE_SEARCH = 1 << 14, 8  # steps of branch and bound for an end, and how many times more each time
 FIRST_SOLVER, MORE_SOLVER = 1.0, 4  # deterministic seconds of the integer program
-FEW_CELLS, FEW_ROWS = 4096, 180  # of a linear program that takes less than most walks
+FEW = 180, 4096  # rows and cells of a linear program that takes less than most walks
 MAX_INTEGER = 4096  # cells of an integer program
 
 
@@ -149,9 +149,7 @@ def _feasible_tables(part: Table, knowledge: Knowledge) -> FeasibleTables:
 def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int) -> bool:
     from sdc.bounds import linear_program
 
-    if effort:
-        return linear_program.is_affordable(knowledge, linear_program.MAX_ROWS)
-    return part.schema.cells <= FEW_CELLS and linear_program.is_affordable(knowledge, FEW_ROWS)
+    return linear_program.is_affordable(knowledge, linear_program.ROOM if effort else linear_program.Room(*FEW))
 
 
 def _takes(part: Table, most_cells: int) -> bool:

@@ -10,7 +10,6 @@ reference core, and the rest stays undecided. Some 2 to 10 minutes a build.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from real_tables import HERE, command
 from side_by_side import ROOT, data_file, machine, say
 
 from sdc.ingest.reading import read_table
@@ -65,24 +65,22 @@ def build(method: str, min_width: int, policy: str, folder: Path) -> dict[str, A
     }
     (folder / "build.yaml").write_text(yaml.safe_dump(config))
     begun = time.perf_counter()
-    told = command(folder, "run", "build.yaml", "--workers", "2")
+    told = done(*command(HERE, folder, "run", "build.yaml", "--workers", "2"))
     seconds = time.perf_counter() - begun
     run = folder / told["run_folder"]
-    search = json.loads((run / "search" / "search.json").read_text())
     assessment = json.loads((run / "assessment" / "assessment.json").read_text())
-    verified = command(folder, "verify", str(run))
-    return {"seconds": seconds, "search": search, "assessment": assessment, "verified": verified}
+    verified = done(*command(HERE, folder, "verify", str(run)))
+    return {"seconds": seconds, "release": told["release"], "assessment": assessment, "verified": verified}
 
 
-def command(folder: Path, *words: str) -> dict[str, Any]:
-    done = subprocess.run(["sdc", *words, "--json"], cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"sdc {' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
-    return dict(json.loads(done.stdout))
+def done(told: dict[str, Any], fault: str) -> dict[str, Any]:
+    if fault:
+        raise SystemExit(fault)
+    return told
 
 
 def show(found: dict[str, Any], most: int, min_width: int, policy: str) -> None:
-    size, assessment = found["search"]["sub_tables"], found["assessment"]
+    size, assessment = found["release"]["sub_tables"], found["assessment"]
     say(
         f"min width {min_width:2}, {policy:6}: {size:5} sub-tables in {found['seconds']:4.0f} s, "
         f"{assessment['undecided_cells']} of {assessment['at_risk_cells']} at-risk cells undecided, min width "

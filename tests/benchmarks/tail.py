@@ -104,7 +104,7 @@ class Tail:
         self._try("walks, 100,000 nodes", self._walk)
         self._try("sparsest differences", self._sparsest)
         self._try("collapse", self._collapse)
-        affordable = linear_program.is_affordable(self.known, linear_program.MAX_ROWS)
+        affordable = linear_program.is_affordable(self.known)
         self._try(
             "linear program" if affordable else "linear program: too large", self._program if affordable else None
         )

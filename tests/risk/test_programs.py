@@ -148,7 +148,7 @@ def test_a_search_that_may_hold_fewer_cells_has_a_smaller_program() -> None:
     room = room_of(CELLS_PER_SLICE // 4)
     assert room == linear_program.Room(3072, 1 << 17, 1 << 24)
     assert room.bytes * 4 == linear_program.ROOM.bytes
-    assert room.of_table(1000).bytes == 12 * 1000**2 + 6 * 1000**2 + 160 * 1000
+    assert room.of_table(1000).bytes == 16 * 1000**2 + 6 * 1000**2 + 640 * 1000
 
 
 def test_the_same_answer_whichever_unit_ends_first() -> None:
