@@ -20,11 +20,12 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.recent import Recent
 from sdc.model.release import NOTHING
+from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
-MAX_BYTES, MAX_MARGINAL_BYTES = 256 << 20, 16 << 20  # of frames remembered; of marginals of one of them
+MAX_BYTES, MAX_MARGINAL_BYTES = 96 << 20, 16 << 20  # of frames remembered; of marginals of one of them
 
 CellRows = npt.NDArray[np.int64]
 
@@ -33,13 +34,13 @@ CellRows = npt.NDArray[np.int64]
 class Frame:
     """A component of a release, as the at-risk cells see it: their marginal cells in it.
 
-    row        (at-risk cells,) int32, which of `cells` each of them is in
+    row        (at-risk cells,) which of `cells` each of them is in, of as few bytes as that takes
     marginals  of the component's table at the different marginal cells
     bounded    their cheap bounds under what was known of the component when last asked
     """
 
     variables: SubTable
-    row: npt.NDArray[np.int32]
+    row: npt.NDArray[np.unsignedinteger]
     marginals: CellMarginals
     bounded: list[tuple[Knowledge, CellBounds]] = field(default_factory=list)
 
@@ -84,11 +85,16 @@ class AtRisk:
     def _frame(self, variables: SubTable) -> Frame:
         if variables == st.full(len(self.table.schema)):
             marginals = CellMarginals(self.table, self.cells, counts=self.counts, max_bytes=MAX_MARGINAL_BYTES)
-            return Frame(variables, np.arange(len(self), dtype=np.int32), marginals)
-        table, marginal_cells = self.table.marginal(variables), self.table.schema.marginal_cells(self.cells, variables)
-        first, row = table.schema.keys.distinct(marginal_cells)
-        marginals = CellMarginals(table, marginal_cells[first], max_bytes=MAX_MARGINAL_BYTES)
-        return Frame(variables, row.astype(np.int32), marginals)
+            return Frame(variables, np.arange(len(self), dtype=np.min_scalar_type(len(self))), marginals)
+        table = self.table.marginal(variables)
+        cells, row = self._marginal_cells(variables, table.schema)
+        return Frame(variables, row, CellMarginals(table, cells, max_bytes=MAX_MARGINAL_BYTES))
+
+    def _marginal_cells(self, variables: SubTable, schema: Schema) -> tuple[Codes, npt.NDArray[np.unsignedinteger]]:
+        """The different ones, and which of them each of the cells is in."""
+        of_each = self.table.schema.marginal_cells(self.cells, variables)
+        first, row = schema.keys.distinct(of_each)
+        return of_each[first], row.astype(np.min_scalar_type(len(first)))
 
 
 def _bytes_of(frame: Frame) -> int:

@@ -97,7 +97,7 @@ class Table(Cells):
         if len(given) and (given.min() < 0 or (given.max(axis=0) >= sizes).any()):
             raise InputError(f"a cell has a code outside the categories; the variables have {sizes} of them")
         # after the check: the cast would wrap silently
-        codes = given.astype(np.uint16)
+        codes = given.astype(np.uint16, copy=False)
         weights = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights, np.int64)
         if len(weights) and weights.min() < 0:
             # in floating point first, which cannot wrap: an integer sum that does would pass for a small one
@@ -107,7 +107,8 @@ class Table(Cells):
             )
         if weights.sum(dtype=np.float64) > 2 * MAX_TOTAL or int(weights.sum()) > MAX_TOTAL:
             raise InputError(f"the counts sum to more than {MAX_TOTAL} (2^53); divide the table or check its counts")
-        codes, weights = codes[weights > 0], weights[weights > 0]
+        if not weights.all():
+            codes, weights = codes[weights > 0], weights[weights > 0]
         first, group = schema.keys.distinct(codes)
         return Table(schema, np.ascontiguousarray(codes[first]), _sum_by(group, weights, len(first)))
 

@@ -204,7 +204,7 @@ class Support:
         found = (ends(rows[begin : begin + ROWS_AT_ONCE]) for begin in range(0, len(rows), ROWS_AT_ONCE))
         return min(int((some[:, 1] - some[:, 0]).min()) for some in found)
 
-    def _any_of(self, marginal_cells: Sequence[tuple[npt.NDArray[np.int32], Flags]]) -> CellRows:
+    def _any_of(self, marginal_cells: Sequence[tuple[npt.NDArray[np.unsignedinteger], Flags]]) -> CellRows:
         """At-risk cells that are in one of the flagged marginal cells of a component, by (at-risk cells,) and flags."""
         hit = np.zeros(len(self.bank.at_risk), np.bool_)
         for row, flags in marginal_cells:
