@@ -10,6 +10,7 @@ from sdc.config.build import BuildConfig
 from sdc.execution.settings import cluster_of, own_memory, unit_memory
 from sdc.memory import MIB
 from sdc.model.errors import ConfigError
+from sdc.model.marginal import MAX_BYTES
 from sdc.model.table import Table
 from sdc.risk.critical_width import MAX_LISTED_VARIABLES
 from sdc.risk.program_units import bytes_of_program
@@ -22,7 +23,7 @@ WORKER_BYTES = 160 * MIB  # measured: a worker before its first unit
 SEARCHING_BYTES = 120 * MIB  # measured: kernels of a search and the room of its walks, of a worker
 HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
 GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
-KEPT_MARGINALS, KEPT_BYTES = 300, 96 * MIB  # measured: marginals at the at-risk cells that a search keeps
+KEPT_MARGINALS = 300  # measured: marginals at the at-risk cells that a search asks for, of which it keeps MAX_BYTES
 CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
 MARGINAL_BYTES = 154  # measured: of a cell while a marginal is made of it, or an outer bound, beside the slice before
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
@@ -112,7 +113,7 @@ def sweep_here_bytes(table: Table, floor: int) -> int:
 def _search_bytes(table: Table, at_risk: int) -> int:
     variables = len(table.schema)
     columns = CELL_BYTES * variables * (len(table) + at_risk)
-    return columns + min(KEPT_BYTES, 8 * at_risk * min(KEPT_MARGINALS, 1 << variables))
+    return columns + min(MAX_BYTES, 8 * at_risk * min(KEPT_MARGINALS, 1 << variables))
 
 
 def listed(table: Table, floor: int) -> int:
