@@ -109,7 +109,7 @@ def print_release(facts: dict[str, Any]) -> None:
 def print_required(facts: dict[str, Any]) -> None:
     """How many of the required sub-tables are released, which are not, and why."""
     required, refused = facts["required"], facts["refused"]
-    best = "" if facts["is_best"] else ", and no better subset was looked for"
+    best = "" if facts["is_best"] else ", and nobody knows whether a better subset fits"
     print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
     for names in refused:
         print(f"refused       {'*'.join(names)}")

@@ -150,6 +150,9 @@ class SimulatableConfig(Section):
 class EndedAfterConfig(Section):
     """How far a search went that was told to end: one that goes as far finds the same."""
 
+    required: Annotated[
+        NotNegative | None, Field(description="questions about which of the required sub-tables fit; default all")
+    ] = None
     rounds: Annotated[NotNegative | None, Field(description="rounds of the chains; default all")] = None
     questions: Annotated[
         NotNegative | None, Field(description="questions of the ordered search or the bisection; default all")

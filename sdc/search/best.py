@@ -23,6 +23,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
+from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
@@ -77,14 +78,16 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one's weights.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`. InputError,
-    ReleaseError and RuntimeError as the searches raise them.
+    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, and what looks
+    for the required sub-tables that fit by that of `requiring`. InputError, ReleaseError and RuntimeError as the
+    searches raise them; NothingReleasableError where it is told to end before anything that is required is proven.
     """
 
     ordered: OrderedSearch
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
     extension: Stint = field(default_factory=Stint)
+    requiring: Pace = UNHURRIED
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
@@ -101,10 +104,13 @@ class ReleaseSearch:
             return self._by(method, resume)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
-        found = self._wishing(replace(self.ordered.wishes, require=kept))._by(method, resume)
+        proven = None if method == "decomposable" else required.judgement
+        found = self._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
-        return replace(found, required=required, refutations=tuple(told.values()))
+        reason = " ".join(filter(None, (reasons.of_required(required), found.reason))) or None
+        ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
+        return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
@@ -118,11 +124,11 @@ class ReleaseSearch:
     def _required(self, method: str) -> Required | None:
         if method == "decomposable":
             return self.decomposable.required()
-        return replace(self.ordered, inquiry=self._inquiry()).required()
+        return replace(self.ordered, inquiry=self._inquiry()).required(self.requiring)
 
-    def _wishing(self, wishes: Wishes) -> ReleaseSearch:
-        ordered, chains = replace(self.ordered, wishes=wishes), replace(self.decomposable, wishes=wishes)
-        return replace(self, ordered=ordered, decomposable=chains)
+    def _wishing(self, wishes: Wishes, proven: Judgement | None) -> ReleaseSearch:
+        ordered = replace(self.ordered, wishes=wishes, proven=proven)
+        return replace(self, ordered=ordered, decomposable=replace(self.decomposable, wishes=wishes))
 
     def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
         if self.ordered.wishes.only_required:
@@ -173,7 +179,9 @@ class ReleaseSearch:
         inquiry, ordered = self._inquiry(), self.ordered
         if known is not None:
             inquiry.resume(known.judgement)
-        found = BisectionSearch(inquiry, ordered.widths, ordered.on_step, ordered.wishes, stint=ordered.stint).run()
+        found = BisectionSearch(
+            inquiry, ordered.widths, ordered.on_step, ordered.wishes, stint=ordered.stint, proven=ordered.proven
+        ).run()
         ended, left = None, ""
         if found.is_ended:
             ended = EndedAfterConfig(questions=len(found.steps))
@@ -280,7 +288,8 @@ class ReleaseSearch:
         inquiry = self.ordered.inquiry
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
-        alone = Growth(*asked, search.widths, search.wishes, search.weights, stint=search.stint)
+        proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
+        alone = Growth(*asked, search.widths, search.wishes, search.weights, stint=search.stint, proven=proven)
         start = Grown(annealed.release, annealed.proof)
         beside = replace(alone, start=start, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])

@@ -41,7 +41,8 @@ class Grown:
 class Growth:
     """An ordered search from nothing, or where there is a `start` from a release that was accepted.
 
-    known  what is public already
+    known   what is public already
+    proven  what is required, as it was accepted, where anything is
     """
 
     known: Knowledge
@@ -53,6 +54,7 @@ class Growth:
     weights: Weights | None = None
     start: Grown | None = None
     stint: Stint = field(default_factory=Stint)
+    proven: Grown | None = None
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -71,9 +73,8 @@ def grow(table: Table, growth: Growth) -> Grown:
     kept = Refutations(growth.known.zeros)
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
     search = OrderedSearch(inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint)
-    if growth.start is None:
-        found = search.run()
-    else:
-        inquiry.learn(growth.start.proof, growth.start.release)
-        found = search.extended(inquiry.ask(growth.start.release))
+    if (before := growth.start or growth.proven) is not None:
+        inquiry.learn(before.proof, before.release)
+        search.proven = inquiry.ask(before.release)
+    found = search.run() if growth.start is None or search.proven is None else search.extended(search.proven)
     return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended, found.refutations)

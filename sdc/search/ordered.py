@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
 from sdc.search.conflict import Parts, halves, parted, split
 from sdc.search.found import Found
-from sdc.search.pace import ToldToEndError
+from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
-from sdc.search.so_far import Retold, SoFar, Stint
+from sdc.search.so_far import Question, Retold, SoFar, Stint
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -61,6 +62,8 @@ class OrderedSearch:
     that accepted it, and ends with it: what was proven is not asked again, so no budget that is spent later can take it
     back: the search may be told to end, by its `stint`, before any question but those about what is required. `on_step`
     hears of every question asked.
+
+    proven  a judgement that let out what is required, where there is one: what it rests on is not looked for again
     """
 
     inquiry: Inquiry
@@ -69,6 +72,7 @@ class OrderedSearch:
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     stint: Stint = field(default_factory=Stint)
+    proven: Judgement | None = None
     _steps: list[SearchStep] = field(default_factory=list, init=False)
     _begun: tuple[Release, int] | None = field(default=None, init=False)
     _kept: Retold | None = field(default=None, init=False)
@@ -79,7 +83,7 @@ class OrderedSearch:
         First come all sub-tables of few variables, as many as `wishes.breadth`, that fit; then the others. ReleaseError
         where not even the grand total may be public, where required sub-tables do not fit, or where the list was cut
         above the width asked for; ConfigError where the criterion is not monotone: then what is refused says nothing of
-        what is larger. NothingReleasableError too where it is told to end before what is required is proven.
+        what is larger.
         """
         candidates, required, start = self._first()
         if self.wishes.only_required:
@@ -147,24 +151,18 @@ class OrderedSearch:
         named = () if kept is None else kept.named(step.refutation for step in self._steps)
         return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended, named)
 
-    def required(self) -> Required | None:
-        """What becomes of the required sub-tables, None where there are none."""
+    def required(self, pace: Pace = UNHURRIED) -> Required | None:
+        """What becomes of the required sub-tables, None where there are none; as far as it was found by then."""
         if not self.wishes.require:
             return None
         worth = {t: self._weights.of_sub_table(t, self._schema) for t in self.wishes.require}
-        search = RequiredSearch(self._asked_required, self.inquiry.accepts, worth)
+        search = RequiredSearch(partial(self._asked_required, pace), self.inquiry.accepts, worth, pace=pace)
         return search.run(self.wishes.require, grand_total(self.inquiry))
 
-    def _asked_required(self, release: Release) -> Judgement:
+    def _asked_required(self, pace: Pace, release: Release) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
-        self.inquiry.resume(grand_total(self.inquiry))
-        judgement = None if self.stint.pace.ending.is_over else self._ask(release, "required", 0, release.frontier)
-        if judgement is None:
-            raise NothingReleasableError(
-                f"the search was told to end after {len(self._steps)} questions, before the required sub-tables were "
-                "proven; give it more time, or require less"
-            )
-        return judgement
+        self.inquiry.resume(self.proven or grand_total(self.inquiry))
+        return self._answered(release, pace, ("required", 0, release.frontier))
 
     def _grown(
         self, judgement: Judgement, candidates: Sequence[SubTable], phase: str, required: Required | None
@@ -286,27 +284,33 @@ class OrderedSearch:
 
         again  where it was asked before: how many steps it may take now, for every cell
         """
+        asked = phase, length, added
         if self._kept is not None and self._kept.steps:
-            step, judgement = self._kept.next((phase, length, added), release, self.inquiry)
+            step, judgement = self._kept.next(asked, release, self.inquiry)
             self._steps.append(step)
             self.on_step(step)
             return judgement
-        depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
-        depth, executor = Depth.FULL if again else depth, self.stint.pace.patience(self.inquiry.executor)
         try:
-            judgement = self.inquiry.ask(release, depth, executor, again)
+            judgement = self._answered(release, self.stint.pace, asked, again)
         except ToldToEndError:
             return None
-        answer = judgement.assessment
+        if added and self._begun is not None and self.inquiry.accepts(judgement):
+            start, begin = self._begun
+            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
+        return judgement
+
+    def _answered(self, release: Release, pace: Pace, asked: Question, again: int | None = None) -> Judgement:
+        """The answer to one question, which is told; ToldToEndError where the pace is over before it came."""
+        depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
+        executor = pace.patience(self.inquiry.executor)
+        judgement = self.inquiry.ask(release, Depth.FULL if again else depth, executor, again)
+        (phase, length, added), answer = asked, judgement.assessment
         facts = answer.releasable, answer.min_width, answer.undecided_cells
         by = None if judgement.refutation is None else judgement.refutation.name
         left = max(0, self._most - len(self._steps) - 1) if phase in GROWING else 0
         step = SearchStep(phase, length, added, *facts, judgement.blockers, by, judgement.spent, left)
         self._steps.append(step)
         self.on_step(step)
-        if added and self._begun is not None and self.inquiry.accepts(judgement):
-            start, begin = self._begun
-            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
         return judgement
 
     def require_monotone(self, method: str = "ordered") -> None:

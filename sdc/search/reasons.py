@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sdc.search.best import FoundRelease
     from sdc.search.growth import Grown
     from sdc.search.ordered import OrderedRelease
+    from sdc.search.required import Required
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
 
@@ -25,6 +26,17 @@ def cut(search: OrderedSearch) -> str:
 def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
     """What to say where not all that could be released was asked about."""
     return " ".join(filter(None, (cut(search), _unasked(search, found)))) or None
+
+
+def of_required(required: Required) -> str:
+    """What to say where it was told to end before the best subset of what is required was known."""
+    if not required.is_ended:
+        return ""
+    many, kept = len(required.sub_tables), len(required.sub_tables) - len(required.refused)
+    return (
+        f"The search was told to end after {required.asked:,} question{'s' * (required.asked != 1)} about the "
+        f"{many} required sub-tables: {kept} of them go out, the best subset that was proven by then."
+    )
 
 
 def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:

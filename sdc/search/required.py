@@ -14,10 +14,12 @@ from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Judgement
 from sdc.risk.refutation import Refutation
+from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.wishes import Wishes
 
 Conflicting = tuple[SubTable, ...]
 MOST_TOLD = 5
+UNSHOWN = "not shown to fit beside the required ones that are released"
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class Required:
 
     sub_tables  all of them
     judgement   that lets those out that fit
-    refused     those that do not, none where all fit
+    refused     those that do not, or are not shown to, none where all fit
     conflicts   minimal conflicting sets: each has one of the refused, and without these no other is left
     is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
+    is_ended    whether they ran out because the search was told to end
+    asked       so many questions were asked
     """
 
     sub_tables: Conflicting
@@ -62,6 +66,8 @@ class Required:
     refused: Conflicting = ()
     conflicts: tuple[Conflict, ...] = ()
     is_best: bool = True
+    is_ended: bool = False
+    asked: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,49 +106,99 @@ class RequiredRecord:
         return RequiredRecord(found.sub_tables, found.refused, found.is_best, tuple(conflicts))
 
     def why(self, subtable: SubTable) -> str:
-        """Why a required sub-table was refused: the conflicts that it is in."""
-        return "; ".join(conflict.text for conflict in self.conflicts if subtable in conflict.sub_tables)
+        """Why a required sub-table was refused: the conflicts that it is in, where any were found."""
+        told = "; ".join(conflict.text for conflict in self.conflicts if subtable in conflict.sub_tables)
+        return told or UNSHOWN * (subtable in self.refused)
 
 
 @dataclass(eq=False)
 class RequiredSearch:
     """Asks about required sub-tables together, and where they do not fit, for the best subset that does.
 
-    By implicit hitting sets: of the conflicts known so far the cheapest set that hits all is left out; what is left
-    fits, and then no subset is worth more, or it has another minimal conflict.
+    First what is worth most is taken as long as it fits. Then by implicit hitting sets: of the conflicts known so far
+    the cheapest set that hits all is left out; what is left is worth no more than what was taken, or fits, and then no
+    subset is worth more, or it has another minimal conflict.
 
     ask        the judgement of a release; accepts  whether it may go out; what is not proven may not
     worth      of each required sub-table, above 0
-    questions  after so many no other conflict is looked for: what is left is made to fit one by one
+    questions  after so many no other conflict is looked for: the best that was accepted until then is taken
+    pace       may tell it to end before any question, or while one is asked, by `ToldToEndError`; where not all fit it
+               has half of the time that is left then: the other half is for what else may go out
     """
 
     ask: Callable[[Release], Judgement]
     accepts: Callable[[Judgement], bool]
     worth: Mapping[SubTable, Fraction]
     questions: int = 2_000
+    pace: Pace = UNHURRIED
     _asked: int = 0
+    _best: tuple[Fraction, Judgement | None] = (Fraction(0), None)
 
     def run(self, required: Sequence[SubTable], nothing: Judgement) -> Required:
-        """What fits, from the judgement of the grand total alone."""
-        conflicts: list[Conflict] = []
-        while self._asked < self.questions:
-            out = cheapest_hitting_set([set(conflict.sub_tables) for conflict in conflicts], self.worth)
-            left = [t for t in required if t not in out]
-            judgement = self._ask(left) if left else nothing
+        """What fits, from the judgement of the grand total alone; told to end, the best of what fitted by then."""
+        conflicts, ordered, is_ended = list[Conflict](), self._by_worth(required), False
+        try:
+            judgement = self._ask(required)
             if self.accepts(judgement):
-                return Required(tuple(required), judgement, tuple(t for t in required if t in out), tuple(conflicts))
-            conflicts.append(self._conflict(left, judgement))
-        return self._one_by_one(required, nothing, tuple(conflicts))
+                return self._best_of(required, nothing, is_best=True)
+            self.pace = self.pace.halved
+            self._taken([], ordered, is_refused=True)
+            left = ordered
+            while self._asked < self.questions:
+                conflicts.append(self._conflict(left, judgement))
+                out = cheapest_hitting_set([set(conflict.sub_tables) for conflict in conflicts], self.worth)
+                left = [t for t in ordered if t not in out]
+                if self._worth_of(left) <= self._best[0] or self.accepts(judgement := self._ask(left)):
+                    return self._best_of(required, nothing, conflicts, is_best=True)
+        except ToldToEndError:
+            is_ended = True
+        return self._best_of(required, nothing, conflicts, is_ended=is_ended)
+
+    def _best_of(
+        self,
+        required: Sequence[SubTable],
+        nothing: Judgement,
+        conflicts: Sequence[Conflict] = (),
+        is_best: bool = False,
+        is_ended: bool = False,
+    ) -> Required:
+        """With the best that was accepted."""
+        judgement = self._best[1] or nothing
+        refused = tuple(t for t in required if t not in judgement.release)
+        return Required(tuple(required), judgement, refused, tuple(conflicts), is_best, is_ended, self._asked)
+
+    def _by_worth(self, subtables: Sequence[SubTable]) -> list[SubTable]:
+        """What is worth most comes first."""
+        return sorted(subtables, key=lambda t: (-self.worth[t], subtables.index(t)))
+
+    def _worth_of(self, subtables: Sequence[SubTable]) -> Fraction:
+        return sum((self.worth[t] for t in subtables), Fraction(0))
 
     def _ask(self, subtables: Sequence[SubTable]) -> Judgement:
+        if self.pace.is_over(self._asked):
+            raise ToldToEndError
+        judgement = self.ask(Release.of(subtables))
         self._asked += 1
-        return self.ask(Release.of(subtables))
+        worth = self._worth_of(subtables)
+        if worth > self._best[0] and self.accepts(judgement):
+            self._best = worth, judgement
+        return judgement
+
+    def _taken(self, kept: list[SubTable], candidates: list[SubTable], is_refused: bool = False) -> list[SubTable]:
+        """What is kept with those of the candidates that fit beside it: all at once, or by halves one after another."""
+        if not is_refused and self.accepts(self._ask([*kept, *candidates])):
+            return [*kept, *candidates]
+        if len(candidates) == 1:
+            return kept
+        half = len(candidates) // 2
+        larger = self._taken(kept, candidates[:half])
+        # where all of the first half fit, the question about the other one is that about the whole
+        return self._taken(larger, candidates[half:], is_refused=len(larger) == len(kept) + half)
 
     def _conflict(self, candidates: Sequence[SubTable], judgement: Judgement) -> Conflict:
         """A minimal conflicting set within one that conflicts, found by halves (Junker 2004, QuickXplain)."""
         # what is worth little is left out rather, so it comes last, where the conflict takes its members from
-        ordered = sorted(candidates, key=lambda t: (-self.worth[t], candidates.index(t)))
-        found = self._within([], [], ordered)
+        found = self._within([], [], self._by_worth(candidates))
         last = self._ask(found)
         # undecided cells may be others when it is asked about less: what is said is of the set that is named
         said = judgement if self.accepts(last) else last
@@ -161,22 +217,20 @@ class RequiredSearch:
         later = self._within([*base, *one], one, other)
         return [*self._within([*base, *later], later, one), *later]
 
-    def _one_by_one(
-        self, required: Sequence[SubTable], nothing: Judgement, conflicts: tuple[Conflict, ...]
-    ) -> Required:
-        """Those worth most first, each that fits beside the ones before it."""
-        kept, judgement = list[SubTable](), nothing
-        for subtable in sorted(required, key=lambda t: (-self.worth[t], required.index(t))):
-            larger = self._ask([*kept, subtable])
-            if self.accepts(larger):
-                kept, judgement = [*kept, subtable], larger
-        refused = tuple(t for t in required if t not in judgement.release)
-        return Required(tuple(required), judgement, refused, conflicts, is_best=False)
-
 
 def fitting(found: Required | None, wishes: Wishes, schema: Schema) -> Required | None:
-    """What was found; NothingReleasableError where not all fit, and no subset is wished for."""
-    if found is not None and found.refused and not wishes.best_subset:
+    """What was found; NothingReleasableError where not all fit and no subset is wished for, or none was found yet."""
+    if found is None or not found.refused:
+        return found
+    if found.is_ended and not (wishes.best_subset and len(found.refused) < len(found.sub_tables)):
+        what, more = ("any", "or require less")
+        if not wishes.best_subset:
+            what, more = "all", "require less, or ask for the best subset of them"
+        raise NothingReleasableError(
+            f"the search was told to end after {found.asked} question{'s' * (found.asked != 1)}, before {what} of the "
+            f"required sub-tables were proven together; give it more time, {more}"
+        )
+    if not wishes.best_subset:
         raise _refusal(found, schema)
     return found
 

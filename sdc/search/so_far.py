@@ -19,6 +19,9 @@ from sdc.risk.verdict import Verdict
 from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.step import SearchStep
 
+Question = tuple[str, int, tuple[SubTable, ...]]
+"""Phase, length and what was added, see `SearchStep`."""
+
 
 @dataclass(frozen=True, eq=False)
 class SoFar:
@@ -92,9 +95,7 @@ class Retold:
         kept = None if inquiry.refutations is None else inquiry.refutations.emptied().plus(*so_far.refutations)
         return Retold(deque(so_far.steps), last, so_far.spent, kept)
 
-    def next(
-        self, asked: tuple[str, int, tuple[SubTable, ...]], release: Release, inquiry: Inquiry
-    ) -> tuple[SearchStep, Judgement]:
+    def next(self, asked: Question, release: Release, inquiry: Inquiry) -> tuple[SearchStep, Judgement]:
         """The next step, and its answer about a release; RuntimeError where something else is asked."""
         step = self.steps.popleft()
         if (step.phase, step.length, step.added) != asked:

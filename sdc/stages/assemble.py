@@ -183,7 +183,7 @@ def release_search(
         for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
     )
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)
-    return ReleaseSearch(ordered, chains, simulatable, extension)
+    return ReleaseSearch(ordered, chains, simulatable, extension, Pace(far.required, ending))
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

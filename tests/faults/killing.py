@@ -121,12 +121,22 @@ def _process(attempt: subprocess.Popen[bytes], victim: str, rng: random.Random) 
     """The driver itself, or one of its workers where there are any."""
     try:
         driver = psutil.Process(attempt.pid)
-        children = [child for child in driver.children() if WORKER in " ".join(child.cmdline())]
+        workers = children_with(WORKER, driver)
     except psutil.Error:
         return None
     if victim == "driver":
         return driver
-    return rng.choice(sorted(children, key=lambda child: child.pid)) if children else None
+    return rng.choice(workers) if workers else None
+
+
+def children_with(word: str, parent: psutil.Process, recursive: bool = False) -> list[psutil.Process]:
+    """Those that have it in their command, by their numbers; what has ended meanwhile has none any more."""
+    found = []
+    for child in parent.children(recursive):
+        with suppress(psutil.NoSuchProcess):
+            if word in " ".join(child.cmdline()):
+                found.append(child)
+    return sorted(found, key=lambda child: child.pid)
 
 
 def assert_whole(runs: Path, expected: Made) -> None:

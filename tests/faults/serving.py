@@ -22,7 +22,7 @@ import httpx
 import psutil
 import yaml
 
-from tests.faults.killing import WORKER
+from tests.faults.killing import WORKER, children_with
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 OPERATOR, PROXIED = "op", "x-user"
@@ -134,9 +134,7 @@ def serving(config: Path, history: str, code: str = "") -> Iterator[Server]:
 
 def workers_of(server: Server) -> list[psutil.Process]:
     """The processes that judge for a server."""
-    children = psutil.Process(server.process.pid).children()
-    alive = (child for child in children if child.status() != psutil.STATUS_ZOMBIE)
-    return sorted((c for c in alive if WORKER in " ".join(c.cmdline())), key=lambda child: child.pid)
+    return children_with(WORKER, psutil.Process(server.process.pid))
 
 
 # Clients

@@ -22,7 +22,7 @@ from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
 from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
-from tests.faults.killing import left_behind
+from tests.faults.killing import children_with, left_behind
 from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -47,8 +47,7 @@ def interrupt_twice(build: subprocess.Popen[str]) -> None:
 
 
 def kill_server(build: subprocess.Popen[str]) -> None:
-    children = psutil.Process(build.pid).children(recursive=True)
-    (server,) = (child for child in children if any(word.endswith("prefect_process.py") for word in child.cmdline()))
+    (server,) = children_with("prefect_process.py", psutil.Process(build.pid), recursive=True)
     server.kill()
 
 
@@ -110,8 +109,12 @@ def ended(
     with subprocess.Popen(
         command, cwd=folder, env={**os.environ, **own}, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as build:
-        _await_search(build, folder / "runs")
-        end(build)
+        try:
+            _await_search(build, folder / "runs")
+            end(build)
+        except BaseException:
+            os.killpg(build.pid, signal.SIGKILL)  # else it is waited for until its end, which is far
+            raise
         assert build.stderr is not None
         said = build.stderr.read()
     return build, said

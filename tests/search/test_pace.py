@@ -124,9 +124,41 @@ def test_a_question_that_is_not_answered_in_time_does_not_count(tmp_path: Path) 
     assert len(counts) > 1
 
 
-def test_what_is_required_is_proven_first_or_nothing_goes_out() -> None:
-    with pytest.raises(NothingReleasableError, match="told to end after 0 questions, before the required sub-tables"):
-        found_by("ordered", czech_table(), require=["A*B"], ending=Ending(0.0))
+@pytest.mark.parametrize("best_subset", [False, True])
+def test_what_is_required_is_proven_first_or_nothing_goes_out(best_subset: bool) -> None:
+    what = "before any of the required sub-tables" if best_subset else "before all of the required sub-tables"
+    with pytest.raises(NothingReleasableError, match=f"told to end after 0 questions, {what}") as told:
+        found_by("ordered", czech_table(), require=["A*B"], best_subset=best_subset, ending=Ending(0.0))
+    assert ("best subset" in str(told.value)) is not best_subset
+
+
+@pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
+def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method: str, tmp_path: Path) -> None:
+    """And a search that goes as far, by no clock, comes to the same; one with more time to no less."""
+    table, required = scattered(), {"require": ["all:2"], "best_subset": True}
+    kept = []
+    for moment in (3, 5, 30):
+        found = told_to_end(method, table, moment, tmp_path, **required)
+        became, ended = found.required, found.ended_after
+        assert became is not None
+        assert ended is not None
+        assert (became.is_best, became.is_ended, ended.required) == (False, True, moment)
+        kept.append(len(became.sub_tables) - len(became.refused))
+        told = f"told to end after {moment} questions about the 10 required sub-tables: {kept[-1]} of them go out"
+        assert told in (found.reason or "")
+        assert found.judgement.verdict is Verdict.SAFE
+        assert all(t in found.release for t in became.sub_tables if t not in became.refused)
+        again = found_by(method, table, **required, ended_after=ended, minutes=1e-9)
+        same = ("release", "steps", "reason", "ended_after", "value")
+        assert [getattr(again, name) for name in same] == [getattr(found, name) for name in same]
+        assert again.judgement.margin == found.judgement.margin
+    assert kept == sorted(kept)
+    assert 0 < kept[0] < kept[-1] < 10
+
+
+def test_without_a_best_subset_a_conflict_that_was_found_lets_nothing_out(tmp_path: Path) -> None:
+    with pytest.raises(NothingReleasableError, match="told to end after 30 questions, before all of the required"):
+        told_to_end("ordered", scattered(), 30, tmp_path, require=["all:2"])
 
 
 def test_minutes_are_of_the_clock() -> None:

@@ -128,7 +128,7 @@ def test_the_cheapest_hitting_set(conflicts: list[set[int]]) -> None:
     assert sum(found) == min(map(sum, hitting))
 
 
-def test_with_few_questions_the_rest_is_made_to_fit_one_by_one() -> None:
+def test_with_few_questions_what_is_worth_most_is_taken_as_long_as_it_fits() -> None:
     table, required = czech_table(), [3, 5, 6]
     refused = [{3, 5}]
     search = RequiredSearch(

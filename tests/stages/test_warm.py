@@ -13,6 +13,7 @@ import pytest
 from sdc import compiled
 from sdc.model.schema import Schema, Variable
 from sdc.stages import warm
+from tests.faults.killing import children_with
 
 SMALL, LARGE = (Schema(tuple(Variable(name, ("0", "1")) for name in names)) for names in ("ABC", "ABCDEFGHI"))
 SEARCHED = """
@@ -84,9 +85,8 @@ def test_the_process_beside_a_build_ends_with_it(kept: Path, monkeypatch: pytest
 
 
 def begun_beside() -> list[psutil.Process]:
-    """The processes that compile; others that have ended have no command line any more."""
-    alive = (child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE)
-    return [child for child in alive if warm._WARM in child.cmdline()]
+    """The processes that compile."""
+    return children_with(warm._WARM, psutil.Process())
 
 
 def test_it_ends_when_the_table_turns_out_to_be_small(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_how_far_a_search_went_comes_back(czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, NOTHING, "ordered", min_width=10, ended_after={"questions": 2})
     results.write_search(found, czech.schema, tmp_path)
     told = json.loads((tmp_path / "search.json").read_text())["ended_after"]
-    assert told == {"rounds": None, "questions": 2, "extension": None}
+    assert told == {"required": None, "rounds": None, "questions": 2, "extension": None}
     assert results.read_search(tmp_path, czech.schema).ended_after == found.ended_after is not None
 
 
