@@ -109,6 +109,7 @@ class ReleaseSearch:
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
         reason = " ".join(filter(None, (reasons.of_required(required), found.reason))) or None
+        required = required.beside(found.release)
         ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
 

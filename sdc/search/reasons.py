@@ -35,7 +35,7 @@ def of_required(required: Required) -> str:
     many, kept = len(required.sub_tables), len(required.sub_tables) - len(required.refused)
     return (
         f"The search was told to end after {required.asked:,} question{'s' * (required.asked != 1)} about the "
-        f"{many} required sub-tables: {kept} of them go out, the best subset that was proven by then."
+        f"{many} required sub-tables: the best subset that was proven by then has {kept} of them."
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sdc.model import subtable as st
@@ -68,6 +68,12 @@ class Required:
     is_best: bool = True
     is_ended: bool = False
     asked: int = 0
+
+    def beside(self, release: Release) -> Required:
+        """The same once all else was asked about: what was not shown to fit then may have been proven since."""
+        refused = tuple(t for t in self.refused if t not in release)
+        conflicts = tuple(c for c in self.conflicts if any(t in refused for t in c.sub_tables))
+        return replace(self, refused=refused, conflicts=conflicts, is_best=self.is_best or not refused)
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method
         assert ended is not None
         assert (became.is_best, became.is_ended, ended.required) == (False, True, moment)
         kept.append(len(became.sub_tables) - len(became.refused))
-        told = f"told to end after {moment} questions about the 10 required sub-tables: {kept[-1]} of them go out"
-        assert told in (found.reason or "")
+        told = f"told to end after {moment} questions about the 10 required sub-tables: the best subset that was"
+        assert f"{told} proven by then has {kept[-1]} of them" in (found.reason or "")
         assert found.judgement.verdict is Verdict.SAFE
         assert all(t in found.release for t in became.sub_tables if t not in became.refused)
         again = found_by(method, table, **required, ended_after=ended, minutes=1e-9)
@@ -154,6 +154,16 @@ def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method
         assert again.judgement.margin == found.judgement.margin
     assert kept == sorted(kept)
     assert 0 < kept[0] < kept[-1] < 10
+
+
+def test_what_is_proven_after_the_best_subset_is_not_called_refused() -> None:
+    """A required sub-table may still grow with all others."""
+    found = found_by("ordered", scattered(), require=["all:2"], best_subset=True, ended_after={"required": 3})
+    became = found.required
+    assert became is not None
+    assert "the best subset that was proven by then has 2 of them" in (found.reason or "")
+    assert 0 < len(became.refused) < 8
+    assert became.refused == tuple(t for t in became.sub_tables if t not in found.release)
 
 
 def test_without_a_best_subset_a_conflict_that_was_found_lets_nothing_out(tmp_path: Path) -> None:
