@@ -12,7 +12,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.effort import Effort
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Policy
@@ -73,8 +73,12 @@ def grow(table: Table, growth: Growth) -> Grown:
     kept = Refutations(growth.known.zeros)
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
     search = OrderedSearch(inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint)
-    if (before := growth.start or growth.proven) is not None:
-        inquiry.learn(before.proof, before.release)
-        search.proven = inquiry.ask(before.release)
-    found = search.run() if growth.start is None or search.proven is None else search.extended(search.proven)
+    if growth.start is not None:
+        inquiry.learn(growth.start.proof, growth.start.release)
+        found = search.extended(inquiry.ask(growth.start.release))
+    else:
+        if growth.proven is not None:
+            inquiry.learn(growth.proven.proof, growth.proven.release)
+            search.proven = inquiry.ask(growth.proven.release, Depth.REFUTE)
+        found = search.run()
     return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended, found.refutations)

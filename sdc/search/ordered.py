@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -156,10 +155,13 @@ class OrderedSearch:
         if not self.wishes.require:
             return None
         worth = {t: self._weights.of_sub_table(t, self._schema) for t in self.wishes.require}
-        search = RequiredSearch(partial(self._asked_required, pace), self.inquiry.accepts, worth, pace=pace)
+        # by its own pace, which it may have less time of once not all fit
+        search = RequiredSearch(
+            lambda release: self._asked_required(release, search.pace), self.inquiry.accepts, worth, pace=pace
+        )
         return search.run(self.wishes.require, grand_total(self.inquiry))
 
-    def _asked_required(self, pace: Pace, release: Release) -> Judgement:
+    def _asked_required(self, release: Release, pace: Pace) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
         self.inquiry.resume(self.proven or grand_total(self.inquiry))
         return self._answered(release, pace, ("required", 0, release.frontier))

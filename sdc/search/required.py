@@ -142,7 +142,9 @@ class RequiredSearch:
 
     def run(self, required: Sequence[SubTable], nothing: Judgement) -> Required:
         """What fits, from the judgement of the grand total alone; told to end, the best of what fitted by then."""
-        conflicts, ordered, is_ended = list[Conflict](), self._by_worth(required), False
+        # what is worth little is left out rather, so it comes last, where a conflict takes its members from
+        ordered = sorted(required, key=lambda t: (-self.worth[t], required.index(t)))
+        conflicts, is_ended = list[Conflict](), False
         try:
             judgement = self._ask(required)
             if self.accepts(judgement):
@@ -173,10 +175,6 @@ class RequiredSearch:
         refused = tuple(t for t in required if t not in judgement.release)
         return Required(tuple(required), judgement, refused, tuple(conflicts), is_best, is_ended, self._asked)
 
-    def _by_worth(self, subtables: Sequence[SubTable]) -> list[SubTable]:
-        """What is worth most comes first."""
-        return sorted(subtables, key=lambda t: (-self.worth[t], subtables.index(t)))
-
     def _worth_of(self, subtables: Sequence[SubTable]) -> Fraction:
         return sum((self.worth[t] for t in subtables), Fraction(0))
 
@@ -201,10 +199,9 @@ class RequiredSearch:
         # where all of the first half fit, the question about the other one is that about the whole
         return self._taken(larger, candidates[half:], is_refused=len(larger) == len(kept) + half)
 
-    def _conflict(self, candidates: Sequence[SubTable], judgement: Judgement) -> Conflict:
+    def _conflict(self, candidates: list[SubTable], judgement: Judgement) -> Conflict:
         """A minimal conflicting set within one that conflicts, found by halves (Junker 2004, QuickXplain)."""
-        # what is worth little is left out rather, so it comes last, where the conflict takes its members from
-        found = self._within([], [], self._by_worth(candidates))
+        found = self._within([], [], candidates)
         last = self._ask(found)
         # undecided cells may be others when it is asked about less: what is said is of the set that is named
         said = judgement if self.accepts(last) else last
