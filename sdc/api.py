@@ -318,6 +318,7 @@ def find_release(
     criteria = Criteria.of(small_count, min_width, posterior_limit)
     searched = _settings(table, criteria, executor, settings, release)
     known, section = known_of(table, public), searched.release
+    require_used(method, section.ended_parts)
     require_together(method, *_given(known, section, posterior_limit))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)

@@ -105,6 +105,9 @@ SETTINGS_OF = {
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
+    **dict.fromkeys(("ended_after.required", "ended_after.questions"), ("ordered", "bisection", "best")),
+    "ended_after.rounds": ("decomposable", "best"),
+    "ended_after.extension": ("best",),
 }
 """Settings of a search as configs, commands and Python name them, and the methods that use them."""
 
@@ -306,10 +309,16 @@ def require_together(*names: str) -> None:
 
 
 def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str:
-    """Why bisection refuses settings that neither it nor another search beside it uses; empty where there are none."""
+    """Why settings are refused that neither the method nor another search beside it uses; empty where there are none.
+
+    Of bisection all are; of others how far a search went that did what this one does not: it would not end there.
+    """
     searches = {method, *others}
     named = [name for name in given if not {*SETTINGS_OF.get(name, searches)} & searches]
-    if method != "bisection" or not named:
+    if method != "bisection":
+        parts = ", ".join(name for name in named if name.startswith("ended_after."))
+        return f"release.method = {method} with {parts}: it has no such part; leave it out" if parts else ""
+    if not named:
         return ""
     return (
         f"release.method = bisection with {', '.join(named)}: it asks about prefixes of one list, and draws, grows and "

@@ -291,6 +291,11 @@ class ReleaseConfig(Section):
     simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
 
+    @property
+    def ended_parts(self) -> tuple[str, ...]:
+        """The names of the settings that say how far an earlier search went."""
+        return () if self.ended_after is None else tuple(f"ended_after.{part}" for part in self.ended_after.facts)
+
     @model_validator(mode="after")
     def _something_is_required(self) -> ReleaseConfig:
         if self.only is not None and not self.require:

@@ -169,7 +169,9 @@ class Subject:
         ConfigError where something is given that the method has no use for, InputError as `with_given`.
         """
         require_used(method, (name for name, value in given.items() if value is not None))
-        return with_given(ReleaseConfig() if self.build is None else self.build.settings().release, given)
+        section = with_given(ReleaseConfig() if self.build is None else self.build.settings().release, given)
+        require_used(method, section.ended_parts)
+        return section
 
     @property
     def accepts_undecided(self) -> bool:

@@ -206,6 +206,7 @@ def test_only_what_is_required_where_no_cell_is_at_risk() -> None:
         ("ordered", {"only": "some", "require": ["all:1"]}, InputError, "release.only = 'some'"),
         ("ordered", {"ended_after": {"question": 1}}, InputError, "release.ended_after.question"),
         ("ordered", {"ended_after": {"questions": -1}}, InputError, "release.ended_after.questions = -1"),
+        ("decomposable", {"ended_after": {"questions": 1}}, ConfigError, "decomposable with ended_after.questions"),
         ("decomposable", {"only": "required", "require": ["all:1"]}, ConfigError, "has more than what is required"),
         ("simulatable", {"minutes": 3.0}, ConfigError, "how far it gets in a time may tell of the table"),
     ],

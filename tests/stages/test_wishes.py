@@ -134,6 +134,12 @@ def test_wishes_that_do_not_fit_the_table(settings: dict[str, Any], message: str
         ({"minutes": 0.0}, "release.minutes = 0.0"),
         ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
         ({"ended_after": {"rounds": 1.5}}, "release.ended_after.rounds = 1.5"),
+        ({"ended_after": {"rounds": 3}}, "release.method = ordered with ended_after.rounds: it has no such part"),
+        (
+            {"method": "decomposable", "ended_after": {"required": 1, "rounds": 2, "extension": 3}},
+            "decomposable with ended_after.required, ended_after.extension: it has no such part",
+        ),
+        ({"method": "bisection", "ended_after": {"rounds": 3}}, "release.method = bisection with ended_after.rounds"),
         ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
         ({"demand": {"A": 0.0}}, "release.demand"),
     ],
