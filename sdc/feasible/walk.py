@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.walk_cell_kernel import EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
+from sdc.feasible.in_part import InPart, cells_of_places, places_of, shares
+from sdc.feasible.walk_cell_kernel import EASE, EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
@@ -31,6 +32,7 @@ MAX_VARIABLES = 20
 KEPT_BITS = 22  # 2^22 cells, 32 MB, of which what they weigh is kept
 CELLS_AT_ONCE = 64
 MOST_TOTAL = 255  # a byte; larger ones all mean that there is no want of records
+MAX_TOUCHED = 1 << 12  # places of sub-tables in part that a walk keeps one by one
 MAX_TOTALS = 1 << 14  # cells of a released marginal that says how hard cells are to change
 
 # Of each try its number, which its random numbers begin with, its steps and the most variables of a block
@@ -97,6 +99,49 @@ def shift(
     return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
+class MovedInPart(NamedTuple):
+    """Differences that change cells, or places of sub-tables in part.
+
+    rows   (differences,) which of those asked for each moves; gone  (differences,) how far
+    nodes  that all searches looked at
+    """
+
+    differences: Differences
+    rows: Ints
+    gone: Ints
+    nodes: int
+
+
+def shift_cheaply(
+    table: Table, knowledge: Knowledge, in_part: InPart, cells: Codes, changes: Counts, *, nodes: int, tries: range
+) -> MovedInPart:
+    """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
+
+    The view of every fact is taken for public whole. ReleaseError as `find`.
+    """
+    walker = _priced_walker(table, knowledge.with_hulls, in_part)
+    by = np.maximum(changes, -table.count_at(cells))
+    found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
+    differences = _checked(found.differences, table, knowledge)
+    return MovedInPart(differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
+
+
+def shift_in_part(
+    table: Table, knowledge: Knowledge, in_part: InPart, places: Ints, changes: Counts, *, nodes: int, tries: range
+) -> MovedInPart:
+    """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
+    walker = _priced_walker(table, knowledge.with_hulls, in_part)
+    begin, keys = cells_of_places(table, in_part.views, places, changes > 0)
+    found = walker.shifted_in_part(begin, keys, places, changes, nodes, tries)
+    return found._replace(differences=_checked(found.differences, table, knowledge))
+
+
+def _priced_walker(table: Table, knowledge: Knowledge, in_part: InPart) -> _Walker:
+    walker = _walker(table, knowledge, 0, None, in_part.views)
+    walker.price(in_part.prices)
+    return walker
+
+
 def _from(base: Differences, found: Differences, table: Table) -> Differences:
     """Differences from the table at the base as differences from the true one."""
     number = len(found)
@@ -157,7 +202,7 @@ class _Walks:
 
     def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
-        walker = _walker(self._table, course.known, course.fixed, course.also)
+        walker = _walker(self._table, course.known, course.fixed, course.also, ())
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
@@ -189,9 +234,11 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
 
 
 @lru_cache(maxsize=2)
-def _walker(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> _Walker:
+def _walker(
+    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, in_part: tuple[SubTable, ...]
+) -> _Walker:
     # units of one round come to a process one by one, each with a copy of what is known
-    return _Walker(table, knowledge, fixed, also)
+    return _Walker(table, knowledge, fixed, also, in_part)
 
 
 def forget() -> None:
@@ -230,15 +277,26 @@ class _Shifted(NamedTuple):
 class _Walker:
     """What the searches of one process share: the moves that keep what is known, and the true table as a hash table."""
 
-    def __init__(self, table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        knowledge: Knowledge,
+        fixed: SubTable,
+        also: Knowledge | None,
+        in_part: tuple[SubTable, ...],
+    ) -> None:
         if not can_search(table):
             raise ReleaseError(
                 f"{len(table.schema)} variables with {table.schema.cells} cells are too many for basic moves (at most "
                 f"{MAX_VARIABLES} variables and 2^59 cells); choose the method nested or fewer variables"
             )
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
-        self._work, self._changed = _new_work(table, knowledge, fixed, also), np.zeros(0, np.int64)
+        self._work, self._changed = _new_work(table, knowledge, fixed, also, in_part), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
+
+    def price(self, prices: Ints) -> None:
+        """Has cells of the sub-tables in part cost so much."""
+        self._work.shown[:] = prices
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
         """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""
@@ -273,26 +331,63 @@ class _Walker:
         found, used = np.zeros(len(keys) + 1, np.int64), np.maximum(nodes, 0)
         cells, by = np.empty((2, len(keys) * MAX_CHANGED), np.int64)
         walk_kernel.shift(self._work, keys, changes, TRIES[tries.start : tries.stop], used, found, cells, by)
-        cells, by = cells[: found[-1]], by[: found[-1]].copy()
-        gone, moved = np.zeros(len(keys), np.int64), np.flatnonzero(np.diff(found))
-        of = np.repeat(np.arange(len(keys)), np.diff(found))
-        own = cells == keys[of]
-        gone[of[own]] = by[own]
+        gone, of = np.zeros(len(keys), np.int64), np.repeat(np.arange(len(keys)), np.diff(found))
+        own = cells[: found[-1]] == keys[of]
+        gone[of[own]] = by[: found[-1]][own]
+        return _Shifted(*self._written(found, cells, by), gone, used)
+
+    def shifted_in_part(
+        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
+    ) -> MovedInPart:
+        """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]]."""
+        pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(places), CELLS_AT_ONCE)]
+        parts = [
+            self._shifted_in_part(
+                begin[piece.start : piece.stop + 1], keys, places[piece], changes[piece], nodes, tries
+            )
+            for piece in pieces
+        ]
+        if not parts:
+            nothing = np.zeros(0, np.int64)
+            return MovedInPart(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
+        return MovedInPart(
+            Differences.concatenated([part.differences for part in parts]),
+            np.concatenate([part.rows + piece.start for part, piece in zip(parts, pieces, strict=True)]),
+            np.concatenate([part.gone for part in parts]),
+            sum(part.nodes for part in parts),
+        )
+
+    def _shifted_in_part(
+        self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
+    ) -> MovedInPart:
+        found, gone = np.zeros(len(places) + 1, np.int64), np.zeros(len(places), np.int64)
+        cells, by = np.empty((2, len(places) * MAX_CHANGED), np.int64)
+        rows, used = TRIES[tries.start : tries.stop], np.full(len(places), nodes)
+        walk_kernel.shift_in_part(self._work, begin, keys, places, changes, rows, used, found, gone, cells, by)
+        differences, moved = self._written(found, cells, by)
+        return MovedInPart(differences, moved, gone[moved], int(used.sum()))
+
+    def _written(self, found: Ints, cells: Ints, by: Ints) -> tuple[Differences, Ints]:
+        """Differences as a kernel wrote them, and which of the cells each moves."""
+        moved = np.flatnonzero(np.diff(found))
         start = np.concatenate([found[:1], found[1:][moved]])
-        return _Shifted(Differences(start, self._schema.keys.unpack(cells), by), moved, gone, used)
+        return Differences(start, self._schema.keys.unpack(cells[: found[-1]]), by[: found[-1]].copy()), moved
 
 
-def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None) -> WalkWork:
+def _new_work(
+    table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, in_part: tuple[SubTable, ...]
+) -> WalkWork:
     """Room for the search of a table under what is known of it, with nothing in the table yet.
 
     Without moves between categories that a `fixed` variable is the coarsest to tell apart: as if all sets with one of
     these were released. But with those of them that change nothing of what is known `also`.
     """
+    cells_in_part = sum(st.cells(view, table.schema) for view in in_part)
     schema, release = table.schema, knowledge.structure.essential
     bits = (schema.cells - 1).bit_length()
     frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
-    parts = [_shares(element, schema) for element in frontier]
+    parts = [shares(element, schema) for element in frontier]
     levels, groups = _levels(schema), [schema.levels.groups[v].astype(np.int64) for v in range(len(schema))]
     flip_at, flip, order = _flips(schema, levels)
     unreleased = [s for s in knowledge.structure.minimal_unreleased if not s & fixed]
@@ -332,13 +427,17 @@ def _new_work(table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowled
         state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
         places=np.zeros(MAX_CHANGED, np.int64),
         wrong=np.zeros(MAX_CHANGED, np.int64),
-        filled=np.zeros(2, np.int64),
+        filled=np.array([0, 0, 0, EASE, EMPTY]),
         trail=np.zeros((MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
         best=np.zeros(1 + MAX_FLIPS, np.int64),
         flips=np.zeros((walk_kernel.MAX_LISTED, 4), np.int64),
         sets=np.zeros((walk_kernel.MAX_BLOCKS + 1, walk_kernel.MAX_BLOCK**walk_kernel.MAX_BLOCKS), np.int64),
         random=np.zeros(1, np.int64),
         looked=np.zeros(1, np.int64),
+        shown=np.zeros(cells_in_part, np.int64),
+        place_of=places_of(in_part, schema),
+        moved=np.zeros(cells_in_part, np.int64),
+        touched=np.zeros(MAX_TOUCHED, np.int64),
     )
 
 
@@ -402,14 +501,6 @@ def _listed(groups: Sequence[Groups], begin: int) -> tuple[list[Ints], Ints]:
             order.append(np.concatenate([[code], listed]))
         found.append(rows)
     return found, np.concatenate(order)
-
-
-def _shares(element: SubTable, schema: Schema) -> list[tuple[int, Ints]]:
-    """Of each axis of a sub-table its place, and what each of its categories adds to the place in the marginal."""
-    kept = st.members(schema.levels.telling(element))
-    strides = schema.space(kept).strides
-    levels = schema.levels
-    return [(levels.column_of[v], levels.groups[v] * stride) for v, stride in zip(kept, strides, strict=True)]
 
 
 def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:

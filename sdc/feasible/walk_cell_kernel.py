@@ -34,6 +34,7 @@ AT, AMONG, SKIP, NUMBER = range(4)  # of the categories that a flip may go to, s
 ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
 FORBIDDEN = 120  # of a cell that cannot be
 MOST_LEARNT = 60
+EASE = 64  # parts of a price of a cell that is shown, of which less and less counts
 TABU_COST = 3  # of taking a record from a cell that was just given one
 # corner i of a move has those blocks flipped whose bits are set in i; the odd ones give where the cell is raised
 ODD = np.array([i.bit_count() % 2 == 1 for i in range(1 << MAX_FLIPS)])
@@ -61,11 +62,15 @@ class WalkWork(NamedTuple):
     patterns               (structural zeros, axes, categories): whether a cell with that code may match
     weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
     changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
-    wrong, filled          (wrong cells,) where they are; how many cells have been changed, and how many are wrong
+    wrong, filled          (wrong cells,) where they are; how many cells have been changed, how many are wrong, how many
+                           places were touched; the part of a price that counts, and a place that moves must change
     trail                  moves made: cell, blocks flipped, direction, what each flip adds to a key
     best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: axes, what it adds
                            to a key, cost, variables that tell it; released sets that meet each block of a partial move
     random, looked         state of the generator; cells looked at
+    shown, place_of        of sub-tables in part what changing each of their cells costs, one after another; what each
+                           category of an axis adds to the place there, (sub-tables, axes, categories)
+    moved, touched         by how much the walk has changed each of these cells; places where it may have, a ring
     """
 
     sizes: Ints
@@ -105,6 +110,13 @@ class WalkWork(NamedTuple):
     sets: Ints
     random: Ints
     looked: Ints
+    shown: Ints
+    place_of: Ints
+    moved: Ints
+    touched: Ints
+
+
+CHANGED, WRONGS, TOUCHED, EASED, GOAL = range(5)  # of `WalkWork.filled`
 
 
 # Cells
@@ -287,6 +299,76 @@ def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None
         state[place, WRONG] = EMPTY
 
 
+# Sub-tables in part
+
+
+@inner
+def _places(work: WalkWork, part: int, key: Key, flipped: int, steps: Ints, places: Ints) -> bool:
+    """Where the corners of a move are in a sub-table in part; False where its changes cancel there."""
+    place_of, sizes, strides = work.place_of, work.sizes, work.strides
+    places[0] = 0
+    for v in range(len(sizes)):
+        places[0] += place_of[part, v, (key // strides[v]) % sizes[v]]
+    for j in range(flipped):
+        place, half = 0, 1 << j
+        for v in range(len(sizes)):
+            place += place_of[part, v, ((key + steps[j]) // strides[v]) % sizes[v]]
+        if place == places[0]:
+            return False
+        for i in range(half):
+            places[half + i] = places[i] + place - places[0]
+    return True
+
+
+@inner
+def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> int:
+    """What a whole move costs for cells of sub-tables in part that it changes first, less what it restores.
+
+    Less and less of a price counts, or walks would go on by moves that cost nothing; of a reward all does. NEVER where
+    there is a place that moves must change, and this one does not.
+    """
+    shown, moved, goal = work.shown, work.moved, work.filled[GOAL]
+    cost, of_goal = 0, False
+    places = np.empty(1 << MAX_FLIPS, np.int64)
+    for part in range(len(work.place_of)):
+        if not _places(work, part, key, flipped, steps, places):
+            continue
+        for i in range(1 << flipped):
+            before, price = moved[places[i]], shown[places[i]]
+            price = price * work.filled[EASED] // EASE if price > 0 else price
+            if before == 0:
+                cost += price
+            elif before == (-1 if ODD[i] != up else 1):
+                cost -= price
+            of_goal |= places[i] == goal
+    return NEVER if goal >= 0 and not of_goal else int(cost)
+
+
+@inner
+def _move_in_part(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> None:
+    """Counts the changes of a move in the sub-tables in part."""
+    places = np.empty(1 << MAX_FLIPS, np.int64)
+    for part in range(len(work.place_of)):
+        if _places(work, part, key, flipped, steps, places):
+            for i in range(1 << flipped):
+                work.moved[places[i]] += 1 if ODD[i] != up else -1
+                work.touched[work.filled[TOUCHED] % len(work.touched)] = places[i]
+                work.filled[TOUCHED] += 1
+
+
+@inner
+def restore(work: WalkWork) -> None:
+    """Nothing is changed, in the table and in the sub-tables in part, and nothing is wrong."""
+    for i in range(work.filled[CHANGED]):
+        work.changed[work.places[i]] = EMPTY
+    if work.filled[TOUCHED] > len(work.touched):
+        work.moved[:] = 0
+    else:
+        for i in range(work.filled[TOUCHED]):
+            work.moved[work.touched[i]] = 0
+    work.filled[CHANGED] = work.filled[WRONGS] = work.filled[TOUCHED] = 0
+
+
 @inner
 def apply(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool, until: int) -> None:
     """Makes a move; the cells that it raises are no cheap donors before the step `until`."""
@@ -304,3 +386,5 @@ def apply(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool, until: 
         _change(state, wrong, filled, place, 1 if raised else -1)
         if raised:
             state[place, TABU] = until
+    if len(work.place_of):
+        _move_in_part(work, key, flipped, steps, up)

@@ -22,8 +22,11 @@ from sdc.compiled import inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
+    EASE,
+    EASED,
     EMPTY,
     FORBIDDEN,
+    GOAL,
     HIGH,
     LOW,
     MAX_CHANGED,
@@ -52,6 +55,8 @@ from sdc.feasible.walk_cell_kernel import (
     enter,
     price,
     price_anew,
+    price_of_shown,
+    restore,
 )
 
 MAX_BLOCKS = 6
@@ -92,7 +97,7 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
     axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
-    own = codes_of(key, sizes, strides)
+    own, in_part = codes_of(key, sizes, strides), len(work.place_of) > 0
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     stack = np.zeros((MAX_FLIPS + 1, 5), np.int64)  # node, children seen, its child, categories left, cost
@@ -122,6 +127,10 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
         if cost >= least:
             continue
         step[d] = (other - own[v]) * strides[v]
+        if in_part and begin[child] == end[child]:
+            cost += price_of_shown(work, key, d + 1, step, up)
+            if cost >= least:
+                continue
         half = 1 << d
         corners[half] = key + step[d]
         for i in range(half + 1, 2 * half):
@@ -241,6 +250,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
+    in_part = len(work.place_of) > 0
     stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, axes, cost, released sets that meet all blocks
     step = np.zeros(MAX_BLOCKS, np.int64)
     corners[0], stack[0, 3], sets[0, 0] = key, 1, 0
@@ -271,6 +281,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
         if kept == 0:
+            if in_part:
+                cost += price_of_shown(work, key, d + 1, step, True)
+                if cost >= least:
+                    continue
             least = cost
             work.best[0] = d + 1
             work.best[1 : d + 2] = step[: d + 1]
@@ -287,9 +301,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
 @inner
 def _begin(work: WalkWork, target: Key, by: int) -> int:
     """Back at the true table, with the target alone wrong: where it is."""
-    for i in range(work.filled[0]):
-        work.changed[work.places[i]] = EMPTY
-    work.filled[0] = 0
+    restore(work)
     goal = enter(work, target)
     work.state[goal, LOW] = work.state[goal, HIGH] = work.state[goal, TRUE] + by
     work.state[goal, WRONG], work.wrong[0], work.filled[1] = 0, goal, 1
@@ -366,6 +378,7 @@ def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: 
     for now in range(1, steps + 1):
         if work.looked[0] >= most or not _has_room(work, done, 1):
             break
+        work.filled[EASED] = EASE - EASE * now // (steps + 1)
         place = work.wrong[draw(work.random, work.filled[1])]
         if not _step(work, place, now, largest, most, done):
             break
@@ -414,3 +427,84 @@ def shift(
             if got > reached:
                 reached, found[t + 1] = got, _write(work, keys, by, found[t])
         nodes[t] = -(-work.looked[0] // LOOKUPS)
+
+
+# Cells of a sub-table in part
+
+
+@inner
+def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: int, done: int) -> bool:
+    """The cheapest move of a cell that changes the place too, which is written down; False where there is none."""
+    best, move = work.best, work.trail[done]
+    if up and work.state[enter(work, key), WEIGHT] >= FORBIDDEN:
+        return False
+    work.filled[GOAL] = place
+    cost = _cheapest(work, key, up, now, most)
+    work.filled[GOAL] = EMPTY
+    if cost >= NEVER:
+        return False
+    move[0], move[1], move[2] = key, best[0], up
+    move[3:] = best[1:]
+    apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
+    return True
+
+
+@inner
+def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
+    """How far the count of a cell of a sub-table in part was changed, by moves of its cells and what mends these."""
+    restore(work)
+    up, reached, length, done = by > 0, 0, 0, 0
+    for now in range(1, steps + 1):
+        if work.looked[0] >= most or not _has_room(work, done, 1):
+            break
+        work.filled[EASED] = EASE - EASE * now // (steps + 1)
+        gone = work.moved[place] if up else -work.moved[place]
+        if gone < abs(by) and (work.filled[1] == 0 or gone <= reached):
+            if not _goal_step(work, cells[draw(work.random, len(cells))], place, up, now, most, done):
+                continue
+        elif not _step(work, work.wrong[draw(work.random, work.filled[1])], now, largest, most, done):
+            break
+        done += 1
+        gone = work.moved[place] if up else -work.moved[place]
+        if work.filled[1] == 0 and reached < gone <= abs(by):
+            reached, length = gone, done
+            if gone == abs(by):
+                break
+        if work.filled[1] == 0 and gone > abs(by):
+            break
+    _go_back(work, done, length)
+    return int(reached)
+
+
+@kernel
+def shift_in_part(
+    work: WalkWork,
+    begin: Ints,
+    cells: Ints,
+    places: Ints,
+    wanted: Ints,
+    tries: Ints,
+    nodes: Ints,
+    found: Ints,
+    gone: Ints,
+    keys: Ints,
+    by: Ints,
+) -> None:
+    """As `shift`, of (n,) places in sub-tables in part; a walk begins with one of cells[begin[i]:begin[i + 1]].
+
+    gone  (n,) how far each was changed
+    """
+    for t in range(len(places)):
+        most = nodes[t] * LOOKUPS
+        work.looked[0], found[t + 1], gone[t] = 0, found[t], 0
+        own = cells[begin[t] : begin[t + 1]]
+        for row in range(len(tries)):
+            if gone[t] == abs(wanted[t]) or work.looked[0] >= most or len(own) == 0:
+                break
+            work.random[0] = (places[t] + 1) * SCATTER + tries[row, 0] * TERM
+            got = _walk_in_part(work, own, places[t], wanted[t], tries[row, 1], tries[row, 2], most)
+            if got > gone[t]:
+                gone[t], found[t + 1] = got, _write(work, keys, by, found[t])
+        nodes[t] = -(-work.looked[0] // LOOKUPS)
+        if wanted[t] < 0:
+            gone[t] = -gone[t]

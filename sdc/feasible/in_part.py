@@ -1,0 +1,115 @@
+"""Sub-tables of which some cells are withheld: where their cells are, and what it costs to change them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.feasible.differences import Differences, Flags
+from sdc.model import subtable as st
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+
+Ints = npt.NDArray[np.int64]
+MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
+
+
+@dataclass(frozen=True, eq=False)
+class InPart:
+    """Sub-tables in part, and what it costs a walk to change each of their cells.
+
+    Their cells are one view's after another's, each in C order: a place is a number among all of them.
+
+    views   the sub-tables, closed
+    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change
+    """
+
+    views: tuple[SubTable, ...]
+    prices: Ints
+
+
+def shares(view: SubTable, schema: Schema) -> list[tuple[int, Ints]]:
+    """Of each axis of a sub-table its place, and what each of its categories adds to the place in the marginal."""
+    levels, kept = schema.levels, st.members(schema.levels.telling(view))
+    strides = schema.space(kept).strides
+    return [(levels.column_of[v], levels.groups[v] * stride) for v, stride in zip(kept, strides, strict=True)]
+
+
+def begins(views: tuple[SubTable, ...], schema: Schema) -> Ints:
+    """(views + 1,) where each view begins among the places."""
+    return np.cumsum([0, *(st.cells(view, schema) for view in views)])
+
+
+def places_of(views: tuple[SubTable, ...], schema: Schema) -> Ints:
+    """(views, axes, categories) what each category adds to the place of a cell in a view."""
+    found = np.zeros((len(views), len(schema.axes), max(schema.keys.sizes)), np.int64)
+    for part, (view, begin) in enumerate(zip(views, begins(views, schema).tolist(), strict=False)):
+        for column, share in shares(view, schema):
+            found[part, column, : len(share)] += share
+        found[part, 0] += begin
+    return found
+
+
+def places_in(cells: Codes, views: tuple[SubTable, ...], schema: Schema) -> Ints:
+    """(n, views) the place of each of (n, axes) cells in every view."""
+    axes, found = np.arange(len(schema.axes)), np.empty((len(cells), len(views)), np.int64)
+    for part, own in enumerate(places_of(views, schema)):
+        found[:, part] = own[axes, cells].sum(axis=1)
+    return found
+
+
+def changed_places(
+    differences: Differences, views: tuple[SubTable, ...], schema: Schema
+) -> tuple[Counts, Counts, Counts]:
+    """Of each place that a difference changes: which difference, the place, and by how much; in this order."""
+    places = places_in(differences.cells, views, schema)
+    of = np.repeat(differences.of, places.shape[1])
+    number = max(1, int(begins(views, schema)[-1]))
+    keys, group = np.unique(of * number + places.reshape(-1), return_inverse=True)
+    sums = np.zeros(len(keys), np.int64)
+    np.add.at(sums, group, np.repeat(differences.changes, places.shape[1]))
+    kept = sums != 0
+    return keys[kept] // number, keys[kept] % number, sums[kept]
+
+
+def cells_of_places(table: Table, views: tuple[SubTable, ...], places: Ints, raised: Flags) -> tuple[Ints, Ints]:
+    """Of (n,) places keys of cells to begin walks with: place i has keys[begin[i]:begin[i + 1]].
+
+    Those with records; where it is to be raised also those that would be like one with records, but for one axis of
+    the view.
+    """
+    schema, begin = table.schema, begins(views, table.schema)
+    everywhere, keys = places_in(table.codes, views, schema), list[Ints]()
+    order = np.argsort(everywhere, axis=0, kind="stable")
+    parts = np.searchsorted(begin, places, side="right") - 1
+    for place, part, raises in zip(places.tolist(), parts.tolist(), raised.tolist(), strict=True):
+        rows, column = order[:, part], everywhere[order[:, part], part]
+        cells = [table.codes[_rows_at(np.array([place]), rows, column)]]
+        for near, axis, code in _beside(place - int(begin[part]), views[part], schema) if raises else ():
+            like = table.codes[_rows_at(near + begin[part], rows, column)].copy()
+            like[:, axis] = code
+            cells.append(like[places_in(like, views, schema)[:, part] == place])
+        own = np.unique(schema.keys.pack(np.concatenate(cells)))
+        keys.append(own[:: max(1, -(-len(own) // MOST_BEGUN))])
+    return np.cumsum([0, *map(len, keys)]), np.concatenate([np.zeros(0, np.int64), *keys])
+
+
+def _rows_at(places: Ints, rows: Ints, column: Ints) -> Ints:
+    """The rows of cells at ascending places, of rows in the order of their (rows,) places, at most some of each."""
+    low, high = (np.searchsorted(column, places, side=side) for side in ("left", "right"))
+    number = np.minimum(high - low, MOST_BEGUN)
+    at = np.arange(int(number.sum())) + np.repeat(low - np.cumsum(number) + number, number)
+    return np.asarray(rows[at], np.int64)
+
+
+def _beside(at: int, view: SubTable, schema: Schema) -> Iterator[tuple[Ints, int, int]]:
+    """Of each axis of a view places that differ from one in it alone, the axis, and a category of the one."""
+    kept = st.members(schema.levels.telling(view))
+    for v, stride in zip(kept, schema.space(kept).strides.tolist(), strict=True):
+        code = at // stride % schema.sizes[v]
+        others = np.delete(np.arange(schema.sizes[v]), code)
+        yield at + (others - code) * stride, schema.levels.column_of[v], int(np.argmax(schema.levels.groups[v] == code))
