@@ -400,17 +400,18 @@ def suppress(
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Suppressed:
-    """Which cells of a sub-table to withhold, its margins staying public; see `sdc.treat.suppression`.
+    """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.treat.suppression`.
 
     It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where
-    sub-tables or facts are public, every at-risk cell of the whole table is judged beside them too as `assess` does,
-    with a limit and a budget where they are given; by itself the sub-table has neither. InputError for too many cells
-    or what is released already, ReleaseError for an unknown variable, NotReleasableError where withholding does not do.
+    sub-tables or facts are public, or it has more than 4,096 cells, every at-risk cell of the whole table is judged
+    beside them too as `assess` does, with a limit and a budget where they are given; by itself a smaller sub-table has
+    neither. InputError for what is released already, ReleaseError for an unknown variable or a table that is too large
+    for walks, NotReleasableError where withholding does not do.
     """
     from sdc.treat import suppression
 
     subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
-    if known.release == NOTHING and not known.facts:
+    if known.release == NOTHING and not known.facts and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
         return suppression.suppress(counts, small_count, min_width, zeros=zeros)

@@ -87,11 +87,11 @@ def suppress(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold. The least records and cells; of a run, beside its release.
+    """Which cells of a sub-table to withhold. As few as was found; of a run, beside its release.
 
-    Its margins are public, and so are structural zeros: what they and the cells that stay add up to pins no small
-    count. Which cells were chosen is not judged: whoever chooses alike from each table that agrees may rule some out.
-    Whether fewer would do helps with that, and is confidential.
+    Its margins are public where they may be, and so are structural zeros: what they and the cells that stay add up to
+    pins no small count. Which cells were chosen is not judged: whoever chooses alike from each table that agrees may
+    rule some out. Whether fewer would do helps with that, and is confidential.
     """
     from sdc import api
     from sdc.model import subtable as st
@@ -114,7 +114,8 @@ def suppress(
     if out is not None:
         _write_rows(out, rows)
     withheld, schema = int(found.withheld.sum()), table.schema
-    margins = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
+    every = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
+    margins, refuted = every if found.margins else [], len(found.refuted)
     if as_json:
         print_json(
             {
@@ -124,13 +125,19 @@ def suppress(
                 "withheld_records": found.weight,
                 "cells": rows,
                 **_judged(beside, CHOICE),
-                "confidential": {"optimal": found.optimal},
+                "confidential": {"optimal": found.optimal, "too_narrow_without_it": refuted},
             }
         )
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
-    print(f"public with it, and judged so: {', '.join(margins)}, what these add up to, and structural zeros")
+    told = [*margins, "what these add up to, and "] if found.margins else [""]
+    print(f"public with it, and judged so: {', '.join(told)}structural zeros")
+    if not found.margins:
+        print("its margins are not: those that were not public before stay so")
     print(f"{beside}\n{CHOICE}")
+    if refuted:
+        what = f"{refuted} small cells are too narrow by what is public without it, whatever is withheld"
+        print(f"confidential  {what}; do not publish this")
     fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
     print(f"confidential  {fewer}; do not publish this")
 

@@ -52,6 +52,10 @@ class Certifying:
                 self._search(batch, Shift.SPARSEST_UP)
                 self._note_missed(batch)
 
+    def walk_once(self, waiting: CellRows) -> None:
+        """The cheapest search alone: of each cell that is still short one walk down, and one up."""
+        self._walks(waiting, Shift.DOWN, Shift.UP)
+
     def short(self, rows: CellRows) -> CellRows:
         """Those of the cells that are not certified yet."""
         return self._width.short(self._support, rows)

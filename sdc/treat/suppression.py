@@ -15,7 +15,6 @@ from scipy.sparse import csr_array
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
-from sdc.model.fact import withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
@@ -30,6 +29,7 @@ from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 from sdc.solve.linear import Sums, cheapest
 from sdc.treat.rounding import Dense, checked
+from sdc.treat.withholding import withhold
 
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
@@ -47,12 +47,17 @@ class Suppressed:
     weight    the records in withheld cells
     optimal   whether no other choice has less of records and cells added up; else it is one that protects, and was not
               proven the best. Confidential, as it helps to rule out tables
+    margins   whether all its margins are public with it; else those are that were
+    refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell withheld
+              helps these. Confidential
     """
 
     withheld: Flags
     bounds: npt.NDArray[np.int64]
     weight: int
     optimal: bool
+    margins: bool
+    refuted: npt.NDArray[np.uint16]
 
     def rows(self, table: Table) -> list[dict[str, Any]]:
         """Every cell by the names of the table, its count None where it is withheld."""
@@ -116,56 +121,52 @@ def suppress_beside(
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
-    As `suppress`, and then every at-risk cell of the whole table is judged for whoever knows that, the margins of the
-    sub-table and the cells that stay. Where one is not proven to keep its width all cells are withheld, and those that
-    may be are shown again, as many at once as may be, within one budget.
+    Of as many cells as there are; see `sdc.treat.withholding`. Its margins are public with it where they may be: then
+    the cells that `suppress` finds are withheld, and more where they do not do beside all else. Every at-risk cell of
+    the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but those that
+    what is known without it shows to be too narrow.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
-    the margins tell too much beside what is known whatever is withheld.
+    what is known is not safe without it; ReleaseError where the table is too large for walks.
     """
     name = st.label(subtable, table.schema)
     if subtable in known.release:
         raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
-    counts = table.marginal(subtable).dense
-    zeros = known.zeros.excluded(subtable, table.schema)
     margins = Release.of(st.margins(subtable, table.schema))
     inquiry = Inquiry(table, known.plus(margins), criteria, effort=effort)
-    public = inquiry.known
-
-    def verdict(known: Knowledge) -> Verdict:
-        inquiry.known = known
-        return inquiry.ask(NOTHING).verdict
-
-    # where no cell is shown nothing is told but the margins
-    if (answer := verdict(public)) is not Verdict.SAFE:
+    if inquiry.ask(NOTHING).verdict is Verdict.SAFE:
+        try:
+            return _withheld(inquiry, subtable, margins=True)
+        except NotReleasableError:
+            pass  # without its margins less of it need be withheld
+    inquiry = Inquiry(table, known, criteria, effort=effort)
+    if (answer := inquiry.ask(NOTHING).verdict) is not Verdict.SAFE:
         raise NotReleasableError(
-            f"{name} cannot be published beside the release, whatever is withheld: with its margins the verdict is "
-            f"{answer.name.lower()}; release less, or publish coarser categories"
+            f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "
+            f"{answer.name.lower()}; release less"
         )
-    found = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
-    if verdict(_beside(table, public, subtable, found.withheld)) is Verdict.SAFE:
-        return found
-    intruder = _intruder(counts, criteria.small_count, criteria.width.min_width, zeros)
-    hidden, waiting = intruder.unknown.copy(), [np.flatnonzero(~found.withheld.reshape(-1) & intruder.unknown)]
-    while waiting and inquiry.spent < effort.budget.steps:
-        block = waiting.pop()
-        trial = hidden.copy()
-        trial[block] = False
-        shown = _beside(table, public, subtable, trial.reshape(counts.shape))
-        if not intruder.narrow(trial) and verdict(shown) is Verdict.SAFE:
-            hidden = trial
-        elif len(block) > 1:
-            waiting += np.array_split(block, 2)
-    return intruder.suppressed(hidden, optimal=False)
+    return _withheld(inquiry, subtable, margins=False)
 
 
-def _beside(table: Table, public: Knowledge, subtable: SubTable, hidden: Flags) -> Knowledge:
-    """What is public once the cells of the sub-table are that are not hidden."""
-    if not hidden.any():
-        return public.plus(Release.of([subtable]))
-    source = f"the cells of {st.label(subtable, table.schema)} that are not withheld"
-    fact = withheld(subtable, np.argwhere(hidden).astype(np.uint16), table.total, source)
-    return Knowledge.of(table, public.release, public.zeros, (*public.facts, fact))
+def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool) -> Suppressed:
+    """Beside what is known, its margins among it or not."""
+    table, criteria = inquiry.table, inquiry.criteria
+    counts, least = table.marginal(subtable).dense, None
+    if margins and counts.size <= MOST_CELLS:
+        zeros = inquiry.known.zeros.excluded(subtable, table.schema)
+        least = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
+    closed = table.schema.levels.closed(subtable)
+    start = {} if least is None else {closed: least.withheld.reshape(-1)}
+    found = withhold(inquiry, [closed], start, "records")
+    if (answer := found.inquiry.ask(NOTHING)).verdict is not Verdict.SAFE:
+        raise NotReleasableError(
+            f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "
+            f"verdict is {answer.verdict.name.lower()}; give a larger budget, or publish coarser categories"
+        )
+    hidden, own = found.hidden[0].reshape(counts.shape), found.own[0]
+    weight = int(counts[hidden].sum())
+    optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
+    return Suppressed(hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted])
 
 
 class _Intruder:
@@ -254,7 +255,8 @@ class _Intruder:
             codes = np.stack(np.unravel_index(self.cells, self.shape), axis=1).astype(np.uint16)
             bounds = system.bounds(codes, np.searchsorted(hidden, self.cells)).inner
         weight = int(self.flat[withheld].sum())
-        return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal)
+        none = np.zeros((0, len(self.shape)), np.uint16)
+        return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal, True, none)
 
 
 def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int64]:

@@ -21,7 +21,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
-from sdc.treat.suppression import Dense, Flags, suppress
+from sdc.treat.suppression import Dense, Flags, Suppressed, suppress
 from tests import judge
 from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
@@ -131,6 +131,8 @@ def test_beside_a_release_every_cell_of_the_table_keeps_its_width(table: Table, 
         found = suppress_in(table, release, st.label(subtable, table.schema), small_count=2, min_width=width)
     except NotReleasableError:
         return
+    if found.margins:
+        release = release.join(Release.of(st.children(subtable, table.schema)))
     own = widths_beside(table, release, subtable, found.withheld)
     assert min(own) >= width
 
@@ -147,7 +149,7 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
         suppress_in(table, known, "A", small_count=2, min_width=4)
-    with pytest.raises(NotReleasableError, match=r"whatever is withheld: with its margins the verdict is unsafe"):
+    with pytest.raises(NotReleasableError, match=r"whatever is withheld: without it the verdict is unsafe"):
         suppress_in(table, ["A*B"], "A*B*C", small_count=2, min_width=4)
 
 
@@ -177,24 +179,22 @@ class Case:
         out = tuple(v + 1 for v in range(len(self.sizes)) if not self.subtable >> v & 1)
         return np.asarray(tables.reshape(-1, *self.sizes).sum(axis=out))
 
-    def agreeing(self, withheld: Flags) -> Dense:
+    def agreeing(self, withheld: Flags, *, margins: bool = True) -> Dense:
         """All tables with the zeros, the sub-table's margins and public cells, the release and the other facts."""
         counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
-        facts = [*impossible(map(tuple, zeros))]
-        for known in [*st.children(self.subtable, self.table.schema), *self.known.release.frontier]:
+        facts, told_too = [*impossible(map(tuple, zeros))], st.children(self.subtable, self.table.schema)
+        for known in [*(told_too if margins else ()), *self.known.release.frontier]:
             facts += exact(counts, st.members(known))
         cells = exact(counts, st.members(self.subtable))
         facts += [cell for cell, hidden in zip(cells, withheld.reshape(-1), strict=True) if not hidden]
         facts += [one for fact in self.known.facts for one in told(counts, fact)]
         return agreeing(self.sizes, facts, 300_000)
 
-    def suppress(self) -> Flags:
-        """Which cells are withheld, none of them known to be 0; none where it is refused."""
+    def suppress(self) -> Suppressed:
+        """Which cells are withheld, none of them known to be 0."""
         name = st.label(self.subtable, self.table.schema)
-        found = suppress_in(
-            self.table, self.known, name, small_count=self.small_count, min_width=self.min_width
-        ).withheld
-        assert self.of(~self.is_impossible)[0][found].all()
+        found = suppress_in(self.table, self.known, name, small_count=self.small_count, min_width=self.min_width)
+        assert self.of(~self.is_impossible)[0][found.withheld].all()
         return found
 
 
@@ -263,7 +263,7 @@ def test_whoever_knows_the_zeros_and_the_margins_pins_no_small_count(night: list
     for case in islice(cases(np.random.default_rng([1, *night]), beside=False), CASES):
         own = case.of(case.table.dense)[0]
         try:
-            withheld = case.suppress()
+            withheld = case.suppress().withheld
             protected += bool(withheld.any())
         except NotReleasableError:
             withheld = None
@@ -275,17 +275,26 @@ def test_whoever_knows_the_zeros_and_the_margins_pins_no_small_count(night: list
 
 
 def test_beside_what_is_public_the_margins_and_zeros_pin_no_count_of_the_table(night: list[int]) -> None:
-    protected = 0
+    """And none of the sub-table, but those that are too narrow without it; these are all withheld too."""
+    protected, without_margins = 0, 0
     for case in islice(cases(np.random.default_rng([2, *night]), beside=True), CASES):
         try:
-            withheld = case.suppress()
-        except NotReleasableError:
+            found = case.suppress()
+            tables = case.agreeing(found.withheld, margins=found.margins)
+        except (NotReleasableError, TooManyTablesError):
             continue
-        tables = case.agreeing(withheld)
-        small = case.is_small(case.table.dense.reshape(-1))
+        small, own = case.is_small(case.table.dense.reshape(-1)), case.of(case.table.dense)[0]
         assert (np.ptp(tables, axis=0)[small] >= case.min_width).all()
-        protected += bool(withheld.any())
-    assert protected > CASES // 10
+        assert found.withheld[case.is_small(own)].all()
+        ranges, refuted = np.ptp(case.of(tables), axis=0), np.zeros(own.shape, np.bool_)
+        refuted[tuple(found.refuted.T)] = True
+        assert (ranges[case.is_small(own) & ~refuted] >= case.min_width).all()
+        hidden = np.ones(own.shape, np.bool_)
+        without = np.ptp(case.of(case.agreeing(hidden, margins=found.margins)), axis=0) if refuted.any() else ranges
+        assert (without[refuted] < case.min_width).all()
+        protected += bool(found.withheld.any())
+        without_margins += not found.margins
+    assert min(protected, without_margins) > CASES // 20
 
 
 def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:

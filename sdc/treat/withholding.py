@@ -1,0 +1,462 @@
+"""Withholding by differences: a sub-table goes out but for the cells in which tables differ that show all is safe.
+
+What is public is safe already. Of a sub-table every cell with a count of 1 to the small count is withheld. Who is too
+narrow once the rest of it is shown, an at-risk cell of the table or one of these, needs feasible tables that move it;
+where they change cells of the sub-table these are withheld too, and so they stay feasible: the cells withheld and the
+proof that they suffice are one thing. What is looked for is a cheap union. So walks pay for each cell that they change
+and that is shown so far, and cells are looked after one batch after another, each with what those before it withheld.
+
+The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the same cubes, of one table, without a proof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.bounds import collapse
+from sdc.feasible import walk
+from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.in_part import InPart, begins, changed_places
+from sdc.feasible.walk import MovedInPart
+from sdc.model import subtable as st
+from sdc.model.errors import NotReleasableError
+from sdc.model.fact import Fact, withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+from sdc.risk.certifying import WALK_STEPS, Certifying
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.support import Component, Support
+from sdc.risk.units import component_table, cut
+
+Ints = npt.NDArray[np.int64]
+Cost: TypeAlias = Literal["cells", "records"]
+"""What is to be little of what is withheld: cells, or records and cells added up."""
+PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
+SHORT_WALK = 0.02  # seconds of a reference core
+DEAREST = 4  # times the price of a cell of median cost, at most
+FIRST_BATCH, LAST_BATCH, MOST_PER_UNIT = 16, 128, 64
+MOST_PAIRED = 8  # of the differences that move a cell one way
+
+
+@dataclass(frozen=True)
+class Round:
+    """Walks of all that is open: what a shown cell costs, and tries, each where those before found nothing free."""
+
+    price: int
+    tries: tuple[range, ...]
+    nodes: int
+
+
+ROUNDS = (
+    Round(PRICE, tuple(range(n, n + 1) for n in range(4)), 1_000),
+    Round(1, (range(4),), 1_000),
+    Round(0, (walk.ALL,), WALK_STEPS),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PartUnit:
+    """(n,) cells of a component, or places of its sub-tables in part, that are to move by their changes."""
+
+    variables: SubTable
+    knowledge: Knowledge
+    in_part: InPart
+    cells: Codes | None
+    places: Ints
+    changes: Counts
+    tries: range
+    nodes: int
+
+
+def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
+    """Differences that move them, cheap in what they change of what is shown."""
+    asked = component_table(table, unit.variables), unit.knowledge, unit.in_part
+    if unit.cells is not None:
+        return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
+    return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
+
+
+@dataclass(frozen=True, eq=False)
+class OwnCells:
+    """The small cells of a sub-table in part, for whoever knows what is public with it.
+
+    cells    (n, axes of the view) codes; counts  (n,)
+    inner    (n, 2) between which tables that were found move each
+    refuted  (n,) those that are too narrow by what is public without it
+    """
+
+    cells: Codes
+    counts: Counts
+    inner: npt.NDArray[np.int64]
+    refuted: Flags
+
+
+@dataclass(frozen=True, eq=False)
+class InParts:
+    """Sub-tables in part beside what was known.
+
+    inquiry  what at-risk cells rest on; it knows each view as a fact
+    hidden   of each view (cells,) flags in C order; own  its small cells
+    """
+
+    inquiry: Inquiry
+    views: tuple[SubTable, ...]
+    hidden: tuple[Flags, ...]
+    own: tuple[OwnCells, ...]
+
+
+def withhold(
+    inquiry: Inquiry,
+    views: Sequence[SubTable],
+    start: Mapping[SubTable, Flags] | None = None,
+    cost: Cost = "cells",
+) -> InParts:
+    """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
+
+    start  of some views (cells,) flags in C order of cells that cost nothing to withhold
+    cost   what is to be little
+
+    Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
+    Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
+    withheld does not depend on the workers. NotReleasableError where a small cell stays without a proof, but one that
+    is refuted by what is known without the views: that cannot be helped by withholding; ReleaseError where a component
+    is too large for walks.
+    """
+    table, width = inquiry.table, inquiry.criteria.width
+    closed = tuple(map(table.schema.levels.closed, views))
+    support = _shown(inquiry, [Fact(view, source=st.label(view, table.schema)) for view in closed])
+    narrow = width.short(support, width.doubtful(support))
+    searches, hidden, own = list[_Search](), dict[SubTable, Flags](), dict[SubTable, OwnCells]()
+    for component in support.open:
+        if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
+            searches.append(_Search(inquiry, component, inside, narrow, start or {}, cost))
+    for search in searches:
+        search.run()
+        hidden |= search.hidden_by_view()
+    public = with_facts(inquiry.known, [_fact(table, view, hidden[view]) for view in closed])
+    chosen = {search.variables: search.chosen for search in searches}
+    claimed = [
+        (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
+        for part in support.proof().parts
+    ]
+    bank = inquiry.bank.with_evidence(claimed, public, {})
+    for search in searches:
+        own |= search.own_by_view(public)
+    for view in closed:
+        _require_wide(view, own[view], inquiry)
+    known = replace(inquiry, known=public, bank=bank)
+    return InParts(known, closed, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
+
+
+def _require_wide(view: SubTable, own: OwnCells, inquiry: Inquiry) -> None:
+    """NotReleasableError where a small cell is not shown to keep the width, and not refuted without the view."""
+    if short := int((~own.refuted & (own.inner[:, 1] - own.inner[:, 0] < inquiry.criteria.width.min_width)).sum()):
+        raise NotReleasableError(
+            f"{short} of {len(own.counts)} small cells of {st.label(view, inquiry.table.schema)} were not proven to "
+            f"keep a width of {inquiry.criteria.width.min_width}, whatever else of it is withheld; give a larger "
+            "budget, or publish coarser categories"
+        )
+
+
+def with_facts(known: Knowledge, facts: Sequence[Fact]) -> Knowledge:
+    """What is known with these facts too."""
+    return replace(known, facts=(*known.facts, *facts))
+
+
+def _shown(inquiry: Inquiry, whole: Sequence[Fact]) -> Support:
+    """What supports at-risk cells where all of the views is shown, after one short walk of each that is in doubt."""
+    shown = with_facts(inquiry.known, whole)
+    known_proof = Support(inquiry.known, inquiry.bank).proof()
+    support = Support(shown, inquiry.bank.learnt(known_proof, shown))
+    width = inquiry.criteria.width
+    # who is not found to move soon is walked again, by moves that are paid for
+    budget = inquiry.effort.budget
+    short = replace(budget, seconds_per_cell=min(budget.seconds_per_cell, SHORT_WALK))
+    certifying = Certifying(width, inquiry.table, support, replace(inquiry.effort, budget=short), {})
+    certifying.walk_once(width.short(support, width.doubtful(support)))
+    return support
+
+
+def _fact(table: Table, view: SubTable, hidden: Flags) -> Fact:
+    schema = table.schema.restrict(st.members(view))
+    cells = schema.keys.unpack(np.flatnonzero(hidden))
+    return withheld(view, cells, table.total, f"the cells of {st.label(view, table.schema)} that are not withheld")
+
+
+class _Search:
+    """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
+
+    Targets are marginal cells that at-risk cells lie in, and then small cells of the sub-tables. A target is proven
+    where it goes up by what it needs less how far it goes down, as far as that counts.
+    """
+
+    def __init__(
+        self,
+        inquiry: Inquiry,
+        component: Component,
+        views: Sequence[SubTable],
+        narrow: Ints,
+        start: Mapping[SubTable, Flags],
+        cost: Cost,
+    ) -> None:
+        frame, small = component.frame, inquiry.criteria.small_count
+        self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
+        self.variables, self._views = frame.variables, tuple(views)
+        self._within = tuple(st.within(view, frame.variables) for view in views)
+        shown = set(self._within)
+        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in shown or fact.between is not None)
+        self._known = replace(component.knowledge, facts=facts)
+        self._counts = np.concatenate([self._part.marginal(view).dense.reshape(-1) for view in self._within])
+        self._small = (self._counts > 0) & (self._counts <= small)
+        begun = [start.get(view, np.zeros(st.cells(view, inquiry.table.schema), np.bool_)) for view in views]
+        self._hidden = self._small | np.concatenate(begun)
+        self._costs = 1 + self._counts * (cost == "records")
+        typical = max(1, int(np.median(self._costs)))
+        self._prices = np.minimum(PRICE * self._costs // typical + 1, DEAREST * PRICE) - (cost == "cells")
+        self._places, self.spent = np.flatnonzero(self._small), 0
+        self._differences: list[_Chosen] = []
+        self._targets(component, narrow)
+
+    def _targets(self, component: Component, narrow: Ints) -> None:
+        frame, width = component.frame, self._inquiry.criteria.width.min_width
+        rows, place = component.places(narrow)
+        useful = np.zeros(len(rows), np.int64)
+        np.maximum.at(useful, place, self._inquiry.bank.at_risk.counts[narrow])
+        counts = frame.counts[rows]
+        self._cells, inner = frame.cells[rows], component.inner[rows]
+        own = self._counts[self._places]
+        self._useful = np.concatenate([useful, own])
+        self._needed = width + self._useful - np.concatenate([counts, own])
+        nothing = np.zeros(len(own), np.int64)
+        self._low = np.concatenate([counts - inner[:, 0], nothing])
+        self._high = np.concatenate([inner[:, 1] - counts, nothing])
+        self._base = self._low.copy(), self._high.copy()
+        self._own_of = np.full(len(self._counts), -1)
+        self._own_of[self._places] = len(rows) + np.arange(len(own))
+
+    def run(self) -> None:
+        """Rounds of all that is open, in batches of a random order that is the same each time."""
+        shuffled = np.random.default_rng(0).permutation(len(self._needed))
+        for a_round in ROUNDS:
+            waiting, size = self._open(shuffled), FIRST_BATCH
+            while len(waiting) and self.spent < self._inquiry.effort.budget.steps:
+                self._batch(waiting[:size], a_round)
+                waiting, size = self._open(waiting[size:]), min(2 * size, LAST_BATCH)
+        self._show_again()
+
+    def _open(self, targets: Ints) -> Ints:
+        """Those that are not proven by what was chosen."""
+        reached = self._high[targets] + np.minimum(self._low[targets], self._useful[targets])
+        return np.asarray(targets[reached < self._needed[targets]])
+
+    def _batch(self, targets: Ints, a_round: Round) -> None:
+        pool = _Pool(self)
+        for tried, tries in enumerate(a_round.tries, start=1):
+            open_ = self._open(targets)
+            if not len(open_):
+                break
+            self._walk(open_, a_round, tries, pool)
+            for target in open_.tolist():
+                self._choose(target, pool, free=tried < len(a_round.tries))
+
+    def _walk(self, targets: Ints, a_round: Round, tries: range, pool: _Pool) -> None:
+        """Walks of each down and then up by what is lacking; what they find goes to the pool."""
+        useful, needed = self._useful[targets], self._needed[targets]
+        down = self._low[targets].copy()
+        further = np.flatnonzero((down < useful) & (needed > 0))
+        gone = self._moved(targets[further], -np.minimum(useful, needed)[further], a_round, tries, pool)
+        down[further] = np.maximum(down[further], gone)
+        up = needed - np.minimum(down, useful)
+        further = np.flatnonzero(up > self._high[targets])
+        self._moved(targets[further], up[further], a_round, tries, pool)
+
+    def _moved(self, targets: Ints, changes: Ints, a_round: Round, tries: range, pool: _Pool) -> Ints:
+        """How far each was moved."""
+        prices = np.where(self._hidden, 0, -(-a_round.price * self._prices // PRICE))
+        own = np.arange(len(self._cells), len(self._needed))
+        prices[self._places[self._open(own) - len(self._cells)]] = -REWARD
+        in_part, gone = InPart(self._within, prices), np.zeros(len(targets), np.int64)
+        is_own = targets >= len(self._cells)
+        pieces = [piece for kind in (~is_own, is_own) for piece in cut(np.flatnonzero(kind), MOST_PER_UNIT)]
+        units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
+        for piece, found in zip(
+            pieces, self._inquiry.executor.run(move_in_part, self._inquiry.table, units), strict=True
+        ):
+            pool.add(found.differences)
+            gone[piece[found.rows]] = np.abs(found.gone)
+            self.spent += found.nodes
+        return gone
+
+    def _unit(self, in_part: InPart, targets: Ints, changes: Ints, tries: range, nodes: int) -> PartUnit:
+        asked = self.variables, self._known, in_part
+        if len(targets) and targets[0] >= len(self._cells):
+            return PartUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
+        return PartUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
+
+    def _choose(self, target: int, pool: _Pool, free: bool) -> None:
+        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one."""
+        best: tuple[int, int, int, tuple[int, ...]] | None = None
+        downs, ups = self._ways(target, pool, -1), self._ways(target, pool, 1)
+        needed, useful = int(self._needed[target]), int(self._useful[target])
+        if int(self._high[target]) + min(int(self._low[target]), useful) >= needed:
+            return
+        for (down, one), (up, other) in product(downs, ups):
+            if min(down, useful) + up < needed:
+                continue
+            both = tuple(at for at in (one, other) if at >= 0)
+            cost = self._cost(np.concatenate([pool.places(at) for at in both]))
+            if best is None or cost < best[0]:
+                best = cost, one, other, both
+        if best is not None and (best[0] == 0 or not free):
+            for at in best[3]:
+                self._take(pool, at)
+
+    def _ways(self, target: int, pool: _Pool, sign: int) -> list[tuple[int, int]]:
+        """How far it goes one way, by what was chosen and by differences of the pool, the cheapest of these."""
+        found = sorted((self._cost(pool.places(at)), -sign * by, at) for by, at in pool.of(target) if by * sign > 0)
+        reached = int(self._low[target] if sign < 0 else self._high[target])
+        return [(reached, -1), *((-by, at) for _, by, at in found[:MOST_PAIRED])]
+
+    def _cost(self, places: Ints) -> int:
+        """What withholding these costs beside what is."""
+        places = np.unique(places[~self._hidden[places]])
+        return int(self._costs[places].sum())
+
+    def _take(self, pool: _Pool, at: int) -> None:
+        chosen = pool.chosen(at)
+        self._differences.append(chosen)
+        self._hidden[chosen.places] = True
+        np.maximum.at(self._low, chosen.targets, -chosen.changes)
+        np.maximum.at(self._high, chosen.targets, chosen.changes)
+
+    def effects(self, differences: Differences) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """Of which difference each is, the target and its change; and of which each place is that it changes."""
+        cells = self._schema.keys.matching(self._cells, differences.cells)
+        hit = cells >= 0
+        of, places, changes = changed_places(differences, self._within, self._schema)
+        own = self._own_of[places]
+        of_both = np.concatenate([differences.of[hit], of[own >= 0]])
+        targets, by = (
+            np.concatenate([cells[hit], own[own >= 0]]),
+            np.concatenate([differences.changes[hit], changes[own >= 0]]),
+        )
+        return of_both, targets, by, of, places
+
+    def _show_again(self) -> None:
+        """Drops differences that no target needs beside the others, those first that withhold most by themselves."""
+        uses = np.zeros(len(self._counts), np.int64)
+        by_target: dict[int, dict[int, int]] = {}
+        for at, chosen in enumerate(self._differences):
+            uses[chosen.places] += 1
+            for target, change in zip(chosen.targets.tolist(), chosen.changes.tolist(), strict=True):
+                by_target.setdefault(target, {})[at] = change
+        alone = [int((self._costs * ~self._small)[c.places[uses[c.places] == 1]].sum()) for c in self._differences]
+        kept = set(range(len(self._differences)))
+        for at in sorted(kept, key=lambda at: (-alone[at], at)):
+            if all(self._stays(target, at, by_target[target]) for target in self._differences[at].targets.tolist()):
+                kept.discard(at)
+                uses[self._differences[at].places] -= 1
+                for target in self._differences[at].targets.tolist():
+                    del by_target[target][at]
+        self._differences = [self._differences[at] for at in sorted(kept)]
+        self._hidden = self._small | (uses > 0)
+
+    def _stays(self, target: int, without: int, changes: dict[int, int]) -> bool:
+        """Whether a target that is proven stays so without a difference; one that is not needs none."""
+        if not self._is_proven(target, changes.values()):
+            return True
+        return self._is_proven(target, [change for at, change in changes.items() if at != without])
+
+    def _is_proven(self, target: int, changes: Iterable[int]) -> bool:
+        low, high = int(self._base[0][target]), int(self._base[1][target])
+        for change in changes:
+            low, high = max(low, -change), max(high, change)
+        return high + min(low, int(self._useful[target])) >= int(self._needed[target])
+
+    @property
+    def chosen(self) -> Differences:
+        """All that were."""
+        none = Differences.none(len(self._schema.axes))
+        return Differences.concatenated([none, *(chosen.difference for chosen in self._differences)])
+
+    def hidden_by_view(self) -> dict[SubTable, Flags]:
+        """Of each sub-table in part (cells,) flags."""
+        ends = begins(self._within, self._schema)
+        return dict(zip(self._views, np.split(self._hidden, ends[1:-1]), strict=True))
+
+    def own_by_view(self, public: Knowledge) -> dict[SubTable, OwnCells]:
+        """Of each its small cells, by differences that are checked under what is public then."""
+        good = self.chosen.rows(self.chosen.feasible(self._part, public.within(self.variables)))
+        _, places, changes = changed_places(good, self._within, self._schema)
+        low, high = np.zeros((2, len(self._counts)), np.int64)
+        np.maximum.at(low, places, -changes)
+        np.maximum.at(high, places, changes)
+        ends, found = begins(self._within, self._schema), dict[SubTable, OwnCells]()
+        for view, within, begin, end in zip(
+            self._views, self._within, ends[:-1].tolist(), ends[1:].tolist(), strict=True
+        ):
+            at = np.flatnonzero(self._small[begin:end])
+            counts = self._counts[begin + at]
+            inner = np.stack([counts - low[begin + at], counts + high[begin + at]], axis=1)
+            schema = self._schema.restrict(st.members(within))
+            cells = schema.keys.unpack(at)
+            narrow = np.flatnonzero(inner[:, 1] - inner[:, 0] < self._inquiry.criteria.width.min_width)
+            found[view] = OwnCells(cells, counts, inner, self._refuted(within, cells, narrow))
+        return found
+
+    def _refuted(self, within: SubTable, cells: Codes, narrow: Ints) -> Flags:
+        """Which of the narrow cells are too narrow by what is known without the sub-tables."""
+        refuted = np.zeros(len(cells), np.bool_)
+        if len(narrow):
+            outer = collapse.bounds(self._part.marginal(within), self._known.within(within), cells[narrow]).outer
+            refuted[narrow] = outer[:, 1] - outer[:, 0] < self._inquiry.criteria.width.min_width
+        return refuted
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """A difference, the places that it changes, and the targets, each by so much."""
+
+    difference: Differences
+    places: Ints
+    targets: Ints
+    changes: Ints
+
+
+class _Pool:
+    """Differences that were found for a batch."""
+
+    def __init__(self, search: _Search) -> None:
+        self._search, self._found = search, list[_Chosen]()
+        self._of: dict[int, list[tuple[int, int]]] = {}
+
+    def add(self, differences: Differences) -> None:
+        """With these."""
+        of, targets, changes, of_places, places = self._search.effects(differences)
+        order = np.argsort(of, kind="stable")
+        ends = np.searchsorted(of[order], np.arange(1, len(differences)))
+        of_targets, by = np.split(targets[order], ends), np.split(changes[order], ends)
+        changed = np.split(places, np.searchsorted(of_places, np.arange(1, len(differences))))
+        for d in range(len(differences)):
+            for target, change in zip(of_targets[d].tolist(), by[d].tolist(), strict=True):
+                self._of.setdefault(target, []).append((change, len(self._found)))
+            self._found.append(_Chosen(differences.at(np.array([d])), changed[d], of_targets[d], by[d]))
+
+    def of(self, target: int) -> list[tuple[int, int]]:
+        """By how much each of some differences changes it."""
+        return self._of.get(target, [])
+
+    def places(self, at: int) -> Ints:
+        """What a difference changes of the sub-tables in part."""
+        return self._found[at].places
+
+    def chosen(self, at: int) -> _Chosen:
+        """The difference."""
+        return self._found[at]
