@@ -25,7 +25,7 @@ from sdc.ingest.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
-from sdc.model.fact import Fact
+from sdc.model.fact import Fact, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
 from sdc.model.release import Release
@@ -37,7 +37,7 @@ from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
 from sdc.record.ledger import Ledger, Publication, read_ledger
-from sdc.run_format import KNOWN, METADATA, SHA256
+from sdc.run_format import KNOWN, METADATA, SHA256, WITHHELD
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
@@ -95,7 +95,15 @@ def read_origin(folder: Path) -> Origin:
 def _named(fact: Fact, schema: Schema) -> dict[str, Any]:
     chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
     universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
-    return {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
+    told = {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
+    if fact.between is None:
+        return told
+    own = schema.restrict(st.members(fact.view))
+    categories = [own.variables[axis].categories for axis in own.axes]
+    cells = [
+        [names[code] for names, code in zip(categories, cell, strict=True)] for cell in fact.between.cells.tolist()
+    ]
+    return {**told, WITHHELD: {"variables": [own.names[axis] for axis in own.axes], "cells": cells}}
 
 
 @dataclass(frozen=True)
@@ -121,7 +129,7 @@ class Publications:
         """Of all of it."""
         told = [
             f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {_key_digest(relation)} "
-            f"{[one.table.digest for one in tables]}"
+            f"{[one.digest for one in tables]}"
             for relation, tables in self.relations
         ]
         return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
@@ -211,7 +219,7 @@ def with_earlier(table: Table, zeros: StructuralZeros, publications: Publication
             told.add(one, what)
             sources.append(what)
             if relation.entry is None:
-                foreign[what, published.table.digest] = None
+                foreign[what, published.digest] = None
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
     hidden = told.table.schema.names[len(table.schema) :]
     return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
@@ -258,6 +266,12 @@ def _require_others(table: Table, publications: Publications) -> None:
     for relation, tables in publications.relations:
         if not relation.disjoint or relation.key is not None:
             continue
+        if part := [one for one in tables if len(one.withheld)]:
+            raise InputError(
+                f"earlier says that {relation.label} is of other records than {publications.name}, and its "
+                f"{part[0].label} has cells without a count, so that totals do not tell; show by key that no record is "
+                "in both"
+            )
         if same := [one for one in tables if looks_the_same(table, one.table)]:
             raise InputError(
                 f"earlier says that {relation.label} is of other records than {publications.name}, and its "
@@ -293,7 +307,7 @@ def _require_named(entry: Publication, publications: Publications) -> None:
     ledger = publications.ledger
     assert ledger is not None  # it has the entry
     tables = (one for relation, tables in publications.relations if relation.folder is not None for one in tables)
-    named = {ledger.keyed(one.table.digest) for one in tables}
+    named = {ledger.keyed(one.digest) for one in tables}
     lacking = [what for what, digest in entry.known["foreign"] if digest not in named]
     if lacking:
         raise InputError(
@@ -309,7 +323,8 @@ def _require_counts(table: Table, one: Related) -> None:
         raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
     codes, own = one.codes(table.columns[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
-    counts = Table.of(own.schema, codes[within], table.counts[inside][within])
+    shown = ~one.published.withholds(codes[within])
+    counts = Table.of(own.schema, codes[within][shown], table.counts[inside][within][shown])
     same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
     if not same:
         raise InputError(
@@ -329,6 +344,7 @@ class _NamedBefore:
         self.table = table
         self._marginals = list[Names]()
         self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
+        self._withheld = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
 
     def known(self, zeros: StructuralZeros) -> Knowledge:
         """All of it; errors as `Knowledge.of`."""
@@ -337,12 +353,33 @@ class _NamedBefore:
         for names, universe, source in self._parts:
             pattern = tuple((schema.index(name), codes) for name, codes in universe.items())
             facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
+        for names, cells, source in self._withheld:
+            view = st.named(names, schema)
+            own = schema.restrict(st.members(view))
+            if lacking := [own.names[axis] for axis in own.axes if own.names[axis] not in cells]:
+                raise InputError(
+                    f"{source} has cells without a count by several codings of {lacking[0]}, none of which tells the "
+                    "others; that cannot be expressed yet: leave it out, and publish nothing beside it"
+                )
+            codes = np.stack([cells[own.names[axis]] for axis in own.axes], axis=1)
+            facts.append(withheld(view, np.unique(codes, axis=0).astype(np.uint16), self.table.total, source))
         return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
 
     def add(self, one: Related, source: str) -> None:
-        """A publication that was related to the table's own variables."""
-        names = tuple(filter(None, (self._name_of(one, place) for place in range(len(one.variables)))))
-        universe = {}
+        """A publication that was related to the table's own variables.
+
+        InputError where it has cells without a count and is of some records alone.
+        """
+        all_names = [self._name_of(one, place) for place in range(len(one.variables))]
+        names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
+        if len(one.published.withheld):
+            if one.where:
+                raise InputError(
+                    f"{one.published.source} has cells without a count and is of some of the records alone, which "
+                    "cannot be expressed yet; leave it out, and publish nothing beside it"
+                )
+            self._withheld.append((names, self._cells(one, all_names), source))
+            return
         for v, flags in one.where.items():
             own = self.table.schema
             if flags.all():
@@ -354,6 +391,21 @@ class _NamedBefore:
                 name = self._level(own.levels.axis_of[v], 1 - inside.astype(np.int64), (INSIDE, OUTSIDE), label)
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
+
+    def _cells(self, one: Related, names: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+        """The cells that a publication withholds, by the names of variables that tell its own; none for no name."""
+        schema, codes = self.table.schema, one.published.withheld.astype(np.int64)
+        found, kept = dict[str, npt.NDArray[np.int64]](), np.ones(len(codes), np.bool_)
+        for place, name in enumerate(names):
+            by = one.codings[place][schema.levels.groups[one.variables[place]]]
+            place_of = np.full(max(int(by.max()), int(codes[:, place].max())) + 1, -1)
+            place_of[by] = schema.levels.groups[schema.index(name)] if name else 0
+            # a category that no category of the table is has no records in it
+            own = place_of[codes[:, place]]
+            kept &= own >= 0
+            if name:
+                found[name] = own
+        return {name: own[kept] for name, own in found.items()}
 
     def again(self, entry: Publication) -> None:
         """What an earlier release of this table published, and was judged together with."""
@@ -371,7 +423,26 @@ class _NamedBefore:
                 level = variables[name].of
                 inside = chosen if level is None else chosen[np.array(level.groups)]
                 universe[same.get(name, name)] = self._codes(same.get(name, name), inside)
+            if (told := fact.get(WITHHELD)) is not None:
+                codes = [[*variables[name].categories].index for name in told["variables"]]
+                cells = np.array([[c(text) for c, text in zip(codes, cell, strict=True)] for cell in told["cells"]])
+                columns = zip(told["variables"], cells.T, strict=True)
+                by_name = {
+                    name: self._as_now(column, variables[old], name)
+                    for old, column in columns
+                    if (name := same.get(old, old))
+                }
+                self._withheld.append((_renamed(fact["view"], same), by_name, fact["source"]))
+                continue
             self._note(_renamed(fact["view"], same), universe, fact["source"])
+
+    def _as_now(self, codes: npt.NDArray[np.int64], old: Variable, name: str) -> npt.NDArray[np.int64]:
+        """Codes of a variable of an earlier table as the variable that tells the same has them now."""
+        if old.of is None:
+            return codes
+        place = np.zeros(len(old.categories), np.int64)
+        place[np.array(old.of.groups)] = self.table.schema.levels.groups[self.table.schema.index(name)]
+        return place[codes]
 
     def _note(self, names: Names, universe: dict[str, tuple[int, ...]], source: str) -> None:
         if universe:

@@ -6,11 +6,12 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sdc.model.errors import AbsentError, InputError
@@ -50,11 +51,29 @@ class Published:
     source    the file, or what else it comes from, for messages
     table     its cells with records; one that is not listed has none
     is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
+    withheld  (n, variables) codes of the cells whose counts are not told; the table has none of these
     """
 
     source: str
     table: Table
     is_whole: bool
+    withheld: Codes = field(default_factory=lambda: np.zeros((0, 0), np.uint16))
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says."""
+        if not len(self.withheld):
+            return self.table.digest
+        cells = self.withheld[np.lexsort(self.withheld.T)].astype("<u2")
+        return hashlib.sha256(self.table.digest.encode() + cells.tobytes()).hexdigest()
+
+    def withholds(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
+        """(n,) whether it tells nothing of each of (n, variables) cells, whose codes may be beyond its own."""
+        found = np.zeros(len(codes), np.bool_)
+        inside = (codes < np.array(self.table.schema.sizes)).all(axis=1) & (len(self.withheld) > 0)
+        if inside.any():
+            found[inside] = self.table.schema.keys.matching(self.withheld, codes[inside].astype(np.uint16)) >= 0
+        return found
 
     @property
     def label(self) -> str:
@@ -169,10 +188,13 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
 
 @dataclass(frozen=True)
 class Listed:
-    """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them."""
+    """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them.
+
+    A count is None where the cell is listed without one.
+    """
 
     columns: Mapping[str, Sequence[str]]
-    counts: Sequence[int]
+    counts: Sequence[int | None]
     categories: Mapping[str, Sequence[str]]
 
 
@@ -202,7 +224,9 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], t
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **known}
     names = list(listed.columns)
     kept = [row for row, cell in enumerate(zip(*listed.columns.values(), strict=True)) if total not in cell]
-    counts = [listed.counts[row] for row in kept]
+    told = [listed.counts[row] for row in kept]
+    is_withheld = np.array([count is None for count in told], np.bool_)
+    counts = [0 if count is None else count for count in told]
     if bad := [count for count in counts if isinstance(count, bool) or not isinstance(count, int) or count < 0]:
         raise InputError(f"{path} has {len(bad)} cells that are no counts of records; name a table of whole counts")
     if sum(counts) > MAX_TOTAL:
@@ -224,7 +248,8 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], t
     codes = np.stack(columns, axis=1)
     if len(schema.keys.distinct(codes.astype(np.uint16))[0]) < len(codes):
         raise InputError(f"{path} lists a cell twice; name a table that has each once")
-    return Published(str(path), Table.of(schema, codes, np.array(counts, np.int64)), set(names) <= set(categories))
+    table = Table.of(schema, codes, np.array(counts, np.int64))
+    return Published(str(path), table, set(names) <= set(categories), codes[is_withheld].astype(np.uint16))
 
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
@@ -242,7 +267,7 @@ def _csv(path: Path) -> Listed:
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = [int(text) for text in columns.pop(COUNT)]
+    counts = [int(text) if text else None for text in columns.pop(COUNT)]
     return Listed({name: [_as_it_was(text) for text in column] for name, column in columns.items()}, counts, {})
 
 
@@ -264,7 +289,7 @@ def _as_it_was(text: str) -> str:
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
     _require_count_alone(columns, path)
-    counts = [int(count) for count in columns.pop(COUNT)]
+    counts = [None if count is None else int(count) for count in columns.pop(COUNT)]
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")
     return Listed(columns, counts, {})

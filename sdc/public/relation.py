@@ -39,10 +39,14 @@ class Related:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is a marginal of the refinement: all records, and its categories one by one, in any order."""
+        """Whether it is a marginal of the refinement: of all records, cell by cell, its categories in any order."""
         sizes = self.published.table.schema.sizes
         pairs = zip(self.codings, sizes, strict=True)
-        return not self.where and all(size <= len(c) and is_renaming(c) for c, size in pairs)
+        return (
+            not self.where
+            and not len(self.published.withheld)
+            and all(size <= len(c) and is_renaming(c) for c, size in pairs)
+        )
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """(n, its variables) codes in it of (n, variables) cells of the refinement."""

@@ -97,8 +97,8 @@ def _times(schema: Schema, cells: npt.NDArray[np.uint16], variable: int) -> npt.
 
 
 def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
-    """(n,) whether the table has a record in the cell's cell, or is of other records."""
-    return ~table.holds(cells) | (_place(table, cells) >= 0)
+    """(n,) whether the table has a record in the cell's cell, tells nothing of it, or is of other records."""
+    return ~table.holds(cells) | (_place(table, cells) >= 0) | table.published.withholds(table.codes(cells))
 
 
 def _place(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:

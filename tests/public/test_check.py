@@ -62,9 +62,20 @@ def part(table: Table, kept: int, cut: int, name: str) -> Told:
     return Published(name, own, True), EarlierConfig(folder=name, where={last.name: last.categories[:cut]})
 
 
+def in_part(draw: hs.DrawFn, told: Told) -> Told:
+    """The same without the counts of some of its cells, zeros among them."""
+    published, relation = told
+    cells = every_cell(published.table.schema)
+    hidden = cells[draw(hs.lists(hs.booleans(), min_size=len(cells), max_size=len(cells)))]
+    own = published.table
+    shown = own.schema.keys.matching(hidden, own.codes) < 0
+    table = Table.of(own.schema, own.codes[shown], own.counts[shown])
+    return Published(published.source, table, published.is_whole, hidden), relation
+
+
 @hs.composite
 def publications(draw: hs.DrawFn) -> tuple[Table, list[Told]]:
-    """A small table, and three publications of it: sub-tables, also as lists, recoded, or of some of its records."""
+    """A small table, and three publications of it: sub-tables, also as lists, recoded, of some records, or in part."""
     schema = schema_of(draw(hs.sampled_from([[2, 2], [2, 3], [2, 2, 2], [3, 2, 2]])))
     counts = draw(hs.lists(hs.sampled_from([0, 0, 1, 1, 2]), min_size=schema.cells, max_size=schema.cells))
     table, told = dense(schema, counts), list[Told]()
@@ -80,6 +91,8 @@ def publications(draw: hs.DrawFn) -> tuple[Table, list[Told]]:
             told.append(recoded(table, kept, draw(hs.integers(1, first - 1)), f"{number}"))
         else:
             told.append(part(table, kept, draw(hs.integers(1, schema.sizes[-1] - 1)), f"{number}"))
+    if draw(hs.booleans()):
+        told[0] = in_part(draw, told[0])
     told.append(marginal(table, st.full(len(schema)) & draw(hs.sampled_from([0b101, 0b011, 0b110])) or 1, "2"))
     return table, told
 
@@ -128,6 +141,8 @@ def key_of(one: Told, cell: dict[str, str]) -> tuple[str, ...] | None:
             key.append(cell[name])
         else:
             key.append(next(label for label, values in told.groups.items() if cell[told.of or name] in values))
+    if any(key == [*published.table.schema.named(codes).values()] for codes in published.withheld.tolist()):
+        return None  # nothing is told of it
     return tuple(key)
 
 

@@ -41,7 +41,7 @@ from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
-from tests.public.test_check import Told, enumerated, marginal, part, recoded
+from tests.public.test_check import Told, enumerated, in_part, marginal, part, recoded
 from tests.strategies import dense, schema_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -198,7 +198,11 @@ def folder_of(folder: Path, name: str, told: list[Told]) -> Path:
     """Files of tables as others would publish them."""
     (folder / name).mkdir(exist_ok=True)
     for number, (published, _) in enumerate(told):
-        write_csv(folder / name / f"{number}.csv", table_columns(published.table))
+        columns = {column: [*values] for column, values in table_columns(published.table).items()}
+        for cell in published.withheld.tolist():
+            for column, value in {**published.table.schema.named(cell), "count": None}.items():
+                columns[column].append(value)
+        write_csv(folder / name / f"{number}.csv", columns)
     return folder / name
 
 
@@ -210,10 +214,12 @@ def earlier(draw: hs.DrawFn) -> tuple[Table, Told]:
     table = dense(schema, [*counts])
     kept = draw(hs.integers(1, (1 << len(schema)) - 1))
     kind = draw(hs.sampled_from(["marginal", "recoded", "part"]))
+    hide = in_part if draw(hs.booleans()) else lambda _, told: told
     if kind == "marginal":
-        return table, marginal(table, kept, "before")
+        return table, hide(draw, marginal(table, kept, "before"))
     if kind == "recoded":
-        return table, recoded(table, kept, draw(hs.integers(1, schema.sizes[st.members(kept)[0]] - 1)), "before")
+        first = schema.sizes[st.members(kept)[0]]
+        return table, hide(draw, recoded(table, kept, draw(hs.integers(1, first - 1)), "before"))
     return table, part(table, kept, draw(hs.integers(1, schema.sizes[-1] - 1)), "before")
 
 
@@ -278,6 +284,48 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     asked = Subject.open(str(third.folder.path))
     assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
     assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
+
+
+def in_part_of(told: Told, hidden: list[list[int]]) -> Told:
+    """The same without the counts of these cells."""
+    published, relation = told
+    own, cells = published.table, np.array(hidden, np.uint16)
+    shown = own.schema.keys.matching(cells, own.codes) < 0
+    table = Table.of(own.schema, own.codes[shown], own.counts[shown])
+    return Published(published.source, table, published.is_whole, cells), relation
+
+
+def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
+    """As a fact of the build that names it, by the ledger of all after it, and to the verifier."""
+    table = dense(schema_of([4, 2, 2]), [9, 4, 1, 8, 7, 1, 9, 9, 2, 9, 9, 1, 6, 8, 7, 9])
+    write(table, tmp_path)
+    whole = in_part_of(marginal(table, 0b011, "a"), [[0, 1], [2, 0]])
+    grouped = in_part_of(recoded(table, 0b101, 2, "b"), [[1, 0]])
+    folder_of(tmp_path, "a", [whole])
+    folder_of(tmp_path, "b", [grouped])
+    relation = {**grouped[1].model_dump(mode="json", exclude_defaults=True), "folder": "b"}
+    new_ledger(tmp_path / "led")
+    apart = {"forbid": ["A*B", "A*C"]}
+    first = built(config(tmp_path, "first", [{"folder": "a"}, relation], release=apart, ledger="led"))
+    schema, facts = first.made.table.schema, {fact.source: fact for fact in first.made.known.facts}
+    told = {fact.label(schema): fact.between.cells.tolist() for fact in facts.values() if fact.between is not None}
+    assert told == {"A*B": [[0, 1], [2, 0]], "C*grouped; published before": [[0, 0]]}
+    assert schema.variables[3].categories == ("high", "low")
+    assert verify(first.folder.path).verified
+    again = built(config(tmp_path, "again", [], release=apart, ledger="led"))
+    assert again.made.known.facts == first.made.known.facts
+    assert verify(again.folder.path).verified
+    assert verify_run(again.folder.path).verified
+    folder_of(tmp_path, "c", [in_part_of(part(table, 0b011, 1, "c"), [[0, 1]])])
+    changed = [[0, 1], [2, 1]]
+    folder_of(tmp_path, "a", [in_part_of(marginal(dense(schema_of([4, 2, 2]), [8] * 16), 0b011, "a"), changed)])
+    for wrong, message in (
+        ({"folder": "a"}, "is not of these records: the table has other counts of A"),
+        ({"folder": "c", "where": {"C": ["0"]}}, "cells without a count and is of some of the records alone"),
+        ({"folder": "a", "disjoint": True}, "has cells without a count, so that totals do not tell; show by key"),
+    ):
+        with pytest.raises(InputError, match=message):
+            built(config(tmp_path, "refused", [wrong]))
 
 
 def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
