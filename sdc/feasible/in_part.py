@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.walk_cell_kernel import FIXED
 from sdc.model import subtable as st
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import matches
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 Ints = npt.NDArray[np.int64]
+MOST_CELLS = 1 << 22  # of a fact that walks know in part
 MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
 
 
@@ -25,11 +30,43 @@ class InPart:
     Their cells are one view's after another's, each in C order: a place is a number among all of them.
 
     views   the sub-tables, closed
-    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change
+    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change, FIXED of what
+            must not
     """
 
     views: tuple[SubTable, ...]
     prices: Ints
+
+    def beside(self, other: InPart) -> InPart:
+        """These and after them the others."""
+        return InPart((*self.views, *other.views), np.concatenate([self.prices, other.prices]))
+
+
+NO_PART = InPart((), np.zeros(0, np.int64))
+
+
+def told_in_part(known: Knowledge) -> tuple[Knowledge, InPart]:
+    """What is known without facts that tell some counts between numbers, and these: what they tell exactly is fixed.
+
+    A fact of too many cells stays as it is.
+    """
+    schema = known.schema
+    facts = [fact for fact in known.facts if fact.between is not None and st.cells(fact.view, schema) <= MOST_CELLS]
+    left = tuple(fact for fact in known.facts if fact not in facts)
+    prices = [np.zeros(0, np.int64), *(_fixed(fact, schema) for fact in facts)]
+    return replace(known, facts=left), InPart(tuple(fact.view for fact in facts), np.concatenate(prices))
+
+
+def _fixed(fact: Fact, schema: Schema) -> Ints:
+    """(cells of its view,) prices in C order."""
+    inside = schema.restrict(st.members(fact.view))
+    prices = np.full(inside.cells, FIXED)
+    if fact.universe:
+        cells = inside.keys.unpack(np.arange(inside.cells))
+        prices[~matches(fact.within(fact.view).universe, cells, inside)] = 0
+    if fact.between is not None:
+        prices[inside.keys.pack(fact.between.cells)] = 0
+    return prices
 
 
 def shares(view: SubTable, schema: Schema) -> list[tuple[int, Ints]]:

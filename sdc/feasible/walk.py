@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.in_part import InPart, cells_of_places, places_of, shares
+from sdc.feasible.in_part import NO_PART, InPart, cells_of_places, places_of, shares, told_in_part
 from sdc.feasible.walk_cell_kernel import EASE, EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -111,34 +111,40 @@ class MovedInPart(NamedTuple):
     gone: Ints
     nodes: int
 
+    def agreeing(self, table: Table, knowledge: Knowledge) -> MovedInPart:
+        """Those that are feasible for whoever knows that of the table."""
+        good = self.differences.feasible(table, knowledge)
+        return MovedInPart(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
+
 
 def shift_cheaply(
     table: Table, knowledge: Knowledge, in_part: InPart, cells: Codes, changes: Counts, *, nodes: int, tries: range
 ) -> MovedInPart:
     """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
 
-    The view of every fact is taken for public whole. ReleaseError as `find`.
+    ReleaseError as `find`.
     """
-    walker = _priced_walker(table, knowledge.with_hulls, in_part)
-    by = np.maximum(changes, -table.count_at(cells))
+    walker, by = _priced_walker(table, knowledge, in_part), np.maximum(changes, -table.count_at(cells))
     found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    differences = _checked(found.differences, table, knowledge)
-    return MovedInPart(differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
+    moved = MovedInPart(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
+    return moved.agreeing(table, knowledge)
 
 
 def shift_in_part(
     table: Table, knowledge: Knowledge, in_part: InPart, places: Ints, changes: Counts, *, nodes: int, tries: range
 ) -> MovedInPart:
     """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
-    walker = _priced_walker(table, knowledge.with_hulls, in_part)
+    walker = _priced_walker(table, knowledge, in_part)
     begin, keys = cells_of_places(table, in_part.views, places, changes > 0)
-    found = walker.shifted_in_part(begin, keys, places, changes, nodes, tries)
-    return found._replace(differences=_checked(found.differences, table, knowledge))
+    return walker.shifted_in_part(begin, keys, places, changes, nodes, tries).agreeing(table, knowledge)
 
 
 def _priced_walker(table: Table, knowledge: Knowledge, in_part: InPart) -> _Walker:
-    walker = _walker(table, knowledge, 0, None, in_part.views)
-    walker.price(in_part.prices)
+    """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
+    known, told = told_in_part(knowledge)
+    priced = in_part.beside(told)
+    walker = _walker(table, known.with_hulls, 0, None, priced.views)
+    walker.price(priced.prices)
     return walker
 
 
@@ -171,21 +177,23 @@ def reached(differences: Differences, cells: Codes, counts: Counts, table: Table
 class _Alike(NamedTuple):
     """Cells that walk alike: by moves that change nothing of `known`, and none between categories of `fixed`.
 
-    also  by moves too that change nothing of this, with whatever categories; None for no others
+    also     by moves too that change nothing of this, with whatever categories; None for no others
+    in_part  what moves pay for
     """
 
     rows: Ints
     known: Knowledge
     fixed: SubTable
     also: Knowledge | None = None
+    in_part: InPart = NO_PART
 
 
 class _Walks:
     """Walks of some cells under what is known, first as if the view of every fact were public whole.
 
     Then, for those that this leaves short, from outside of a fact's universe: a move that stays outside changes no
-    count of it, so that its view need not stay. And as if facts that tell numbers between which counts lie were not
-    there, or all that have a universe: of what is found so that is kept which agrees.
+    count of it, so that its view need not stay. And with facts that tell numbers between which counts lie, by moves
+    that pay for what is told exactly; and as if no fact were there. Of what is found so that is kept which agrees.
     """
 
     def __init__(self, table: Table, knowledge: Knowledge, cells: Codes, base: Differences) -> None:
@@ -202,7 +210,8 @@ class _Walks:
 
     def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
-        walker = _walker(self._table, course.known, course.fixed, course.also, ())
+        walker = _walker(self._table, course.known, course.fixed, course.also, course.in_part.views)
+        walker.price(course.in_part.prices)
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
@@ -221,8 +230,8 @@ class _Walks:
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.between is not None for fact in facts):
-            exact = tuple(fact for fact in facts if fact.between is None)
-            yield _Alike(rows, replace(knowledge, facts=exact).with_hulls, 0)
+            known, told = told_in_part(knowledge)
+            yield _Alike(rows, known.with_hulls, 0, in_part=told)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, replace(knowledge, facts=()), 0)
 
@@ -427,7 +436,7 @@ def _new_work(
         state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
         places=np.zeros(MAX_CHANGED, np.int64),
         wrong=np.zeros(MAX_CHANGED, np.int64),
-        filled=np.array([0, 0, 0, EASE, EMPTY]),
+        filled=np.array([0, 0, 0, EASE, EMPTY, 0]),
         trail=np.zeros((MAX_TRAIL, 3 + MAX_FLIPS), np.int64),
         best=np.zeros(1 + MAX_FLIPS, np.int64),
         flips=np.zeros((walk_kernel.MAX_LISTED, 4), np.int64),

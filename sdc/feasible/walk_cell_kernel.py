@@ -34,6 +34,7 @@ AT, AMONG, SKIP, NUMBER = range(4)  # of the categories that a flip may go to, s
 ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
 FORBIDDEN = 120  # of a cell that cannot be
 MOST_LEARNT = 60
+FIXED, BROKEN_COST = 1 << 40, 60  # a price: of a cell that must not change; what it costs while a walk changes it
 EASE = 64  # parts of a price of a cell that is shown, of which less and less counts
 TABU_COST = 3  # of taking a record from a cell that was just given one
 # corner i of a move has those blocks flipped whose bits are set in i; the odd ones give where the cell is raised
@@ -63,7 +64,8 @@ class WalkWork(NamedTuple):
     weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
     changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
     wrong, filled          (wrong cells,) where they are; how many cells have been changed, how many are wrong, how many
-                           places were touched; the part of a price that counts, and a place that moves must change
+                           places were touched; the part of a price that counts, a place that moves must change, and how
+                           many places are changed that must not be
     trail                  moves made: cell, blocks flipped, direction, what each flip adds to a key
     best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: axes, what it adds
                            to a key, cost, variables that tell it; released sets that meet each block of a partial move
@@ -116,7 +118,7 @@ class WalkWork(NamedTuple):
     touched: Ints
 
 
-CHANGED, WRONGS, TOUCHED, EASED, GOAL = range(5)  # of `WalkWork.filled`
+CHANGED, WRONGS, TOUCHED, EASED, GOAL, BROKEN = range(6)  # of `WalkWork.filled`
 
 
 # Cells
@@ -335,7 +337,10 @@ def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool
             continue
         for i in range(1 << flipped):
             before, price = moved[places[i]], shown[places[i]]
-            price = price * work.filled[EASED] // EASE if price > 0 else price
+            if price == FIXED:
+                price = BROKEN_COST
+            elif price > 0:
+                price = price * work.filled[EASED] // EASE
             if before == 0:
                 cost += price
             elif before == (-1 if ODD[i] != up else 1):
@@ -351,7 +356,10 @@ def _move_in_part(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool)
     for part in range(len(work.place_of)):
         if _places(work, part, key, flipped, steps, places):
             for i in range(1 << flipped):
+                before = work.moved[places[i]]
                 work.moved[places[i]] += 1 if ODD[i] != up else -1
+                if work.shown[places[i]] == FIXED:
+                    work.filled[BROKEN] += (before == 0) - (work.moved[places[i]] == 0)
                 work.touched[work.filled[TOUCHED] % len(work.touched)] = places[i]
                 work.filled[TOUCHED] += 1
 
@@ -366,7 +374,7 @@ def restore(work: WalkWork) -> None:
     else:
         for i in range(work.filled[TOUCHED]):
             work.moved[work.touched[i]] = 0
-    work.filled[CHANGED] = work.filled[WRONGS] = work.filled[TOUCHED] = 0
+    work.filled[CHANGED] = work.filled[WRONGS] = work.filled[TOUCHED] = work.filled[BROKEN] = 0
 
 
 @inner

@@ -22,9 +22,12 @@ from sdc.compiled import inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
+    BROKEN,
+    CHANGED,
     EASE,
     EASED,
     EMPTY,
+    FIXED,
     FORBIDDEN,
     GOAL,
     HIGH,
@@ -45,6 +48,7 @@ from sdc.feasible.walk_cell_kernel import (
     VALUE,
     WEIGHT,
     WRONG,
+    WRONGS,
     Flags,
     Ints,
     Key,
@@ -346,7 +350,7 @@ def _go_back(work: WalkWork, done: int, to: int) -> int:
 @inner
 def _gone(work: WalkWork, goal: int, by: int) -> int:
     """How far the target has gone its way where nothing else is wrong; else, and where too far, nothing."""
-    if work.filled[1] > 1 or (work.filled[1] == 1 and work.wrong[0] != goal):
+    if work.filled[BROKEN] > 0 or work.filled[1] > 1 or (work.filled[1] == 1 and work.wrong[0] != goal):
         return 0
     gone = (work.state[goal, VALUE] - work.state[goal, TRUE]) * (1 if by > 0 else -1)
     return int(gone) if 0 < gone <= abs(by) else 0
@@ -370,6 +374,43 @@ def _repeat(work: WalkWork, goal: int, by: int, begun: int, done: int) -> int:
 
 
 @inner
+def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: int, done: int) -> bool:
+    """The cheapest move of a cell that changes the place too, which is written down; False where there is none."""
+    best, move = work.best, work.trail[done]
+    if up and work.state[enter(work, key), WEIGHT] >= FORBIDDEN:
+        return False
+    work.filled[GOAL] = place
+    cost = _cheapest(work, key, up, now, most)
+    work.filled[GOAL] = EMPTY
+    if cost >= NEVER:
+        return False
+    move[0], move[1], move[2] = key, best[0], up
+    move[3:] = best[1:]
+    apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
+    return True
+
+
+@inner
+def _mend_in_part(work: WalkWork, now: int, most: int, done: int) -> bool:
+    """A move of a changed cell back, in a place that is changed and must not be; False where there is none."""
+    number = work.filled[CHANGED]
+    begin = draw(work.random, number)
+    for i in range(number):
+        at = work.places[(begin + i) % number]
+        change = work.state[at, VALUE] - work.state[at, TRUE]
+        if change == 0:
+            continue
+        key = work.changed[at]
+        for part in range(len(work.place_of)):
+            place = 0
+            for v in range(len(work.sizes)):
+                place += work.place_of[part, v, (key // work.strides[v]) % work.sizes[v]]
+            if work.shown[place] == FIXED and work.moved[place] * change > 0:
+                return _goal_step(work, key, place, change < 0, now, most, done)
+    return False
+
+
+@inner
 def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: int) -> int:
     """How far the target was changed with no count wrong; where that is, the walk ends."""
     goal, reached, length, done = _begin(work, target, by), 0, 0, 0
@@ -379,14 +420,16 @@ def _walk(work: WalkWork, target: Key, by: int, steps: int, largest: int, most: 
         if work.looked[0] >= most or not _has_room(work, done, 1):
             break
         work.filled[EASED] = EASE - EASE * now // (steps + 1)
-        place = work.wrong[draw(work.random, work.filled[1])]
-        if not _step(work, place, now, largest, most, done):
+        if work.filled[WRONGS] > 0:
+            if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
+                break
+        elif not _mend_in_part(work, now, most, done):
             break
         done += 1
         if _gone(work, goal, by) > reached:
             done = _repeat(work, goal, by, length, done)
             reached, length = _gone(work, goal, by), done
-        if work.filled[1] == 0:
+        if work.filled[WRONGS] == 0 and work.filled[BROKEN] == 0:
             break
     _go_back(work, done, length)
     return reached
@@ -433,23 +476,6 @@ def shift(
 
 
 @inner
-def _goal_step(work: WalkWork, key: Key, place: int, up: bool, now: int, most: int, done: int) -> bool:
-    """The cheapest move of a cell that changes the place too, which is written down; False where there is none."""
-    best, move = work.best, work.trail[done]
-    if up and work.state[enter(work, key), WEIGHT] >= FORBIDDEN:
-        return False
-    work.filled[GOAL] = place
-    cost = _cheapest(work, key, up, now, most)
-    work.filled[GOAL] = EMPTY
-    if cost >= NEVER:
-        return False
-    move[0], move[1], move[2] = key, best[0], up
-    move[3:] = best[1:]
-    apply(work, key, best[0], move[3:], up, now + TABU_STEPS + draw(work.random, TABU_STEPS))
-    return True
-
-
-@inner
 def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, largest: int, most: int) -> int:
     """How far the count of a cell of a sub-table in part was changed, by moves of its cells and what mends these."""
     restore(work)
@@ -459,19 +485,21 @@ def _walk_in_part(work: WalkWork, cells: Ints, place: int, by: int, steps: int, 
             break
         work.filled[EASED] = EASE - EASE * now // (steps + 1)
         gone = work.moved[place] if up else -work.moved[place]
-        if gone < abs(by) and (work.filled[1] == 0 or gone <= reached):
+        if gone < abs(by) and (work.filled[WRONGS] + work.filled[BROKEN] == 0 or gone <= reached):
             if not _goal_step(work, cells[draw(work.random, len(cells))], place, up, now, most, done):
                 continue
-        elif not _step(work, work.wrong[draw(work.random, work.filled[1])], now, largest, most, done):
+        elif work.filled[WRONGS] > 0:
+            if not _step(work, work.wrong[draw(work.random, work.filled[WRONGS])], now, largest, most, done):
+                break
+        elif not _mend_in_part(work, now, most, done):
             break
         done += 1
         gone = work.moved[place] if up else -work.moved[place]
-        if work.filled[1] == 0 and reached < gone <= abs(by):
-            reached, length = gone, done
-            if gone == abs(by):
+        if work.filled[WRONGS] == 0 and work.filled[BROKEN] == 0:
+            if reached < gone <= abs(by):
+                reached, length = gone, done
+            if gone >= abs(by):
                 break
-        if work.filled[1] == 0 and gone > abs(by):
-            break
     _go_back(work, done, length)
     return int(reached)
 

@@ -6,14 +6,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
+from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible import walk
+from sdc.feasible.differences import Differences
 from sdc.feasible.in_part import InPart, begins, cells_of_places, changed_places, places_in
-from sdc.feasible.walk import shift, shift_cheaply, shift_in_part
+from sdc.feasible.walk import reached, shift, shift_cheaply, shift_in_part
 from sdc.model import subtable as st
+from sdc.model.fact import Fact, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from tests.bounds.test_agreement import SIZES, random_release, random_table
+from tests.profiles import scaled
 from tests.strategies import dense, every_cell, knows, schema_of, tables_and_knowledge
 
 NODES = 100
@@ -116,3 +122,32 @@ def test_a_walk_that_pays_changes_less_of_what_is_shown() -> None:
         of, _, _ = changed_places(found.differences, (view,), table.schema)
         changed.append(len(of) / len(found.differences))
     assert changed[1] < changed[0]
+
+
+def withholding(rng: np.random.Generator, table: Table, view: SubTable) -> Fact:
+    """That all cells of a sub-table are told but half of them."""
+    cells = every_cell(table.schema.restrict(st.members(view)))
+    return withheld(view, cells[rng.random(len(cells)) < 0.5], table.total, "a table in part")
+
+
+def test_walks_move_withheld_cells_and_no_others() -> None:
+    """Of the ends that some table reaches beside sub-tables of which cells are withheld, nineteen in twenty."""
+    rng, free, hit = np.random.default_rng(8), 0, 0
+    for example in range(scaled(400, fewest=60)):
+        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
+        pairs = [v for v in range(1, st.full(len(table.schema)) + 1) if st.dimension(v) == 2]
+        facts = [withholding(rng, table, int(view)) for view in rng.choice(pairs, min(2, len(pairs)), replace=False)]
+        known = Knowledge.of(table, random_release(rng, "nested", len(table.schema)), NO_ZEROS, facts)
+        seen = enumerate_tables(table, known, 20_000)
+        if known.facts and seen.complete:
+            cells, counts = every_cell(table.schema), table.dense.reshape(-1)
+            found = [
+                shift(table, known, cells, ends - counts, nodes=NODES).differences for ends in (seen.lower, seen.upper)
+            ]
+            differences = Differences.concatenated(found)
+            assert differences.feasible(table, known).all()
+            got, sharp = reached(differences, cells, counts, table), np.stack([seen.lower, seen.upper], axis=1)
+            moving = sharp != counts[:, None]
+            free, hit = free + int(moving.sum()), hit + int((got == sharp)[moving].sum())
+    assert free > scaled(1_000)
+    assert hit >= 0.95 * free

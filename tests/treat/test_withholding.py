@@ -171,6 +171,8 @@ def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tu
     proof = Support(found.inquiry.known, found.inquiry.bank).proof()
     assert found.inquiry.criteria.unproven(table, found.inquiry.known, proof) == 0
     assert found.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    # and whoever knows the parts alone proves it anew
+    assert Inquiry(table, found.inquiry.known, Criteria.of(2, 3)).ask(NOTHING).verdict is Verdict.SAFE
     for view, hidden, other in zip(views, found.hidden, again.hidden, strict=True):
         counts = table.marginal(view).dense.reshape(-1)
         assert hidden[(counts > 0) & (counts <= 2)].all()
