@@ -40,6 +40,7 @@ OF_CELLS = (*ENDS, EXACT)
 # which method gave each end, where bounds were to be sharp; and in assessment.json how many ends each gave
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
+IN_PART = "in_part"  # in assessment.json: what is shown of small cells of sub-tables in part
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
 # weighted/, where records have weights; these are in table/

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags, extremes
+from sdc.feasible.in_part import changed_places
+from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -36,12 +39,14 @@ class Frame:
 
     row        (at-risk cells,) which of `cells` each of them is in, of as few bytes as that takes
     marginals  of the component's table at the different marginal cells
+    own        small cells of sub-tables in part that the component has
     bounded    their cheap bounds under what was known of the component when last asked
     """
 
     variables: SubTable
     row: npt.NDArray[np.unsignedinteger]
     marginals: CellMarginals
+    own: OwnCells
     bounded: list[tuple[Knowledge, CellBounds]] = field(default_factory=list)
 
     @property
@@ -62,14 +67,23 @@ class Frame:
 class AtRisk:
     """(n, axes) cells of a table, at risk as a rule, and their marginal cells in the components, remembered.
 
-    Each cell once, with its (n,) count; cells without a record may be among them.
+    Each cell once, with its (n,) count; cells without a record may be among them. And small cells of sub-tables in
+    part, which are to be shown to move like them.
 
     Frames of at most `max_bytes` are kept for the next question, and those that somebody has.
     """
 
-    def __init__(self, table: Table, cells: Codes, counts: Counts, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self,
+        table: Table,
+        cells: Codes,
+        counts: Counts,
+        own: OwnCells = NO_OWN_CELLS,
+        *,
+        max_bytes: int = MAX_BYTES,
+    ) -> None:
         # one column a variable beside the other: frames take some of them
-        self.table, self.cells, self.counts = table, np.asfortranarray(cells), counts
+        self.table, self.cells, self.counts, self.own = table, np.asfortranarray(cells), counts, own
         self._kept = Recent[SubTable, Frame](max_bytes, _bytes_of)
         self._in_use = WeakValueDictionary[SubTable, Frame]()
 
@@ -85,10 +99,11 @@ class AtRisk:
     def _frame(self, variables: SubTable) -> Frame:
         if variables == st.full(len(self.table.schema)):
             marginals = CellMarginals(self.table, self.cells, counts=self.counts, max_bytes=MAX_MARGINAL_BYTES)
-            return Frame(variables, np.arange(len(self), dtype=np.min_scalar_type(len(self))), marginals)
+            return Frame(variables, np.arange(len(self), dtype=np.min_scalar_type(len(self))), marginals, self.own)
         table = self.table.marginal(variables)
         cells, row = self._marginal_cells(variables, table.schema)
-        return Frame(variables, row, CellMarginals(table, cells, max_bytes=MAX_MARGINAL_BYTES))
+        own = self.own.within(variables, self.table.schema)
+        return Frame(variables, row, CellMarginals(table, cells, max_bytes=MAX_MARGINAL_BYTES), own)
 
     def _marginal_cells(self, variables: SubTable, schema: Schema) -> tuple[Codes, npt.NDArray[np.unsignedinteger]]:
         """The different ones, and which of them each of the cells is in."""
@@ -103,6 +118,40 @@ def _bytes_of(frame: Frame) -> int:
     return frame.row.nbytes + (len(frame.table) + len(frame.cells)) * (4 * variables + 40)
 
 
+class Effects(NamedTuple):
+    """What differences do to small cells of sub-tables in part: of which each is, the cell's number, its change."""
+
+    of: CellRows
+    row: CellRows
+    changes: Counts
+
+    @staticmethod
+    def on(own: OwnCells, differences: Differences, schema: Schema) -> Effects:
+        """Those of a component's differences."""
+        if not len(own) or not len(differences):
+            return NO_EFFECTS
+        of, places, changes = changed_places(differences, own.views, schema)
+        row = np.searchsorted(own.places, places)
+        hit = own.places[np.minimum(row, len(own) - 1)] == places
+        return Effects(of[hit], row[hit], changes[hit])
+
+    def after(self, before: Effects, differences: int) -> Effects:
+        """Both, of differences that come after so many others."""
+        if not len(self.of):
+            return before
+        both = zip(before, self._replace(of=self.of + differences), strict=True)
+        return Effects(*map(np.concatenate, both))
+
+    def rows(self, kept: Flags) -> Effects:
+        """Of the differences kept, which are numbered anew."""
+        own = kept[self.of]
+        return Effects((np.cumsum(kept) - 1)[self.of[own]], self.row[own], self.changes[own])
+
+
+_NONE = np.zeros(0, np.int64)
+NO_EFFECTS = Effects(_NONE, _NONE, _NONE)
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """Differences from a component's true table, each feasible for whoever knows `under`, and so who knows less.
@@ -111,6 +160,7 @@ class Evidence:
     ones, and of what is known to be feasible only what a larger one adds must be looked at.
 
     row  (entries,) which of the frame's cells an entry of the differences falls on, -1 where on none
+    own  what they do to the frame's own cells
     """
 
     at_risk: AtRisk
@@ -118,6 +168,7 @@ class Evidence:
     under: Knowledge
     differences: Differences
     row: CellRows
+    own: Effects = NO_EFFECTS
 
     @staticmethod
     def none(at_risk: AtRisk, variables: SubTable) -> Evidence:
@@ -132,12 +183,14 @@ class Evidence:
 
     def plus(self, found: Differences, known: Knowledge) -> Evidence:
         """With differences that are feasible for whoever knows that of it; they count from then on under both."""
-        rows = self.frame.table.schema.keys.matching(self.frame.cells, found.cells)
+        schema = self.frame.table.schema
+        rows = schema.keys.matching(self.frame.cells, found.cells)
+        own = Effects.on(self.frame.own, found, schema).after(self.own, len(self.differences))
         # old ones are feasible under the old, new ones under the new. Of two that are not within each other nothing is
         # claimed: claiming too little costs a check of what is asked, claiming too much would be a false proof
         under = self.under if known.contains(self.under) else _nothing(self.at_risk.table, self.variables)
         joined = Differences.concatenated([self.differences, found])
-        return Evidence(self.at_risk, self.variables, under, joined, np.concatenate([self.row, rows]))
+        return Evidence(self.at_risk, self.variables, under, joined, np.concatenate([self.row, rows]), own)
 
     def feasible(self, known: Knowledge) -> Flags:
         """(differences,) which of them are feasible for whoever knows that of it."""
@@ -159,6 +212,22 @@ class Evidence:
         found = extremes(self.row[entries], self.differences.changes[entries], len(self.frame.cells))
         return self.frame.counts[:, None] + found
 
+    def own_ends(self, kept: Flags) -> Intervals:
+        """(n, 2) the same of each of the frame's own cells."""
+        effects = self.own.rows(kept)
+        return self.frame.own.counts[:, None] + extremes(effects.row, effects.changes, len(self.frame.own))
+
+    def _needed_by_own(self, kept: Flags) -> Flags:
+        """(differences,) of those kept the sparsest to reach an end of one of the frame's own cells."""
+        needed, cells = np.zeros(len(self.differences), np.bool_), np.diff(self.differences.start)
+        of, row, changes = (part[kept[self.own.of]] for part in self.own)
+        ends = extremes(row, changes, len(self.frame.own))
+        for end in (0, 1):
+            reaching = np.flatnonzero(changes == ends[row, end])
+            reaching = reaching[np.argsort(cells[of[reaching]], kind="stable")]
+            needed[of[reaching[np.unique(row[reaching], return_index=True)[1]]]] = True
+        return needed
+
     def needed(self, kept: Flags, rows: CellRows) -> Flags:
         """(differences,) of those kept the sparsest to reach an end of one of these marginal cells."""
         ends = self.ends(kept) - self.frame.counts[:, None]
@@ -178,9 +247,9 @@ class Evidence:
     def settled(self, known: Knowledge, kept: Flags) -> Evidence:
         """What the ends of all cells rest on for whoever knows that of it; the differences kept are feasible then."""
         # a table whose ends others reach too proves nothing more, and would be checked for every release still to come
-        needed = self.needed(kept, np.arange(len(self.frame.cells)))
-        resting = self.differences.rows(needed)
-        return Evidence(self.at_risk, self.variables, known, resting, self.row[needed[self.differences.of]])
+        needed = self.needed(kept, np.arange(len(self.frame.cells))) | self._needed_by_own(kept)
+        resting, row = self.differences.rows(needed), self.row[needed[self.differences.of]]
+        return Evidence(self.at_risk, self.variables, known, resting, row, self.own.rows(needed))
 
     def _entries(self, kept: Flags) -> CellRows:
         """Entries of the differences kept that fall on a marginal cell of an at-risk cell."""
@@ -207,10 +276,10 @@ class Bank:
     missed: Mapping[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(table: Table, small_count: int) -> Bank:
-        """An empty one; InputError for a small count below 1."""
+    def of(table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS) -> Bank:
+        """An empty one, with small cells of sub-tables in part; InputError for a small count below 1."""
         rows = at_risk_rows(table, small_count)
-        return Bank(AtRisk(table, table.codes[rows], table.counts[rows]), small_count)
+        return Bank(AtRisk(table, table.codes[rows], table.counts[rows], own), small_count)
 
     @property
     def table(self) -> Table:

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.walk_cell_kernel import FIXED
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
@@ -19,6 +18,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 Ints = npt.NDArray[np.int64]
+FIXED = 1 << 40  # a price: of a cell that must not change
 MOST_CELLS = 1 << 22  # of a fact that walks know in part
 MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.compiled import inner, kernel
+from sdc.feasible.in_part import FIXED
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -34,7 +35,7 @@ AT, AMONG, SKIP, NUMBER = range(4)  # of the categories that a flip may go to, s
 ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
 FORBIDDEN = 120  # of a cell that cannot be
 MOST_LEARNT = 60
-FIXED, BROKEN_COST = 1 << 40, 60  # a price: of a cell that must not change; what it costs while a walk changes it
+BROKEN_COST = 60  # of changing a cell that must not change
 EASE = 64  # parts of a price of a cell that is shown, of which less and less counts
 TABU_COST = 3  # of taking a record from a cell that was just given one
 # corner i of a move has those blocks flipped whose bits are set in i; the odd ones give where the cell is raised

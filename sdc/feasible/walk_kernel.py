@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdc.compiled import inner, kernel
+from sdc.feasible.in_part import FIXED
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
@@ -27,7 +28,6 @@ from sdc.feasible.walk_cell_kernel import (
     EASE,
     EASED,
     EMPTY,
-    FIXED,
     FORBIDDEN,
     GOAL,
     HIGH,

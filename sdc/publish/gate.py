@@ -127,7 +127,8 @@ def clear(
     # what is known is true of this table
     knowledge = Knowledge.of(table, certificate.release, known.zeros, known.facts)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
-    unproven = criteria.unproven(table, knowledge, certificate.proof)
+    own = criteria.own_cells(table, known, known)
+    unproven = criteria.unproven(table, knowledge, certificate.proof, own)
     if unproven:
         answer = _refuted(table, certificate, criteria, effort or Effort())
         # what is judged anew may even be safe, but it is the certificate that is published on: at best undecided
@@ -217,7 +218,8 @@ def _told(release: Release, schema: Schema) -> SubTable:
 def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort: Effort) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
-    bank = criteria.bank(table).learnt(certificate.proof, certificate.knowledge)
+    own = criteria.own_cells(table, certificate.known, certificate.known)
+    bank = criteria.bank(table, own).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
     return criteria.judge(table, certificate.known, certificate.asked, bank, cheap).assessment
 
@@ -226,7 +228,7 @@ def _refusal(answer: Assessment, unproven: int) -> str:
     """What stands in the way; a certificate may be poorer than what is found by looking again."""
     why = {
         Verdict.UNSAFE: "refuted",
-        Verdict.UNDECIDED: f"{answer.undecided_cells} cells are undecided",
+        Verdict.UNDECIDED: f"{answer.open_cells} cells are undecided",
         Verdict.SAFE: f"its certificate does not show it of {unproven} of {answer.at_risk_cells} cells",
     }[answer.verdict]
     return (

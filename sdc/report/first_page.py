@@ -157,15 +157,20 @@ def before(audit: AuditEvidence) -> list[str]:
         f"All is judged together with what was published before: {'; '.join(audit.origin.sources)}.",
         f"Its largest tables of all records are {len(known):,}. Of them {added:,} have other categories than the "
         "table, and stand in the judgement as levels that are added to it, and are never published.",
-        *(_fact(fact, audit.table.schema) for fact in facts[:MOST_FACTS]),
+        *(_fact(fact, audit.table.schema, audit.known.total) for fact in facts[:MOST_FACTS]),
         *more,
         f"Of the tables published now {again:,} were known before, by themselves or by a table that has them.",
     ]
 
 
-def _fact(fact: Fact, schema: Schema) -> str:
+def _fact(fact: Fact, schema: Schema, total: int) -> str:
     """Of what is known in part: which table, of whose records, how well, and from where."""
-    how = f", {_many(len(fact.between.cells), 'count')} of which between two numbers" if fact.between else ""
+    how = ""
+    if fact.between is not None:
+        nothing = int(((fact.between.low == 0) & (fact.between.high >= total)).sum())
+        some = len(fact.between.cells) - nothing
+        how = f" but for {_many(nothing, 'withheld cell')}" * (nothing > 0)
+        how += f", {_many(some, 'count')} of which between two numbers" * (some > 0)
     return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."
 
 

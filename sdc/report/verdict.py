@@ -104,12 +104,14 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
     if not sound:
         return "contradicted", "Do not publish: the evidence contradicts itself"
     if audit.assessment.releasable:
-        return "safe", "Releasable: proved for every at-risk cell"
+        own = " and every small cell of sub-tables in part" * (audit.assessment.in_part is not None)
+        return "safe", f"Releasable: proved for every at-risk cell{own}"
     if audit.assessment.releasable is False:
         return "unsafe", "Not releasable: an at-risk cell is too narrow"
+    what = "some at-risk cells" if audit.assessment.undecided_cells else "some small cells of sub-tables in part"
     if audit.policy is Policy.OUTER:
-        return "undecided", "Released without proof: some at-risk cells are undecided"
-    return "undecided", "Not releasable: some at-risk cells are undecided, and undecided is treated as unsafe"
+        return "undecided", f"Released without proof: {what} are undecided"
+    return "undecided", f"Not releasable: {what} are undecided, and undecided is treated as unsafe"
 
 
 def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
@@ -134,6 +136,12 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     )
     if found.sharpness is not None:
         yield _sharp(found.sharpness)
+    if found.in_part is not None:
+        yield (
+            f"Cells are withheld of sub-tables that are public. {_small(found.in_part.cells)} of these that no "
+            f"publication tells, with a count from 1 to {audit.small_count}, are to keep a width of {required:,} too; "
+            f"of {found.in_part.unproven:,} that is not shown."
+        )
     if found.likely is not None:
         likely = found.likely
         yield (
@@ -142,6 +150,10 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
             else f"It does not keep its limit on what it makes likely: {likely.text}."
         )
     yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}"
+
+
+def _small(number: int) -> str:
+    return f"{number:,} small cell{'s' * (number != 1)}"
 
 
 def _sharp(found: Sharpness) -> str:
@@ -181,8 +193,13 @@ def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[str]:
         yield (
             "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release. "
             f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "
-            "proof. Set it to “refuse” for a release that is proved."
+            f"proof{_unproven_in_part(audit)}. Set it to “refuse” for a release that is proved."
         )
+
+
+def _unproven_in_part(audit: AuditEvidence) -> str:
+    found = audit.assessment.in_part
+    return "" if found is None else f", and {found.unproven:,} of {_small(found.cells)} of sub-tables in part"
 
 
 def _width(low: int, high: int) -> str:

@@ -27,6 +27,17 @@ class Witness:
     method: str
 
 
+@dataclass(frozen=True)
+class OwnJudged:
+    """Small cells of sub-tables in part, each of which is to keep the width too.
+
+    cells     how many; unproven  of them those that are not shown to
+    """
+
+    cells: int
+    unproven: int
+
+
 @dataclass(frozen=True, repr=False)
 class Assessment(Named):
     """Whether a release satisfies min width >= min_width_required ([KDSF] eq. 6), as documents have it.
@@ -37,6 +48,7 @@ class Assessment(Named):
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
+    in_part          what is shown of small cells of sub-tables in part, where there are any
     """
 
     verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]
@@ -47,6 +59,7 @@ class Assessment(Named):
     witnesses: tuple[Witness, ...]
     likely: Likely | None = None
     sharpness: Sharpness | None = None
+    in_part: OwnJudged | None = None
 
     @property
     def releasable(self) -> bool | None:
@@ -58,8 +71,19 @@ class Assessment(Named):
         low, high = self.min_width
         return (
             f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "
-            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided"
+            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided{self._of_parts}"
         )
+
+    @property
+    def open_cells(self) -> int:
+        """At-risk cells that are undecided, and small cells of sub-tables in part that are not proven."""
+        return self.undecided_cells + (0 if self.in_part is None else self.in_part.unproven)
+
+    @property
+    def _of_parts(self) -> str:
+        if self.in_part is None:
+            return ""
+        return f"; {self.in_part.cells:,} small cells of sub-tables in part, {self.in_part.unproven:,} not proven"
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The witnesses by names, with their counts and bounds."""

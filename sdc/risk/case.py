@@ -55,7 +55,16 @@ class Case:
                     break
         # the cells not held are wide enough, or in parts that nobody needed to look at
         others = Others(len(self._bank.at_risk) - len(self._rows), self._support.narrowest())
-        return self._width.assess(self.bounds, others)
+        answer, own = self._width.assess(self.bounds, others), self._bank.at_risk.own
+        return self._with_own(answer) if len(own) else answer
+
+    def _with_own(self, answer: Assessment) -> Assessment:
+        """With what is shown of small cells of sub-tables in part: looked for where nothing else stops the release."""
+        found = self._width.with_own(answer, self._support)
+        if answer.verdict is not Verdict.SAFE or found.verdict is Verdict.SAFE or self._effort.depth <= Depth.REFUTE:
+            return found
+        self._search.certify_own()
+        return self._width.with_own(answer, self._support)
 
     @property
     def bounds(self) -> CellBounds:

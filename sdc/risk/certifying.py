@@ -8,16 +8,18 @@ import numpy as np
 
 from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
-from sdc.feasible.walk import can_search
+from sdc.feasible.in_part import InPart, begins
+from sdc.feasible.walk import FIRST, OTHERS, can_search
 from sdc.model.table import Table
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Component, Shift, Support
-from sdc.risk.units import MoveUnit, batches, cut, move_cells, sparsest_moves
+from sdc.risk.units import MoveUnit, PartUnit, batches, cut, move_cells, move_in_part, sparsest_moves
 
 FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
 MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
 FIRST_BATCH, LAST_BATCH = 2, 32
+MOST_PLACES = 8  # of a unit
 WALK_STEPS = 10_000  # most nodes of one cell's walks: 1 s
 # brief: a walk that succeeds mostly has after 700, and a search asks dozens of questions that end with one that fails
 BRIEF_STEPS = 4_000
@@ -42,7 +44,7 @@ class Certifying:
         from cheap to dear: all cells are walked once before one is walked again, and what is open then has its
         sparsest difference looked for, which takes seconds a cell and found none in 48 where a search had stopped.
         """
-        if self._effort.depth is Depth.BRIEF:
+        if self._is_brief:
             self._certify_briefly(waiting)
             return
         self._walks(waiting, Shift.DOWN, Shift.UP)
@@ -56,9 +58,42 @@ class Certifying:
         """The cheapest search alone: of each cell that is still short one walk down, and one up."""
         self._walks(waiting, Shift.DOWN, Shift.UP)
 
+    def certify_own(self) -> None:
+        """The same of small cells of sub-tables in part, whose places are moved; brief until one stays short."""
+        for tries in (FIRST, OTHERS):
+            for batch in batches(self._width.short_own(self._support), FIRST_BATCH, LAST_BATCH):
+                if self._left > 0:
+                    self._move_own(batch, tries, is_down=True)
+                    self._move_own(batch, tries, is_down=False)
+                if tries is OTHERS and self._is_brief and len(self._width.short_own(self._support, batch)):
+                    return
+
+    def _move_own(self, rows: CellRows, tries: range, is_down: bool) -> None:
+        rows, steps = self._width.short_own(self._support, rows), self._effort.budget.steps_per_cell
+        nodes = min(BRIEF_STEPS if self._is_brief else WALK_STEPS, steps)
+        wanted, units = list(self._support.own_wanted(rows, self._width.min_width, is_down)), list[PartUnit]()
+        by_unit = list[Component]()
+        for component, places, changes in wanted:
+            if not can_search(component.frame.table):
+                continue
+            frame, own = component.frame, component.frame.own
+            in_part = InPart(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int64))
+            for piece in cut(np.arange(len(places)), MOST_PLACES):
+                asked = frame.variables, component.knowledge, in_part, None, places[piece], changes[piece]
+                units.append(PartUnit(*asked, tries, nodes))
+                by_unit.append(component)
+        found = self._effort.executor.run(move_in_part, self._table, units)
+        for component, moved in zip(by_unit, found, strict=True):
+            component.add(moved.differences)
+            self.spent += moved.nodes
+
     def short(self, rows: CellRows) -> CellRows:
         """Those of the cells that are not certified yet."""
         return self._width.short(self._support, rows)
+
+    @property
+    def _is_brief(self) -> bool:
+        return self._effort.depth is Depth.BRIEF
 
     @property
     def _left(self) -> int:
@@ -111,7 +146,7 @@ class Certifying:
 
     def _move_units(self, rows: CellRows, shift: Shift) -> Iterator[tuple[Component, MoveUnit]]:
         steps = self._effort.budget.steps_per_cell
-        most = BRIEF_STEPS if self._effort.depth is Depth.BRIEF else WALK_STEPS
+        most = BRIEF_STEPS if self._is_brief else WALK_STEPS
         # a linear program costs more than a walk, whatever is allowed for a cell
         if shift is Shift.SPARSEST_UP and steps <= WALK_STEPS:
             return

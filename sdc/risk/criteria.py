@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from sdc.feasible.bank import Bank
+from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
 from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model.cell_bounds import CellBounds
@@ -69,9 +70,13 @@ class Criteria:
         """What critical widths must reach for a sub-table to be worth a question."""
         return self.width.min_width
 
-    def bank(self, table: Table) -> Bank:
-        """An empty bank for questions about the table."""
-        return Bank.of(table, self.small_count)
+    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS) -> Bank:
+        """An empty bank for questions about the table, and about small cells of sub-tables in part."""
+        return Bank.of(table, self.small_count, own)
+
+    def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
+        """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""
+        return own_cells(table, known, before, self.small_count, self.width.min_width)
 
     def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
         """The answer about a release beside what is known. It stops at the first cell that proves it unsafe.
@@ -114,6 +119,7 @@ class Criteria:
         """
         total = judgement.knowledge.total  # no cell is wider; so it is said where there is none
         by_width = self.width.assess(bounds, Others(0, (total, total)))
+        by_width = self.width.with_own(by_width, Support(judgement.knowledge, bank))
         likely = None if by_width.verdict is Verdict.UNSAFE else judgement.assessment.likely
         return replace(judgement, assessment=_together(by_width, likely), bank=bank)
 
@@ -121,10 +127,13 @@ class Criteria:
         """What it makes likely, where that is limited; ReleaseError where no exact engine tells."""
         return None if self.limit is None else self.limit.judge(table, knowledge, table.at_risk(self.small_count))
 
-    def unproven(self, table: Table, knowledge: Knowledge, proof: Proof) -> int:
-        """For how many at-risk cells a proof does not show that they are wide, all of it checked in integers."""
-        support = support_of(proof, table, self.small_count, knowledge)
-        return len(self.width.short(support, self.width.doubtful(support)))
+    def unproven(self, table: Table, knowledge: Knowledge, proof: Proof, own: OwnCells = NO_OWN_CELLS) -> int:
+        """For how many at-risk cells, and small ones of parts, a proof does not show that they are wide.
+
+        All of it is checked in integers.
+        """
+        support = support_of(proof, table, self.small_count, knowledge, own)
+        return len(self.width.short(support, self.width.doubtful(support))) + len(self.width.short_own(support))
 
 
 def _together(by_width: Assessment, likely: Likely | None) -> Assessment:

@@ -39,6 +39,8 @@ class Inquiry:
     what is known of another table.
 
     known   what is public already: every release is judged together with it
+    before  what was, before the sub-tables in part that are known: small cells of these that it tells are told anyway;
+            None for all that is known
     policy  which verdicts let a release out; with `Policy.OUTER` no proof of safety is looked for while searching
     effort  what all questions together may cost
     spent   steps of its budget that they have taken
@@ -53,11 +55,22 @@ class Inquiry:
     bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
     spent: int = 0
     refutations: Refutations | None = None
+    before: Knowledge | None = None
 
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
         if self.bank is None:
-            self.bank = self.criteria.bank(self.table)
+            self.bank = self._empty_bank(self.criteria)
+
+    def _empty_bank(self, criteria: Criteria) -> Bank:
+        return criteria.bank(self.table, criteria.own_cells(self.table, self.known, self.before or self.known))
+
+    def knowing(self, known: Knowledge) -> Inquiry:
+        """Where that is known too, which sub-tables in part tell; with what was found so far."""
+        asked = replace(self, known=known, before=self.before or self.known)
+        claimed = ((evidence.variables, evidence.differences) for evidence in self.bank.evidence.values())
+        asked.bank = asked._empty_bank(self.criteria).with_evidence(claimed, known, self.bank.missed)
+        return asked
 
     @property
     def executor(self) -> Executor:
@@ -168,7 +181,9 @@ class Inquiry:
         """With a budget of its own and nothing found, maybe to other criteria; marginals counted are shared."""
         asked = criteria or self.criteria
         # what is counted depends on the at-risk cells, not on the width that is asked of them
-        same_cells = asked.small_count == self.criteria.small_count
-        bank = self.bank.emptied() if same_cells else asked.bank(self.table)
+        same = asked.small_count == self.criteria.small_count
+        if len(self.bank.at_risk.own):
+            same &= asked.width == self.criteria.width  # which small cells of parts are told anyway does
+        bank = self.bank.emptied() if same else self._empty_bank(asked)
         kept = None if self.refutations is None else self.refutations.emptied()
         return replace(self, criteria=asked, bank=bank, spent=0, refutations=kept)

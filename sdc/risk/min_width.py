@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, overload
 
 import numpy as np
@@ -13,7 +13,7 @@ from sdc.feasible.differences import Flags
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.table import Counts
-from sdc.risk.assessment import Assessment, Witness
+from sdc.risk.assessment import Assessment, OwnJudged, Witness
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 
@@ -81,6 +81,20 @@ class MinWidth:
         """Those of the at-risk cells that are not shown to be wide enough."""
         inner = support.inner_at(rows)
         return rows[~self.is_wide(inner[:, 1] - inner[:, 0])]
+
+    def short_own(self, support: Support, rows: CellRows | None = None) -> CellRows:
+        """Those of some, or of all, small cells of sub-tables in part that are not shown to be wide enough."""
+        inner = support.own_inner
+        short = support.own_is_open & ~self.is_wide(inner[:, 1] - inner[:, 0])
+        return np.flatnonzero(short) if rows is None else rows[short[rows]]
+
+    def with_own(self, answer: Assessment, support: Support) -> Assessment:
+        """An answer about at-risk cells with what is shown of small cells of parts, where there are any."""
+        if not (asked := int(support.own_is_open.sum())):
+            return answer
+        short = len(self.short_own(support))
+        by_own = Verdict.UNDECIDED if short else Verdict.SAFE
+        return replace(answer, verdict=Verdict.worst([answer.verdict, by_own]), in_part=OwnJudged(asked, short))
 
 
 def most_exposed(bounds: CellBounds, rows: CellRows) -> CellRows:

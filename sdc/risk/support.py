@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sdc.bounds.method import cheap_bounds
 from sdc.feasible.bank import Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.feasible.walk import FIRST, OTHERS
 from sdc.model import subtable as st
@@ -109,6 +110,11 @@ class Component:
             low, high = np.minimum(found[:, 0], covered[:, 0]), np.maximum(found[:, 1], covered[:, 1])
             self._inner = np.stack([low, high], axis=1)
         return self._inner
+
+    @property
+    def own_inner(self) -> Intervals:
+        """(n, 2) the range of each of the frame's own cells over the feasible tables found."""
+        return self.evidence.own_ends(self._kept)
 
     def untried(self, rows: CellRows, shift: Shift, values: Counts) -> tuple[CellRows, Counts]:
         """Marginal cells that do not reach the values asked of them yet, and the changes that would.
@@ -235,6 +241,35 @@ class Support:
             total += frame.marginals.at(st.within(separator, frame.variables))[frame.row[rows]]
         return total
 
+    @property
+    def own_inner(self) -> Intervals:
+        """(n, 2) of each small cell of sub-tables in part, by tables of the component that has it."""
+        counts = self.bank.at_risk.own.counts
+        ends = np.stack([counts, counts], axis=1)
+        for component in self.open:
+            if len(own := component.frame.own):
+                ends[own.rows] = component.own_inner
+        return ends
+
+    @property
+    def own_is_open(self) -> Flags:
+        """(n,) of which the sub-table is not released whole: then at-risk cells alone are asked about."""
+        own, found = self.bank.at_risk.own, np.zeros(len(self.bank.at_risk.own), np.bool_)
+        for view, rows, _ in own.of_views(self.knowledge.schema):
+            found[rows] = view not in self.knowledge.release
+        return found
+
+    def own_wanted(self, rows: CellRows, width: int, is_down: bool) -> Iterator[tuple[Component, CellRows, Counts]]:
+        """Of components that have them the own cells of these that have to move, their places, and by how much."""
+        for component in self.open:
+            own = component.frame.own
+            some = np.flatnonzero(np.isin(own.rows, rows))
+            if len(some):
+                counts, lower = own.counts[some], component.own_inner[some, 0]
+                changes = -np.minimum(counts, width) if is_down else width + lower - counts
+                moving = lower > 0 if is_down else changes > 0
+                yield component, own.places[some[moving]], changes[moving]
+
     def wanted(self, rows: CellRows, width: int, shift: Shift) -> Iterator[tuple[Component, CellRows, Counts]]:
         """The marginal cells of components that have to move so that at-risk cells get a width, and by how much.
 
@@ -256,6 +291,8 @@ class Support:
         return Proof(tuple(component.part() for component in self._all), tree.separators)
 
 
-def support_of(proof: Proof, table: Table, small_count: int, knowledge: Knowledge) -> Support:
-    """What a proof shows of the at-risk cells, each difference checked in integers."""
-    return Support(knowledge, Bank.of(table, small_count).learnt(proof, knowledge))
+def support_of(
+    proof: Proof, table: Table, small_count: int, knowledge: Knowledge, own: OwnCells = NO_OWN_CELLS
+) -> Support:
+    """What a proof shows of the at-risk cells and of small cells of parts, each difference checked in integers."""
+    return Support(knowledge, Bank.of(table, small_count, own).learnt(proof, knowledge))

@@ -12,7 +12,8 @@ from sdc.bounds.method import is_small
 from sdc.feasible import sparsest, walk
 from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
-from sdc.feasible.walk import Moved
+from sdc.feasible.in_part import InPart
+from sdc.feasible.walk import Moved, MovedInPart
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
@@ -45,6 +46,20 @@ class MoveUnit:
 
 
 @dataclass(frozen=True, eq=False)
+class PartUnit:
+    """(n,) cells of a component, or places of its sub-tables in part, that are to move by their changes."""
+
+    variables: SubTable
+    knowledge: Knowledge
+    in_part: InPart
+    cells: Codes | None
+    places: CellRows
+    changes: Counts
+    tries: range
+    nodes: int
+
+
+@dataclass(frozen=True, eq=False)
 class EndsUnit:
     """Marginal cells of a component, (n, variables of the component) codes, whose bounds are looked for."""
 
@@ -68,6 +83,14 @@ def move_cells(table: Table, unit: MoveUnit) -> Moved:
     # counts of a slice are not those that a fact tells of: there its view stays whole
     known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
     return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
+
+
+def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
+    """Differences that move them, cheap in what they change of what is shown."""
+    asked = component_table(table, unit.variables), unit.knowledge, unit.in_part
+    if unit.cells is not None:
+        return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
+    return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
 
 
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:

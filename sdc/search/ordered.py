@@ -307,7 +307,7 @@ class OrderedSearch:
         executor = pace.patience(self.inquiry.executor)
         judgement = self.inquiry.ask(release, Depth.FULL if again else depth, executor, again)
         (phase, length, added), answer = asked, judgement.assessment
-        facts = answer.releasable, answer.min_width, answer.undecided_cells
+        facts = answer.releasable, answer.min_width, answer.open_cells
         by = None if judgement.refutation is None else judgement.refutation.name
         left = max(0, self._most - len(self._steps) - 1) if phase in GROWING else 0
         step = SearchStep(phase, length, added, *facts, judgement.blockers, by, judgement.spent, left)

@@ -29,7 +29,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         parts = KeptParts(build.folder.parts(ASSESSMENT.name), ASSESSMENT.key(build))
         judgement, bounds, by = inquiry.sharpen(judgement, bounds, seconds, parts.read(), keeping(parts))
     low, high = judgement.margin
-    say(f"assessment: min width {low} to {high}, {judgement.assessment.undecided_cells} cells undecided")
+    say(f"assessment: min width {low} to {high}, {judgement.assessment.open_cells} cells undecided")
     if judgement.assessment.sharpness is not None:
         say(f"assessment: {judgement.assessment.sharpness.text}")
     write_assessment(judgement.assessment, bounds, schema, into, by)

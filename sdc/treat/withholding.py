@@ -19,11 +19,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds import collapse
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.in_part import InPart, begins, changed_places
-from sdc.feasible.walk import MovedInPart
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact, withheld
@@ -33,7 +31,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.risk.certifying import WALK_STEPS, Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component, Support
-from sdc.risk.units import component_table, cut
+from sdc.risk.units import PartUnit, cut, move_in_part
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"]
@@ -62,33 +60,11 @@ ROUNDS = (
 
 
 @dataclass(frozen=True, eq=False)
-class PartUnit:
-    """(n,) cells of a component, or places of its sub-tables in part, that are to move by their changes."""
-
-    variables: SubTable
-    knowledge: Knowledge
-    in_part: InPart
-    cells: Codes | None
-    places: Ints
-    changes: Counts
-    tries: range
-    nodes: int
-
-
-def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
-    """Differences that move them, cheap in what they change of what is shown."""
-    asked = component_table(table, unit.variables), unit.knowledge, unit.in_part
-    if unit.cells is not None:
-        return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
-    return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
-
-
-@dataclass(frozen=True, eq=False)
 class OwnCells:
     """The small cells of a sub-table in part, for whoever knows what is public with it.
 
     cells    (n, axes of the view) codes; counts  (n,)
-    inner    (n, 2) between which tables that were found move each
+    inner    (n, 2) between which tables that were found move each; of those refuted no table was looked for
     refuted  (n,) those that are too narrow by what is public without it
     """
 
@@ -133,26 +109,41 @@ def withhold(
     closed = tuple(map(table.schema.levels.closed, views))
     support = _shown(inquiry, [Fact(view, source=st.label(view, table.schema)) for view in closed])
     narrow = width.short(support, width.doubtful(support))
-    searches, hidden, own = list[_Search](), dict[SubTable, Flags](), dict[SubTable, OwnCells]()
+    searches, hidden = list[_Search](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
             searches.append(_Search(inquiry, component, inside, narrow, start or {}, cost))
     for search in searches:
         search.run()
         hidden |= search.hidden_by_view()
-    public = with_facts(inquiry.known, [_fact(table, view, hidden[view]) for view in closed])
+    known = with_facts(inquiry.known, [_fact(table, view, hidden[view]) for view in closed])
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
         (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
         for part in support.proof().parts
     ]
-    bank = inquiry.bank.with_evidence(claimed, public, {})
-    for search in searches:
-        own |= search.own_by_view(public)
+    public = inquiry.knowing(known)
+    public.bank = public.bank.emptied().with_evidence(claimed, known, {})
+    own = _own(public, closed)
     for view in closed:
         _require_wide(view, own[view], inquiry)
-    known = replace(inquiry, known=public, bank=bank)
-    return InParts(known, closed, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
+    return InParts(public, closed, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
+
+
+def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells]:
+    """Of each sub-table in part its small cells, as the inquiry's bank shows them to move."""
+    table, kept, found = inquiry.table, inquiry.bank.at_risk.own, dict[SubTable, OwnCells]()
+    ends, none = Support(inquiry.known, inquiry.bank).own_inner, np.zeros(0, np.int64)
+    own = {view: (rows, places) for view, rows, places in kept.of_views(table.schema)}
+    for view in views:
+        rows, places = own.get(view, (none, none))
+        counts = table.marginal(view).dense.reshape(-1)
+        small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.small_count))
+        inner, is_kept = np.stack([counts[small], counts[small]], axis=1), np.isin(small, places)
+        inner[is_kept] = ends[rows]
+        cells = table.schema.restrict(st.members(view)).keys.unpack(small)
+        found[view] = OwnCells(cells, counts[small], inner, ~is_kept)
+    return found
 
 
 def _require_wide(view: SubTable, own: OwnCells, inquiry: Inquiry) -> None:
@@ -390,34 +381,6 @@ class _Search:
         """Of each sub-table in part (cells,) flags."""
         ends = begins(self._within, self._schema)
         return dict(zip(self._views, np.split(self._hidden, ends[1:-1]), strict=True))
-
-    def own_by_view(self, public: Knowledge) -> dict[SubTable, OwnCells]:
-        """Of each its small cells, by differences that are checked under what is public then."""
-        good = self.chosen.rows(self.chosen.feasible(self._part, public.within(self.variables)))
-        _, places, changes = changed_places(good, self._within, self._schema)
-        low, high = np.zeros((2, len(self._counts)), np.int64)
-        np.maximum.at(low, places, -changes)
-        np.maximum.at(high, places, changes)
-        ends, found = begins(self._within, self._schema), dict[SubTable, OwnCells]()
-        for view, within, begin, end in zip(
-            self._views, self._within, ends[:-1].tolist(), ends[1:].tolist(), strict=True
-        ):
-            at = np.flatnonzero(self._small[begin:end])
-            counts = self._counts[begin + at]
-            inner = np.stack([counts - low[begin + at], counts + high[begin + at]], axis=1)
-            schema = self._schema.restrict(st.members(within))
-            cells = schema.keys.unpack(at)
-            narrow = np.flatnonzero(inner[:, 1] - inner[:, 0] < self._inquiry.criteria.width.min_width)
-            found[view] = OwnCells(cells, counts, inner, self._refuted(within, cells, narrow))
-        return found
-
-    def _refuted(self, within: SubTable, cells: Codes, narrow: Ints) -> Flags:
-        """Which of the narrow cells are too narrow by what is known without the sub-tables."""
-        refuted = np.zeros(len(cells), np.bool_)
-        if len(narrow):
-            outer = collapse.bounds(self._part.marginal(within), self._known.within(within), cells[narrow]).outer
-            refuted[narrow] = outer[:, 1] - outer[:, 0] < self._inquiry.criteria.width.min_width
-        return refuted
 
 
 @dataclass(frozen=True, eq=False)

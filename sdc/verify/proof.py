@@ -49,6 +49,7 @@ class EvidenceFolder:
         """`release` is where the release is, when it is not in the run folder yet."""
         self.folder, self.path, self.failures = folder, folder / names.MANIFEST, list[str]()
         self.release = folder / names.RELEASE if release is None else release
+        self.kept = dict[SubTable, Array]()  # of each component the entries of differences that are feasible
 
     def holds(self, *faults: Fault) -> bool:
         """Whether none of these is so; each that is becomes a failure."""
@@ -123,7 +124,7 @@ class EvidenceFolder:
         self.rows, self.essential = self.counts <= small_count, frozenset(v for v, c, _ in variables if len(c) > 1)
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
         told = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
-        self.known = self.read_known(names.TABLE, told)
+        self.known = self.before = self.read_known(names.TABLE, told)
         self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
         check(self.hidden <= self.categories.keys(), "a hidden variable is unknown")
         for fact in self.known.facts:
@@ -221,6 +222,7 @@ class EvidenceFolder:
     def reached(self, part: ComponentProof, release: set[SubTable]) -> tuple[Array, Array]:
         """The same of their marginal cells in a component, by its differences and its cover."""
         cover, cells, kept = part.cover, part.cells, self.feasible(part, release)
+        self.kept[part.variables] = kept
         # one grouping of at-risk cells and changed cells: the least and the largest value of each is what is reached
         columns = [np.append(self.cells[v], cells[v][kept]) for v in self.levels.telling(part.variables)]
         after = (self.at(part.variables, cells) + part.changes)[kept]

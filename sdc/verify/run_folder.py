@@ -19,6 +19,7 @@ import pyarrow as pa
 from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
+from sdc.verify.own_cells import own_cells
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, codes_of, is_within, numbers_of
 from sdc.verify.refutations import check_refutations
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
@@ -98,6 +99,8 @@ def verify_release(
         claims = evidence.claims()
         _check_published(evidence, claims, "what is to be published")
         low, high = evidence.proven(claims)
+        _, open_ = own_cells(evidence, claims, small_count, min_width)
+        evidence.holds((f"{open_} small cells of sub-tables in part are not proven", open_))
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
@@ -264,17 +267,22 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     low, high = evidence.proven(claims)
     narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
     say(f"verify: {cells - len(narrow)} cells are proven")
+    own = own_cells(evidence, claims, risk["small_count"], risk["min_width"])
     is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
     if risk["posterior"] is not None:
         says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
         above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
-    _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow))
+    _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow), own)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
+    if own[0]:
+        notes.append(f"of {_of_parts(*own)}")
+    if own[1] and is_out and risk["undecided"] != names.UNPROVEN_IS_ALLOWED:
+        evidence.failures.append(f"released, and of {_of_parts(*own)}")
     refutations = check_refutations(evidence, risk)
     are = "refutations of what was refused are" if refutations != 1 else "refutation of what was refused is"
     say(f"verify: {refutations:,} {are} worked out again")
@@ -283,6 +291,10 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
     certified = cells - len(narrow)
     return Verification(cells, certified, differences, failures, tuple(lines), tuple(notes), known_from, refutations)
+
+
+def _of_parts(cells: int, unproven: int) -> str:
+    return f"{cells} small cells of sub-tables in part {unproven} are not shown to keep the width"
 
 
 def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:
@@ -372,7 +384,12 @@ def _check_sharpness(evidence: EvidenceFolder, told: Any, columns: dict[str, Any
 
 
 def _check_assessment(
-    evidence: EvidenceFolder, risk: dict[str, Any], ends: dict[str, Array] | None, is_kept: bool, unproven: int
+    evidence: EvidenceFolder,
+    risk: dict[str, Any],
+    ends: dict[str, Array] | None,
+    is_kept: bool,
+    unproven: int,
+    of_parts: tuple[int, int],
 ) -> None:
     """What is claimed of all at-risk cells together is what follows from each."""
     content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
@@ -387,7 +404,7 @@ def _check_assessment(
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
     is_out = (evidence.folder / names.RELEASE).is_dir()
     evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
-    verdict = False if refuted.any() or not is_kept else None if undecided.any() else True
+    verdict = False if refuted.any() or not is_kept else None if undecided.any() or of_parts[1] else True
     for key, own in {
         "min_width_required": needed,
         "at_risk_cells": cells,
@@ -397,6 +414,8 @@ def _check_assessment(
     }.items():
         what = f"{where} claims {key} = {content[key]}, it is {own}"
         evidence.holds((what, type(content[key]) is not type(own) or content[key] != own))
+    told = None if not of_parts[0] else dict(zip(("cells", "unproven"), of_parts, strict=True))
+    evidence.holds((f"{where} says other things of sub-tables in part than {told}", content.get(names.IN_PART) != told))
     says_safe = content["releasable"] not in (None, False)
     evidence.holds((f"{where} says releasable, but {unproven} of {cells} cells are not proven", says_safe and unproven))
     _check_witnesses(evidence, content["witnesses"], ends, refuted if refuted.any() else undecided)

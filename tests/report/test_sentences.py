@@ -287,6 +287,16 @@ def is_fact(run: Run, view: str, variable: str, category: str, source: str) -> b
     return False
 
 
+def in_part(run: Run) -> tuple[list[Names], int]:
+    """The withheld cells of the sub-table that was published in part, and how many of them are small."""
+    (fact,) = run.earlier["facts"]
+    columns = pq.read_table(run.folder / "table" / "known_0.parquet").to_pydict()
+    cells = [*zip(*(columns[v] for v in fact["view"]), strict=True)]
+    named = [tuple(run.categories[v][code] for v, code in zip(fact["view"], cell, strict=True)) for cell in cells]
+    counts = run.marginal(tuple(fact["view"]))
+    return named, sum(0 < counts[cell] <= run.config["risk"]["small_count"] for cell in named)
+
+
 def is_unmet(run: Run, rest: str) -> bool:
     table = run.config["table"]
     for part in rest.split("; "):
@@ -312,6 +322,9 @@ CONSTANT = {
     "Each of these groups is disclosed to everybody.": lambda run: any(run.groups(t) for t in run.tables),
     "The release is of the others.": lambda run: run.document("table/bad_records.json")["set_aside"] > 0,
     "Releasable: proved for every at-risk cell": lambda run: not run.at_risk or run.widths[0] >= run.least,
+    "Releasable: proved for every at-risk cell and every small cell of sub-tables in part": lambda run: (
+        run.widths[0] >= run.least and in_part(run)[1] > 0
+    ),
     "Released without proof: some at-risk cells are undecided": lambda run: (
         run.undecided > 0 and run.config["risk"]["undecided"] == "outer" and (run.folder / "release").is_dir()
     ),
@@ -465,6 +478,15 @@ PATTERN: dict[str, Callable[..., bool]] = {
     r"Knows which category of (.*) each category of (.*) is in\.": lambda run, level, axis: (
         run.levels[level][0] == axis
     ),
+    rf"Beside them A\*B\*C\*E\*F is known but for {N} withheld cells?, by A\*B\*C\*E\*F of part\.": lambda run, n: (
+        number(n) == len(in_part(run)[0])
+    ),
+    "Cells are withheld of sub-tables that are public\\.": lambda run: bool(in_part(run)[0]),
+    rf"{N} small cells? of these that no publication tells, with a count from 1 to {N}, are to keep a width of {N} "
+    rf"too; of {N} that is not shown\.": lambda run, cells, small, width, open_: (
+        (number(cells), number(small), number(width), number(open_))
+        == (in_part(run)[1], run.config["risk"]["small_count"], run.least, 0)
+    ),
     r"All is judged together with what was published before: (.*)\.": lambda run, rest: (
         rest.split("; ") == run.earlier["sources"]
     ),
@@ -539,6 +561,19 @@ def with_earlier(folder: Path) -> Run:
     return built(folder, "earlier", earlier=earlier)
 
 
+def with_a_part(folder: Path) -> Run:
+    """A sub-table was published before but for its smaller cells."""
+    header, *records = [line.split(",") for line in CZECH.read_text().splitlines()]
+    counts = Counter[Names]()
+    for row in records:
+        at = dict(zip(header, row, strict=True))
+        counts[tuple(at[v] for v in "ABCEF")] += int(at["count"])
+    lines = ["A,B,C,E,F,count", *(f"{','.join(cell)},{n if n > 45 else ''}" for cell, n in counts.items())]
+    (folder / "part").mkdir()
+    (folder / "part" / "table.csv").write_text("\n".join(lines))
+    return built(folder, "part", earlier=[{"folder": "part"}])
+
+
 def with_groups(folder: Path) -> Run:
     """Variables of which many follow from others, two at a time: tables of them show whose category is known."""
     random = np.random.default_rng(3)
@@ -611,6 +646,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     ),
     "a limit": lambda folder: built(folder, "limit", risk=LIMIT, release=SHORT),
     "earlier": with_earlier,
+    "in part": with_a_part,
     "groups": with_groups,
     "zeros": with_zeros,
     "hierarchies": with_hierarchies,

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -25,6 +26,7 @@ from sdc.api import assess
 from sdc.commands.cli import app
 from sdc.config.earlier import EarlierConfig
 from sdc.executor import IN_PROCESS
+from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
 from sdc.model.release import Release
@@ -35,10 +37,12 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError, Use
 from sdc.record.ledger import Ledger, new_ledger, read_ledger, record
 from sdc.refusal import FILES
+from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
+from sdc.storage.certificate import read_certificate
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
 from tests.public.test_check import Told, enumerated, in_part, marginal, part, recoded
@@ -326,6 +330,32 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             built(config(tmp_path, "refused", [wrong]))
+
+
+def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(tmp_path: Path) -> None:
+    """B would tell two withheld cells of which one is small, though no at-risk cell; of four it tells none."""
+    table = dense(schema_of([4, 2, 2]), [9, 4, 1, 1, 7, 5, 9, 9, 4, 9, 9, 5, 6, 8, 7, 9])
+    write(table, tmp_path)
+    asked = {"require": ["B"], "forbid": ["A*B", "C"], "only": "required"}
+    risk = {"small_count": 2, "min_width": 2}
+    folder_of(tmp_path, "a", [in_part_of(marginal(table, 0b011, "a"), [[0, 1], [1, 0]])])
+    with pytest.raises(NothingReleasableError, match="B is undecided"):
+        built(config(tmp_path, "told", [{"folder": "a"}], release=asked, risk=risk))
+    folder_of(tmp_path, "b", [in_part_of(marginal(table, 0b011, "b"), [[0, 0], [0, 1], [1, 0], [1, 1]])])
+    build = built(config(tmp_path, "kept", [{"folder": "b"}], release=asked, risk=risk))
+    assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
+    found = verify(build.folder.path)
+    assert found.verified
+    assert "of 1 small cells of sub-tables in part 0 are not shown to keep the width" in found.notes
+    certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
+    own = build.criteria.own_cells(build.made.table, build.made.known, build.made.known)
+    assert build.criteria.unproven(build.made.table, certificate.knowledge, certificate.proof, own) == 0
+    # whoever takes away what moves it has proven less
+    nothing = tuple(
+        replace(part, differences=Differences.none(len(part.differences.cells.T))) for part in certificate.proof.parts
+    )
+    proof = replace(certificate.proof, parts=nothing)
+    assert build.criteria.unproven(build.made.table, certificate.knowledge, proof, own) > 0
 
 
 def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(

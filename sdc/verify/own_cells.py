@@ -1,0 +1,111 @@
+"""Small cells of sub-tables of which cells are withheld: how far each moves between feasible tables.
+
+A cell is left out that is too narrow by what was public before: whatever else is withheld, it stays so.
+"""
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sdc.verify.levels import Array, Cells, SubTable, check, keys_of, size_of
+from sdc.verify.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
+
+MOST_CELLS = 1 << 22  # of a sub-table
+
+
+def own_cells(evidence: EvidenceFolder, claims: Claims, small_count: int, min_width: int) -> tuple[int, int]:
+    """How many are to keep the width, and of how many it is not shown; once components are proven."""
+    cells = unproven = 0
+    for view in dict.fromkeys(fact.view for fact in evidence.known.facts):
+        own = {} if is_within(view, claims.release) else _small(evidence, view, small_count)
+        if not own:
+            continue
+        own = _at(own, ~_narrow(evidence, view, own, min_width))
+        inside = [part for part in claims.parts if view & evidence.essential <= part.variables]
+        widths = np.max([_widths(evidence, view, own, part) for part in inside], axis=0, initial=0)
+        cells, unproven = cells + _len(own), unproven + int((widths < min_width).sum() if inside else _len(own))
+    return cells, unproven
+
+
+def _len(cells: Cells) -> int:
+    return len(next(iter(cells.values())))
+
+
+def _at(cells: Cells, flags: Array) -> Cells:
+    return {v: codes[flags] for v, codes in cells.items()}
+
+
+def _small(evidence: EvidenceFolder, view: SubTable, small_count: int) -> Cells:
+    """The withheld cells of a view with 1 up to the small count, none of which a fact tells; empty where none is."""
+    facts = [fact for fact in evidence.known.facts if fact.view == view]
+    names = [*facts[0].cells]
+    listed = [_at(fact.cells, (fact.low <= 0) & (fact.high >= evidence.total)) for fact in facts]
+    cells = {v: np.concatenate([some[v] for some in listed]) for v in names}
+    if not _len(cells):
+        return {}
+    key = keys_of(evidence.levels.columns(cells, view), np.zeros(_len(cells), np.int64))
+    first = np.zeros(_len(cells), np.bool_)
+    first[np.unique(key, return_index=True)[1]] = True
+    cells = _at(cells, first)
+    counts = evidence.at(view, cells)
+    told = np.any([_tells(evidence, fact, cells) for fact in facts], axis=0)
+    cells = _at(cells, (counts > 0) & (counts <= small_count) & ~told)
+    return cells if _len(cells) else {}
+
+
+def _tells(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Any:
+    """(n,) whether a fact tells the counts of cells of its view exactly."""
+    low, high = evidence.room(fact, cells)
+    inside = matching([fact.universe], cells)
+    return inside & ~_is_listed(evidence, fact, cells) & (low == 0) & (high == 0)
+
+
+def _is_listed(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Array:
+    listed = len(fact.low)
+    both = [np.append(fact.cells[v], cells[v]) for v in evidence.levels.telling(fact.view)]
+    key = keys_of(both, np.zeros(listed + _len(cells), np.int64))
+    return np.isin(key[listed:], key[:listed])
+
+
+def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int) -> Array:
+    """(n,) which of the cells have less room than the width by what was public before.
+
+    A cell has at most what each of its marginals has, and at least what one of these has beyond the most of all others.
+    """
+    before, told = evidence.before, evidence.levels.telling(view)
+    sizes = [len(evidence.categories[v]) for v in told]
+    check(prod(sizes) <= MOST_CELLS, f"{evidence.levels.label(view)} has more than {MOST_CELLS} cells, some withheld")
+    grid = evidence.levels.with_levels(dict(zip(told, np.indices(sizes).reshape(len(sizes), -1), strict=True)))
+    counts, cells = evidence.at(view, grid), prod(sizes)
+    low, high = np.zeros(cells, np.int64), np.full(cells, evidence.total)
+    for fact in before.facts:
+        if fact.view == view:
+            least, most = evidence.room(fact, grid)
+            low, high = np.maximum(low, counts + least), np.minimum(high, counts + most)
+    high[matching(before.zeros, grid)] = 0
+    shared = {frozenset[str](), *(element & view for element in before.release)}
+    groups = [(_group(evidence, part, grid, cells), evidence.at(part, grid)) for part in shared]
+    for _, of_part in groups:
+        high = np.minimum(high, of_part)
+    for group, of_part in groups:
+        most = np.zeros(size_of(group), np.int64)
+        np.add.at(most, group, high)
+        low = np.maximum(low, of_part - (most[group] - high))
+    place = np.ravel_multi_index([own[v].astype(np.int64) for v in told], sizes)
+    return np.asarray((high - low < min_width)[place])
+
+
+def _group(evidence: EvidenceFolder, part: SubTable, grid: Cells, cells: int) -> Any:
+    return keys_of(evidence.levels.columns(grid, part), np.zeros(cells, np.int64))
+
+
+def _widths(evidence: EvidenceFolder, view: SubTable, own: Cells, part: ComponentProof) -> Array:
+    """(n,) between the least and the largest count of each cell over the feasible tables of a component."""
+    kept, told = evidence.kept[part.variables], evidence.levels.telling(view & part.variables)
+    of, cells, changes = part.of[kept], _at(part.cells, kept), part.changes[kept]
+    sums, number = folded(np.add, [cells[v] for v in told], of, changes), _len(own)
+    columns = [np.append(own[v], cells[v]) for v in told]
+    values = np.append(np.zeros(number, np.int64), sums)
+    low, high = (folded(f, columns, 0 * values, values)[:number] for f in (np.minimum, np.maximum))
+    return np.asarray(np.maximum(high, 0) - np.minimum(low, 0))
