@@ -7,7 +7,7 @@ does; it asks nothing of the engine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 
@@ -15,9 +15,10 @@ import numpy as np
 from hypothesis import note
 from hypothesis import strategies as hs
 
+from sdc.feasible.own_cells import own_cells
 from sdc.model.fact import Between, Fact, withheld
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Counts, Table
@@ -208,4 +209,15 @@ def nearly(rng: Rng, of: FactCase, number: int = 12) -> Counts:
     except TooManyTablesError:
         tables = of.tables
     found: Counts = rng.choice(tables, number)
+    return found
+
+
+def own_widths(of: FactCase, small_count: int, min_width: int) -> list[int]:
+    """Of all small cells of parts that facts alone do not tell, and no sub-table that is released, over all tables."""
+    before, found = replace(of.known, release=NOTHING), list[int]()
+    own = own_cells(of.table, before, before, small_count, min_width)
+    for view, _, places in own.of_views(of.schema):
+        if len(places) and view not in of.known.release:
+            sums = [Table.of(of.schema, of.cells, counts).marginal(view).dense.reshape(-1) for counts in of.tables]
+            found += np.ptp(np.stack(sums)[:, places], axis=0).tolist()
     return found

@@ -46,7 +46,9 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.publish.formats import FORMATS
 from sdc.publish.publication import Texts, write_publication
+from sdc.risk.assessment import OwnJudged
 from sdc.risk.min_width import MinWidth
+from sdc.risk.verdict import Verdict
 from sdc.run_format import is_read
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
@@ -148,7 +150,13 @@ def run(honest: Path, tmp_path: Path) -> Path:
 
 
 def forged(
-    folder: Path, table: Table, certificate: Certificate, bounds: CellBounds, *, undecided: str = "refuse"
+    folder: Path,
+    table: Table,
+    certificate: Certificate,
+    bounds: CellBounds,
+    *,
+    undecided: str = "refuse",
+    in_part: OwnJudged | None = None,
 ) -> Path:
     """A run folder made of its parts, without release/; what was known before is what the certificate says."""
     for stage in ("table", "search", "assessment"):
@@ -158,8 +166,11 @@ def forged(
     write_json(folder / "table" / "bad_records.json", {"records": table.total, "set_aside": 0, "reasons": []})
     names = [st.names(element, table.schema) for element in certificate.asked.frontier]
     write_json(folder / "search" / "search.json", {"frontier": names})
+    answer = replace(MinWidth(certificate.min_width).assess(bounds), in_part=in_part)
+    if in_part is not None and in_part.unproven:
+        answer = replace(answer, verdict=min(answer.verdict, Verdict.UNDECIDED))
     results.write_assessment(
-        MinWidth(certificate.min_width).assess(bounds),
+        answer,
         bounds,
         table.schema,
         folder / "assessment",

@@ -435,16 +435,20 @@ def write_row_groups(
 
 
 def read_columns(path: str | Path, only: Sequence[str] | None = None) -> tuple[Columns, dict[str, str]]:
-    """Columns, all or some, and metadata that `write_columns` wrote, strings as objects.
+    """Columns, all or some, and metadata that `write_columns` wrote, strings as objects; so are those with nulls.
 
     InputError where they cannot be read, KeyError for a column that is not there.
     """
     content = _read_parquet(Path(path), only)
     if only and (lacking := [name for name in only if name not in content.column_names]):
         raise KeyError(lacking[0])
-    columns = {name: content.column(name).to_numpy() for name in content.column_names}
+    columns = {name: _as_numpy(content.column(name)) for name in content.column_names}
     metadata = content.schema.metadata or {}
     return columns, {key.decode(): value.decode() for key, value in metadata.items()}
+
+
+def _as_numpy(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    return np.array(column.to_pylist(), object) if column.null_count else column.to_numpy()
 
 
 def write_cells(

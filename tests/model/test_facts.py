@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Iterator
 from unittest.mock import patch
 
 import numpy as np
@@ -49,6 +48,7 @@ from tests.facts import (
     fact_of,
     nearest,
     nearly,
+    own_widths,
     random_fact_case,
 )
 from tests.feasible.test_level_walks import check as check_moves
@@ -262,14 +262,6 @@ def test_a_part_of_what_is_known_holds_for_the_marginal_of_all_that_agrees(of: F
 # e. Verdicts
 
 
-def own_widths(of: FactCase, criteria: Criteria) -> Iterator[int]:
-    """Of all small cells that are to be protected by themselves, over all tables."""
-    own = criteria.own_cells(of.table, of.known, of.known)
-    for view, _, places in own.of_views(of.schema):
-        sums = [Table.of(of.schema, of.cells, counts).marginal(view).dense.reshape(-1)[places] for counts in of.tables]
-        yield from np.ptp(sums, axis=0).tolist() if view not in of.known.release else ()
-
-
 def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) -> Verdict:
     """The verdict, as such and by an inquiry, with its margin held against the judge, and the proof of a safe one."""
     rows = of.table.at_risk(criteria.small_count)
@@ -281,7 +273,7 @@ def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) 
     low, high = judgement.margin
     assert low <= smallest <= high
     if asked.verdict is Verdict.SAFE:
-        assert all(width >= criteria.width.min_width for width in own_widths(of, criteria))
+        assert all(width >= criteria.width.min_width for width in own_widths(of, criteria.small_count, criteria.floor))
     for one in (judgement, asked):
         if one.verdict is not Verdict.UNDECIDED:
             assert (one.verdict is Verdict.SAFE) == (smallest >= criteria.width.min_width or not len(rows))
@@ -294,9 +286,9 @@ def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) 
 @settings(max_examples=CASES)
 def test_small_tables_are_decided_by_the_sharp_widths(of: FactCase, small_count: int, width: int) -> None:
     criteria = Criteria.of(small_count, width)
-    found = judged(of, criteria, Effort(), is_small=True)
+    found, own = judged(of, criteria, Effort(), is_small=True), own_widths(of, small_count, width)
     # of small cells of parts that are too narrow nothing is proven; no bounds are sought that would refute it
-    assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own_widths(of, criteria))
+    assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own)
 
 
 @given(fact_cases(), generators())

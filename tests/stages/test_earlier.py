@@ -16,6 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from hypothesis import assume, given, settings
@@ -198,7 +200,7 @@ def write(table: Table, folder: Path) -> None:
     write_csv(folder / "table.csv", table_columns(table))
 
 
-def folder_of(folder: Path, name: str, told: list[Told]) -> Path:
+def folder_of(folder: Path, name: str, told: list[Told], form: str = "csv") -> Path:
     """Files of tables as others would publish them."""
     (folder / name).mkdir(exist_ok=True)
     for number, (published, _) in enumerate(told):
@@ -206,7 +208,10 @@ def folder_of(folder: Path, name: str, told: list[Told]) -> Path:
         for cell in published.withheld.tolist():
             for column, value in {**published.table.schema.named(cell), "count": None}.items():
                 columns[column].append(value)
-        write_csv(folder / name / f"{number}.csv", columns)
+        if form == "csv":
+            write_csv(folder / name / f"{number}.csv", columns)
+        else:
+            pq.write_table(pa.table(columns), folder / name / f"{number}.parquet")
     return folder / name
 
 
@@ -306,7 +311,7 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     whole = in_part_of(marginal(table, 0b011, "a"), [[0, 1], [2, 0]])
     grouped = in_part_of(recoded(table, 0b101, 2, "b"), [[1, 0]])
     folder_of(tmp_path, "a", [whole])
-    folder_of(tmp_path, "b", [grouped])
+    folder_of(tmp_path, "b", [grouped], "parquet")
     relation = {**grouped[1].model_dump(mode="json", exclude_defaults=True), "folder": "b"}
     new_ledger(tmp_path / "led")
     apart = {"forbid": ["A*B", "A*C"]}
