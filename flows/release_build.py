@@ -20,13 +20,14 @@ from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
+from sdc.run_format import IN_PART, RELEASE
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import MEASURED, Stage, beside_all, run_stage
 from sdc.stages.stages import stages_of
 from sdc.stages.table import TABLE
 from sdc.stages.warm import warming
-from sdc.storage.documents import release_facts
+from sdc.storage.documents import part_facts, release_facts
 from sdc.storage.run_folder import StageRecord
 
 LINES_OF_A_PAGE = 40
@@ -38,7 +39,10 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), data, workers)
     build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
-    release = release_facts(build.made.found[0], build.made.table.schema)
+    made = build.made
+    release = release_facts(made.found.release, made.table.schema)
+    if (parts := made.found.parts).facts:
+        release[IN_PART] = part_facts(parts, made.table, build.folder.stage(RELEASE))
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     cut = build.made.widths.cut(build.criteria.floor) if build.listing.most else ""
     found = {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}

@@ -20,6 +20,7 @@ STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidde
 WITHHELD = "withheld"  # in an entry of a ledger: the cells of a fact of which nothing is told
 KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/
 LOW, HIGH = OF_KNOWN_CELLS = "low", "high"
+PART_CELLS = "withheld_{}.parquet"  # in search/ and assessment/: of a sub-table in part the cells that are withheld
 LEDGER_HEAD = "ledger_head"  # in the manifest: up to where the ledger was read
 
 # search/
@@ -30,7 +31,8 @@ REFUTATIONS, REFUTATION, NAME = "refutations", "refutation", "name"
 # assessment/
 CERTIFICATE, CERTIFICATE_FORMAT = "certificate.json", 3
 PUBLIC_BEFORE, ASKED = "known", "asked"  # what was public, as known.json has it, and what is released now
-NOT_YET = ("parts", REFUTATIONS, "brackets")  # kinds of evidence that a certificate has none of
+PUBLIC_IN_PART, BESIDE = "parts", "beside"  # what goes out in part, none or one such; beside what it was made
+NOT_YET = (REFUTATIONS, "brackets")  # kinds of evidence that a certificate has none of
 DIFFERENCES = "differences_{}.parquet"
 DIFFERENCE, CHANGE = OF_DIFFERENCES = "difference", "change"
 CELLS, ASSESSMENT_FILE = "cells.parquet", "assessment.json"
@@ -40,7 +42,7 @@ OF_CELLS = (*ENDS, EXACT)
 # which method gave each end, where bounds were to be sharp; and in assessment.json how many ends each gave
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
-IN_PART = "in_part"  # in assessment.json: what is shown of small cells of sub-tables in part
+IN_PART = "in_part"  # of an assessment, a search, a published table: what is said of sub-tables in part
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
 # weighted/, where records have weights; these are in table/
@@ -52,6 +54,7 @@ UNIT = 10**6  # weights and their totals are in millionths there
 
 # release/
 WEIGHTED_TOTAL = "weighted_total"
+STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a count that is not told, in a sub-table in part
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 CATALOGUE, INDEX = "catalogue.json", "index.html"
 SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"

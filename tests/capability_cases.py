@@ -67,6 +67,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.FORBID: {"release": {"forbid": ["d*c"]}},
     table.ONLY: {"release": {"only": "required"}},
     table.MINUTES: {"release": {"minutes": 60.0}},
+    table.IN_PART: {"release": {"in_part": [{"of": "a*c"}]}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -159,9 +160,40 @@ class Case:
     def run(self) -> Path:
         return self.build.folder.path
 
+    @property
+    def parts(self) -> dict[tuple[str, ...], dict[tuple[str, ...], int | None]]:
+        """Of each sub-table that went out in part the cells that are listed, withheld ones without a count."""
+        folder, found = self.folder / "runs", dict[tuple[str, ...], dict[tuple[str, ...], int | None]]()
+        if table.IN_PART not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return found
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if "in_part" in one and one["format"] == "csv":
+                with (self.run / "release" / one["path"]).open() as file:
+                    names, *rows = csv.reader(file)
+                assert names[-2:] == ["count", "count_status"]
+                assert all((row[-2] == "") == (row[-1] == "withheld") for row in rows)
+                cells = {tuple(row[:-2]): int(row[-2]) if row[-2] else None for row in rows}
+                found[tuple(names[:-2])] = cells
+        return found
+
+    @property
+    def told(self) -> list[Fact]:
+        """What these say."""
+        found = []
+        for names, listed in self.parts.items():
+            for cell in product(*(VARIABLES[name] for name in names)):
+                if (count := listed.get(cell, 0)) is not None:
+                    inside = [
+                        codes
+                        for codes in product(*map(range, SIZES))
+                        if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in zip(names, cell, strict=True))
+                    ]
+                    found.append(Fact(frozenset(inside), count, count))
+        return found
+
     def tables(self, facts: Sequence[Fact]) -> np.ndarray:
         """(tables, cells) that agree with these and with what is known."""
-        return agreeing(SIZES, [*self.known, *facts])
+        return agreeing(SIZES, [*self.known, *facts, *self.told])
 
     def agree(self, released: Sequence[Sequence[str]]) -> np.ndarray:
         """The same for sub-tables by names."""
@@ -254,7 +286,8 @@ def published(folder: Path) -> list[list[str]]:
     fields = {
         one["path"]: [f["name"] for f in one.get("schema", {}).get("fields", ())] for one in metadata["resources"]
     }
-    found = [one["sub_table"] for one in metadata["resources"] if "count" in fields[one["path"]]]
+    resources = [one for one in metadata["resources"] if "in_part" not in one]
+    found = [one["sub_table"] for one in resources if "count" in fields[one["path"]]]
     return [names for place, names in enumerate(found) if names not in found[:place]]
 
 
@@ -266,6 +299,24 @@ def judge_run(case: Case) -> None:
         assert (case.run / name).exists() == (name in case.asked)
     if table.WEIGHT in case.asked:
         judge_weights(case)
+    if case.parts:
+        judge_parts(case)
+
+
+def judge_parts(case: Case) -> None:
+    """Small cells of sub-tables in part are withheld, and keep the width where they would without them."""
+    released = published(case.run / "release")
+    exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
+    tables, others = case.agree(released), agreeing(SIZES, [*case.known, *exactly])
+    for names, listed in case.parts.items():
+        out = tuple(1 + v for v, name in enumerate(NAMES) if name not in names)
+        own, known = (some.reshape(-1, *SIZES).sum(axis=out) for some in (tables, others))
+        truth = case.counts.sum(axis=tuple(v - 1 for v in out))
+        for cell in np.argwhere((truth > 0) & (truth <= SMALL)):
+            named = tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
+            assert listed[named] is None
+            if np.ptp(known[:, *cell]) >= WIDTH:
+                assert np.ptp(own[:, *cell]) >= WIDTH
 
 
 def judge_publication(case: Case, folder: Path) -> None:
@@ -509,7 +560,7 @@ def _judge_check(case: Case) -> None:
     """What a folder tells by itself, to whoever knows nothing else."""
     status, told = sdc("check", case.run / "release", "--cells", "all")
     facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
-    tables = agreeing(SIZES, [*facts])
+    tables = agreeing(SIZES, [*facts, *case.told])
     assert (status, told["consistent"]) == (0, True)
     for one in told["cells"]:
         inside = [

@@ -532,7 +532,7 @@ TAMPERINGS: dict[str, tuple[Tampering, str]] = {
     ),
     "a key less": (
         lambda run: write_json(run / "assessment" / "certificate.json", {"format": 3}),
-        r"certificate\.json is damaged .*KeyError: 'parts'",
+        r"certificate\.json is damaged .*KeyError: 'refutations'",
     ),
     "no differences file": (
         lambda run: (run / "assessment" / "differences_0.parquet").unlink(),
@@ -1277,7 +1277,8 @@ OF_A: dict[str, Any] = {"variables": ["A"], "cover": None, "differences": 0}
         ({"records": "all"}, r"records: .* valid integer"),
         ({"known": {}}, r"known: release: Field required"),
         ({"more": 1}, r"more: Unexpected"),
-        ({"parts": [{}]}, r"parts: .* at most 0 items"),
+        ({"parts": [{}]}, r"parts: 0: beside: Field required"),
+        ({"parts": [{"beside": [], "facts": []}] * 2}, r"it says twice what goes out in part"),
         ({"refutations": 0}, r"refutations: .* valid array"),
         ({"components": []}, r"there is no component, or one without variables"),
         ({"components": {"variables": ["A"]}}, r"components: .* valid array"),

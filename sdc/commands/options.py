@@ -104,6 +104,9 @@ def print_release(facts: dict[str, Any]) -> None:
     print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
     for names in facts["frontier"]:
         print(f"              {'*'.join(names) or '(total)'}")
+    for part in facts.get("in_part", ()):
+        of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
+        print(f"in part       {'*'.join(part['sub_table'])}: {of} withheld, with {records}")
 
 
 def print_required(facts: dict[str, Any]) -> None:

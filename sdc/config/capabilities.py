@@ -59,7 +59,7 @@ def is_model(law: Any) -> bool:
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
-ONLY, MINUTES, SHARP = "release.only", "release.minutes", "assessment"
+ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
@@ -72,7 +72,7 @@ DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
 METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
     "plan": (),
@@ -130,23 +130,37 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
-    "bisection": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "bisection": (
+        *IMPOSSIBLE,
+        WEIGHT,
+        *BEFORE,
+        *WISHES,
+        IN_PART,
+        OUTER,
+        SHARP,
+        *FILES,
+        "curve",
+        *LIKELY,
+        *SERVED,
+        *OF_CONFIGS,
+    ),
+    "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (WEIGHT, REQUIRE, FORBID, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
-    "earlier": ("ledger", *WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
-    "ledger": (*WISHES, OUTER, SHARP, *FILES, "curve", "posterior"),
-    REQUIRE: (FORBID, ONLY, MINUTES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (ONLY, MINUTES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, OUTER, SHARP, *FILES, *LIKELY),
-    MINUTES: (LIMIT, OUTER, SHARP, *FILES, *LIKELY),
+    "earlier": ("ledger", *WISHES, IN_PART, OUTER, SHARP, *FILES, "curve", "posterior"),
+    "ledger": (*WISHES, IN_PART, OUTER, SHARP, *FILES, "curve", "posterior"),
+    REQUIRE: (FORBID, ONLY, MINUTES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, IN_PART, OUTER, SHARP, *FILES, *LIKELY),
+    MINUTES: (IN_PART, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
+    IN_PART: (SHARP, "labels", CHILDREN, KEY, "posterior"),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
@@ -167,16 +181,16 @@ WORKS: dict[str, tuple[str, ...]] = {
     "compare": FEATURES,
     "widths": FEATURES,
     "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "redesign": (*IMPOSSIBLE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
     "suppress": (*IMPOSSIBLE, "earlier", *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
     "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
     "audit": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
@@ -262,6 +276,26 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "whoever asks a server says in what form; leave it out"),
     ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),
     ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
+    (
+        (IN_PART,),
+        ("decomposable", "simulatable"),
+        "what is withheld depends on the records, and is sought beside what grows then; choose ordered, bisection or "
+        "best",
+    ),
+    ((IN_PART,), (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
+    ((IN_PART,), (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
+    ((IN_PART,), (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
+    ((IN_PART,), (FORMATS,), "only csv and parquet say which cells are withheld; name these alone"),
+    ((IN_PART,), (LISTED, TOTALS), "beside cells that are withheld no zeros and totals are listed; leave one out"),
+    (
+        (IN_PART,),
+        ("curve", "remedies", "redesign"),
+        "what another width or other categories would free is asked of whole sub-tables; leave one out",
+    ),
+    ((IN_PART,), (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
+    ((IN_PART,), _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
+    ((IN_PART,), ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
+    ((IN_PART,), ("suppress", "round"), "it is not judged beside what a build publishes in part; leave in_part out"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""

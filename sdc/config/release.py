@@ -204,6 +204,28 @@ class PatternConfig(Section):
 PatternLike: TypeAlias = Text | PatternConfig
 
 
+class InPartConfig(Section):
+    """What becomes of a sub-table that may not go out whole."""
+
+    of: Annotated[PatternLike, Field(description="a sub-table, or several, as in require")]
+    how: Annotated[Literal["withhold"], Field(description="withhold: all cells go out but some")] = "withhold"
+    cost: Annotated[
+        Literal["cells", "records"],
+        Field(description="what is to be little of what is withheld: cells, or records and cells added up"),
+    ] = "cells"
+    most: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=1,
+            strict=True,
+            allow_inf_nan=False,
+            description="the largest share of its cells that may be withheld, more than 0 and at most 1; where more "
+            "would have to be, it does not go out",
+        ),
+    ] = 1.0
+
+
 class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
@@ -235,6 +257,13 @@ class ReleaseConfig(Section):
             "that of the largest weight"
         ),
     ] = "refuse"
+    in_part: Annotated[
+        Literal["withhold"] | tuple[InPartConfig, ...],
+        Field(
+            description="withhold: of required sub-tables that do not fit whole all cells go out but those that would "
+            "tell too much; or a list of sections with of, how, cost and most, which name others too"
+        ),
+    ] = ()
     demand: Annotated[
         dict[Text, Weight] | Text,
         Field(
@@ -301,5 +330,9 @@ class ReleaseConfig(Section):
         if self.only is not None and not self.require:
             raise ValueError(
                 "only is required, and nothing is required; name sub-tables under require, or leave it out"
+            )
+        if self.in_part == "withhold" and not self.require:
+            raise ValueError(
+                "in_part is withhold, and nothing is required; name sub-tables under require, or by of under in_part"
             )
         return self

@@ -169,6 +169,10 @@ class Knowledge:
         """What one knows who knows this once a release is out."""
         return replace(self, release=self.release.join(release))
 
+    def telling(self, facts: Iterable[Fact]) -> Knowledge:
+        """What one knows who knows this and these facts."""
+        return replace(self, facts=(*self.facts, *facts))
+
     def contains(self, other: Knowledge) -> bool:
         """Whether whoever knows this knows the other too: then `self | other == self`."""
         return (

@@ -32,9 +32,11 @@ from sdc.run_format import (
     ROUNDED_COUNT,
     SDMX_CSV,
     SHA256,
+    STATUS,
     SUB_TABLE,
     TOTAL,
     WEIGHTED_TOTAL,
+    WITHHELD_STATUS,
     is_formula,
 )
 from sdc.storage.parquet import read_columns
@@ -268,6 +270,7 @@ def _csv(path: Path) -> Listed:
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
     counts = [int(text) if text else None for text in columns.pop(COUNT)]
+    _require_status(columns.pop(STATUS, None), counts)
     return Listed({name: [_as_it_was(text) for text in column] for name, column in columns.items()}, counts, {})
 
 
@@ -281,6 +284,13 @@ def _require_count_alone(columns: Iterable[str], path: Path) -> None:
         raise ValueError(f"its numbers are also {rounded[0]}, and not exact")
 
 
+def _require_status(status: Sequence[str] | None, counts: Sequence[int | None]) -> None:
+    """An error where what a table says of its cells does not fit their counts; it says nothing where it has none."""
+    expected = [WITHHELD_STATUS if count is None else "" for count in counts]
+    if status is not None and [*status] != expected:
+        raise ValueError(f"its {STATUS} says other things than that a count is {WITHHELD_STATUS}, or of other cells")
+
+
 def _as_it_was(text: str) -> str:
     """A category without the apostrophe that keeps spreadsheets from running it; see `run_format.in_csv`."""
     return text[1:] if text.startswith("'") and is_formula(text) else text
@@ -290,6 +300,7 @@ def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
     _require_count_alone(columns, path)
     counts = [None if count is None else int(count) for count in columns.pop(COUNT)]
+    _require_status(columns.pop(STATUS, None), counts)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")
     return Listed(columns, counts, {})

@@ -11,7 +11,7 @@ from typing import Any
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
-from sdc.run_format import CATALOGUE, INDEX, PUBLIC_KEY, SHA256, SIGNATURE, SUB_TABLE, SUMS
+from sdc.run_format import CATALOGUE, IN_PART, INDEX, PUBLIC_KEY, SHA256, SIGNATURE, SUB_TABLE, SUMS, WITHHELD_STATUS
 from sdc.storage.whole_file import replacing
 
 MEDIA = {
@@ -114,11 +114,17 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
     if (media := MEDIA.get(resource.get("format", ""))) is not None:
         found["dcat:mediaType"] = media
     if SUB_TABLE in resource:
-        found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}"
+        found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}" + _in_part(resource)
     if "hash" in resource:
         checksum = {"spdx:algorithm": "SHA256", "spdx:checksumValue": resource["hash"].removeprefix(SHA256)}
         found |= {"dcat:byteSize": resource["bytes"], "spdx:checksum": {"@type": "spdx:Checksum", **checksum}}
     return found
+
+
+def _in_part(resource: Mapping[str, Any]) -> str:
+    """How much of a table is withheld, where some of it is."""
+    told = resource.get(IN_PART)
+    return "" if told is None else f" (in part: {told[WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
 
 
 def _page(metadata: Mapping[str, Any]) -> str:
@@ -132,7 +138,7 @@ def _page(metadata: Mapping[str, Any]) -> str:
             others.append(resource)
     called = _labels(metadata)
     rows = [
-        (", ".join(called.get(name, name) for name in names) or "total", len(names), files)
+        ((", ".join(called.get(name, name) for name in names) or "total") + _in_part(files[0]), len(names), files)
         for names, files in tables.items()
     ]
     labels = {name: one.label for name, one in FORMATS.items()}

@@ -7,19 +7,21 @@ anyway. The full table, the certificate and the criteria stay on this side.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, replace
+from dataclasses import InitVar, dataclass, field, replace
 from typing import NoReturn
 
 import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
+from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
-from sdc.model.table import Counts, Table
+from sdc.model.table import Codes, Counts, Table
 from sdc.model.weights import UNIT, RecordWeights, RoundedTotals
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
@@ -64,6 +66,7 @@ class Cleared:
                     together; `release` numbers them as it does
     unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
     weighted        totals of weights that may go out beside the counts; None where there are none
+    in_part         of sub-tables that go out in part the (n, axes) cells that are withheld; none is in the marginal
     """
 
     subject: GateSubject
@@ -73,6 +76,7 @@ class Cleared:
     unproven_cells: int
     _marginals: Mapping[SubTable, Table]
     weighted: WeightedTotals | None = None
+    in_part: Mapping[SubTable, Codes] = field(default_factory=dict)
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
@@ -83,7 +87,7 @@ class Cleared:
         raise TypeError("a cleared release is not copied or stored; clear it again where it is published")
 
     def marginal(self, subtable: SubTable) -> Table:
-        """A released marginal; KeyError for any that is not on the frontier, and has no weighted totals."""
+        """A released marginal; KeyError for any that is neither on the frontier, in part, nor has weighted totals."""
         return self._marginals[subtable]
 
     def require(self, subject: GateSubject) -> None:
@@ -125,9 +129,12 @@ def clear(
             f"the certificate {_other(certificate.known, known)}; nothing is published, assess the release again"
         )
     # what is known is true of this table
-    knowledge = Knowledge.of(table, certificate.release, known.zeros, known.facts)
+    parts = certificate.parts
+    if not all(map(_withholds, parts.facts)) or not certificate.release.contains(parts.beside):
+        raise ReleaseError("what is to go out in part is not withheld, or is beside what is not released; run again")
+    knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts))
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
-    own = criteria.own_cells(table, known, known)
+    own = criteria.own_cells(table, knowledge, parts.before(known))
     unproven = criteria.unproven(table, knowledge, certificate.proof, own)
     if unproven:
         answer = _refuted(table, certificate, criteria, effort or Effort())
@@ -138,7 +145,7 @@ def clear(
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criteria, *weighted)
-    return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals)
+    return _cleared(subject, table, _without(certificate.release, hidden), unproven, totals, parts, hidden)
 
 
 def _other(judged: Knowledge, known: Knowledge) -> str:
@@ -162,6 +169,11 @@ def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
         *(st.label(element, schema) for element in one.release.frontier if element not in other.release),
         *(f"{fact.label(schema)} by {fact.source}" for fact in facts),
     ]
+
+
+def _withholds(fact: Fact) -> bool:
+    """Whether it tells all cells of its view but some, of which it tells nothing."""
+    return not fact.universe and fact.between is not None and not fact.between.low.any()
 
 
 def _without(release: Release, hidden: SubTable) -> Release:
@@ -193,9 +205,17 @@ def _totals(
 
 
 def _cleared(
-    subject: GateSubject, table: Table, release: Release, unproven: int, totals: WeightedTotals | None = None
+    subject: GateSubject,
+    table: Table,
+    release: Release,
+    unproven: int,
+    totals: WeightedTotals | None = None,
+    parts: Parts = NO_PARTS,
+    hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
-    kept = _told(release, table.schema) or 1  # a schema has a variable, though nothing but the total goes out
+    views = [fact.view & ~hidden for fact in parts.facts]
+    # a schema has a variable, though nothing but the total goes out
+    kept = _told(release.join(Release.of(views)), table.schema) or 1
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
     # both frontiers are in one order, because renumbering keeps that of the variables; not strict, because the total
     # alone has no marginal
@@ -203,7 +223,18 @@ def _cleared(
     if totals is not None:
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
         totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
-    return Cleared(subject, schema, within, table.total, unproven, marginals, totals, _KEY)
+    in_part = dict[SubTable, Codes]()
+    for view, fact in zip(views, parts.facts, strict=True):
+        assert fact.between is not None
+        in_part[st.within(view, kept)] = fact.between.cells
+        marginals[st.within(view, kept)] = _shown(table.marginal(view), fact.between.cells)
+    return Cleared(subject, schema, within, table.total, unproven, marginals, totals, in_part, _KEY)
+
+
+def _shown(marginal: Table, withheld: Codes) -> Table:
+    """Without the cells that are withheld, so that nobody who publishes it has their counts."""
+    shown = marginal.schema.keys.matching(withheld, marginal.codes) < 0
+    return Table.of(marginal.schema, marginal.codes[shown], marginal.counts[shown])
 
 
 def _told(release: Release, schema: Schema) -> SubTable:
@@ -218,10 +249,11 @@ def _told(release: Release, schema: Schema) -> SubTable:
 def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort: Effort) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
-    own = criteria.own_cells(table, certificate.known, certificate.known)
+    own = criteria.own_cells(table, certificate.knowledge, certificate.parts.before(certificate.known))
     bank = criteria.bank(table, own).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
-    return criteria.judge(table, certificate.known, certificate.asked, bank, cheap).assessment
+    known = certificate.known.telling(certificate.parts.facts)
+    return criteria.judge(table, known, certificate.asked, bank, cheap).assessment
 
 
 def _refusal(answer: Assessment, unproven: int) -> str:

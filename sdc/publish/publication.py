@@ -21,6 +21,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
 from sdc.publish.catalogue import catalogue_files, write_sums, wrong_sums
 from sdc.publish.formats import FORMATS, CountTable, Pieces
+from sdc.publish.formats.table import NO_COUNT
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
@@ -28,6 +29,7 @@ from sdc.run_format import (
     COUNT,
     DICTIONARY,
     GUIDE,
+    IN_PART,
     INDEX,
     LEVELS,
     METADATA,
@@ -35,11 +37,13 @@ from sdc.run_format import (
     RELEASE_FORMAT,
     SHA256,
     SIGNATURE,
+    STATUS,
     SUB_TABLE,
     SUMS,
     TOTAL,
     TOTALS,
     WEIGHTED_TOTAL,
+    WITHHELD_STATUS,
     ZEROS,
     in_csv,
     is_formula,
@@ -202,6 +206,10 @@ def _expected(file: File) -> dict[str, list[Any]]:
         **named,
         **{m: [int(n) for own in ns for n in own] for m, ns in zip(file.table.measures, numbers, strict=True)},
     }
+    if file.table.withheld is not None:
+        told = columns[COUNT]
+        columns[STATUS] = [WITHHELD_STATUS if count == NO_COUNT else "" for count in told]
+        columns[COUNT] = [None if count == NO_COUNT else count for count in told]
     return _inert(columns) if file.format == "csv" else columns
 
 
@@ -212,7 +220,7 @@ def _columns(path: Path) -> dict[str, list[Any]]:
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
     numbers = [key for key in (COUNT, WEIGHTED_TOTAL) if key in columns]
-    return {**columns, **{key: [int(value) for value in columns[key]] for key in numbers}}
+    return {**columns, **{key: [int(value) if value else None for value in columns[key]] for key in numbers}}
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -255,7 +263,7 @@ def _files(cleared: Cleared, name: str, texts: Texts) -> Iterator[File]:
 
 
 def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Texts) -> CountTable:
-    own = [*cleared.release.frontier, *(cleared.weighted.of if cleared.weighted else ())]
+    own = [*cleared.release.frontier, *(cleared.weighted.of if cleared.weighted else ()), *cleared.in_part]
     parent = element if element in own else next(parent for parent in own if st.is_within(element, parent))
     marginal = cleared.marginal(parent)
     marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
@@ -266,6 +274,8 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
             f"{file} would list up to {table.at_most} cells with zeros or totals, more than {MOST_CELLS}; publish it "
             "without them"
         )
+    if element in cleared.in_part:
+        return table.without(cleared.in_part[element])
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
     return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
 
@@ -280,7 +290,7 @@ def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
     weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
     counted = cleared.release.frontier if _counted(cleared, texts) else ()
     children = (_child(cleared, text, texts) for text in texts.about.children)
-    numbered = enumerate(dict.fromkeys([*counted, *children, *weighted]), start=1)
+    numbered = enumerate(dict.fromkeys([*counted, *children, *weighted, *cleared.in_part]), start=1)
     return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
 
 
@@ -306,7 +316,8 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
 def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
     """A row for each category, in order, of the variables that are published."""
     # a variable that is not published is not named either: even its categories would tell something
-    variables = [cleared.schema.variables[v] for v in st.members(cleared.release.variables)]
+    published = st.union([cleared.release.variables, *cleared.in_part])
+    variables = [cleared.schema.variables[v] for v in st.members(published)]
     rows = [
         {
             "variable": variable.name,
@@ -343,7 +354,7 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
 
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:
     """Of each published level and each variable that names tables and tells it, which category is in which."""
-    schema, published = cleared.schema, cleared.release.variables
+    schema, published = cleared.schema, st.union([cleared.release.variables, *cleared.in_part])
     told = schema.levels.telling(published)
     finest = [v for axis in schema.axes for v in st.members(told & schema.levels.of_axis[axis])]
     return [
@@ -392,11 +403,23 @@ def _what(cleared: Cleared, texts: Texts) -> list[str]:
     exact = f"Exact marginal tables of counts; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
     if weighted is None:
-        return [exact]
+        return [exact, *_in_part(cleared)]
     said = [] if texts.totals == "instead" else [exact]
     base = f"{WEIGHTED_TOTAL} is the sum of the records' weights, rounded to a multiple of {weighted.base:,}"
     why = "so that totals do not add up exactly, and some are withheld where they would tell too much of a count"
     return [*said, f"{base}, {why}.", *_fraction(cleared)]
+
+
+def _in_part(cleared: Cleared) -> list[str]:
+    """What is withheld, in sentences; none where nothing is."""
+    if not cleared.in_part:
+        return []
+    number, cells = len(cleared.in_part), sum(map(len, cleared.in_part.values()))
+    tables, are = ("tables", "go") if number > 1 else ("table", "goes")
+    return [
+        f"{number} {tables} {are} out in part: {cells:,} cells have no {COUNT}, and their {STATUS} is "
+        f"{WITHHELD_STATUS}; any number, 0 too, may stand there."
+    ]
 
 
 def _fraction(cleared: Cleared) -> list[str]:
@@ -430,11 +453,14 @@ def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[
     }
     if file.table is not None:
         resource[SUB_TABLE] = st.names(file.subtable, schema)
+        if file.table.withheld is not None:
+            resource[IN_PART] = {"cells": file.table.space.cells, WITHHELD_STATUS: len(file.table.withheld)}
     if file.format in READ:
         fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
         assert file.table is not None
         measures = [{"name": measure, "type": "integer"} for measure in file.table.measures]
-        resource["schema"] = {"fields": [*fields, *measures]}
+        status = [{"name": STATUS, "type": "string"}] if file.table.withheld is not None else []
+        resource["schema"] = {"fields": [*fields, *measures, *status]}
     return resource
 
 
@@ -460,7 +486,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
-        + "".join(f"{text}\n" for text in _said_of_levels(cleared))
+        + "".join(f"{text}\n" for text in [*_in_part(cleared), *_said_of_levels(cleared)])
         + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
     )
 

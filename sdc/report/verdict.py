@@ -118,12 +118,19 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
+    parts = len(audit.found.parts.facts)
     exact = "as exact counts, without noise or suppression"
     yield (
         f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
         f"{audit.possible:,} with it. They are the {frontier} and everything within, "
         f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
     )
+    if parts:
+        hidden = sum(len(fact.between.cells) for fact in audit.found.parts.facts if fact.between is not None)
+        yield (
+            f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
+            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld."
+        )
     if not found.at_risk_cells:
         small = audit.small_count
         yield f"The table has no at-risk cell (no count from 1 to {small}), so that every release keeps the criterion."

@@ -65,11 +65,10 @@ class Inquiry:
     def _empty_bank(self, criteria: Criteria) -> Bank:
         return criteria.bank(self.table, criteria.own_cells(self.table, self.known, self.before or self.known))
 
-    def knowing(self, known: Knowledge) -> Inquiry:
-        """Where that is known too, which sub-tables in part tell; with what was found so far."""
-        asked = replace(self, known=known, before=self.before or self.known)
-        claimed = ((evidence.variables, evidence.differences) for evidence in self.bank.evidence.values())
-        asked.bank = asked._empty_bank(self.criteria).with_evidence(claimed, known, self.bank.missed)
+    def knowing(self, known: Knowledge, before: Knowledge | None = None) -> Inquiry:
+        """Where that is known, which sub-tables in part tell, beside what was known before; with nothing found."""
+        asked = replace(self, known=known, before=before or self.before or self.known)
+        asked.bank = asked._empty_bank(self.criteria)
         return asked
 
     @property

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from sdc.config.release import EndedAfterConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.errors import ConfigError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.risk.criteria import Judgement
@@ -24,6 +25,7 @@ from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.pace import UNHURRIED, Pace
+from sdc.search.parts import in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
@@ -31,6 +33,7 @@ from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
+BEFORE_OR_IN_PART = ("what was published before", "sub-tables that go out in part")
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
@@ -49,6 +52,7 @@ class FoundRelease(Found):
     required     what became of the required sub-tables, where there are any
     ended_after  how far the search went, where it was told to end before it was done
     refutations  those that its steps name, and those of the conflicts of what is required
+    parts        what goes out in part
     """
 
     method: str
@@ -61,6 +65,7 @@ class FoundRelease(Found):
     required: Required | None = None
     ended_after: EndedAfterConfig | None = None
     refutations: tuple[Refutation, ...] = ()
+    parts: Parts = NO_PARTS
 
     def refused(self, accept_undecided: bool = False) -> Refused:
         """The questions that were refused, and what is proven of that; where what is open may go out it is not."""
@@ -79,8 +84,9 @@ class ReleaseSearch:
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, and what looks
-    for the required sub-tables that fit by that of `requiring`. InputError, ReleaseError and RuntimeError as the
-    searches raise them; NothingReleasableError where it is told to end before anything that is required is proven.
+    for the required sub-tables that fit by that of `requiring`. `parts` go out in part whatever is found. InputError,
+    ReleaseError and RuntimeError as the searches raise them; NothingReleasableError where it is told to end before
+    anything that is required is proven.
     """
 
     ordered: OrderedSearch
@@ -88,6 +94,7 @@ class ReleaseSearch:
     simulatable: SimulatableSearch
     extension: Stint = field(default_factory=Stint)
     requiring: Pace = UNHURRIED
+    parts: Parts = NO_PARTS
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
@@ -105,13 +112,37 @@ class ReleaseSearch:
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
         proven = None if method == "decomposable" else required.judgement
-        found = self._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
+        beside, required = self._in_part(required)
+        if beside is not self:
+            proven = beside.ordered.proven
+        found = beside._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
+        found = replace(found, parts=beside.parts.without(found.release))
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
         reason = " ".join(filter(None, (reasons.of_required(required), found.reason))) or None
         required = required.beside(found.release)
         ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
+
+    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required]:
+        """Beside what goes out in part of what was refused, where that is wished for; NotReleasableError as `in_part`.
+
+        What does not go out in part either is refused where the best subset is wished for, else nothing is released.
+        """
+        ordered = self.ordered
+        wished = [wish for wish in ordered.wishes.in_part if wish.view in required.refused]
+        if not wished:
+            return self, required
+        found = in_part(self._inquiry(), required.judgement, wished)
+        if found.refused and not ordered.wishes.best_subset:
+            raise NotReleasableError("; ".join(why for _, why in found.refused))
+        lacking = {view for view, _ in found.refused}
+        left = tuple(t for t in required.refused if t in lacking or t not in {wish.view for wish in wished})
+        beside = replace(ordered, inquiry=found.inquiry, proven=found.judgement)
+        told = replace(
+            required, refused=left, judgement=found.judgement, in_part=tuple(f.view for f in found.parts.facts)
+        )
+        return replace(self, ordered=beside, parts=found.parts), told
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""
@@ -255,9 +286,8 @@ class ReleaseSearch:
         """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
             wishes = self.ordered.wishes
-            alone = reasons.alone(
-                ordered, bool(wishes.require or wishes.forbid), _is_beside(self.ordered.inquiry.known)
-            )
+            besides = BEFORE_OR_IN_PART[bool(self.parts.facts)] if _is_beside(self.ordered.inquiry.known) else ""
+            alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), besides)
             reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)
         return _better(ordered, self.extended(annealed), annealed)

@@ -70,10 +70,10 @@ def questions(steps: Sequence[SearchStep]) -> str:
     return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
 
 
-def alone(ordered: FoundRelease, wished: bool, is_beside: bool) -> str:
-    """Why no decomposable release is beside it."""
-    if is_beside:
-        return "The ordered release stands alone: decomposable ones are not sought beside what was published before."
+def alone(ordered: FoundRelease, wished: bool, beside: str) -> str:
+    """Why no decomposable release is beside it; `beside` is what else is public, where anything is."""
+    if beside:
+        return f"The ordered release stands alone: decomposable ones are not sought beside {beside}."
     has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
     has += " and what is wished" if wished else ""
     return (

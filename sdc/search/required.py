@@ -59,6 +59,7 @@ class Required:
     is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
     is_ended    whether they ran out because the search was told to end
     asked       so many questions were asked
+    in_part     those that go out in part
     """
 
     sub_tables: Conflicting
@@ -68,12 +69,14 @@ class Required:
     is_best: bool = True
     is_ended: bool = False
     asked: int = 0
+    in_part: Conflicting = ()
 
     def beside(self, release: Release) -> Required:
         """The same once all else was asked about: what was not shown to fit then may have been proven since."""
-        refused = tuple(t for t in self.refused if t not in release)
-        conflicts = tuple(c for c in self.conflicts if any(t in refused for t in c.sub_tables))
-        return replace(self, refused=refused, conflicts=conflicts, is_best=self.is_best or not refused)
+        refused, in_part = (tuple(t for t in some if t not in release) for some in (self.refused, self.in_part))
+        conflicts = tuple(c for c in self.conflicts if any(t in (*refused, *in_part) for t in c.sub_tables))
+        is_best = self.is_best or not (refused or in_part)
+        return replace(self, refused=refused, conflicts=conflicts, is_best=is_best, in_part=in_part)
 
 
 @dataclass(frozen=True)
@@ -104,12 +107,13 @@ class RequiredRecord:
     refused: Conflicting
     is_best: bool
     conflicts: tuple[ConflictRecord, ...]
+    in_part: Conflicting = ()
 
     @staticmethod
     def of(found: Required, schema: Schema) -> RequiredRecord:
         """With what is said of each conflict by the names of this schema."""
         conflicts = (ConflictRecord.of(conflict, schema) for conflict in found.conflicts)
-        return RequiredRecord(found.sub_tables, found.refused, found.is_best, tuple(conflicts))
+        return RequiredRecord(found.sub_tables, found.refused, found.is_best, tuple(conflicts), found.in_part)
 
     def why(self, subtable: SubTable) -> str:
         """Why a required sub-table was refused: the conflicts that it is in, where any were found."""
@@ -225,6 +229,8 @@ def fitting(found: Required | None, wishes: Wishes, schema: Schema) -> Required 
     """What was found; NothingReleasableError where not all fit and no subset is wished for, or none was found yet."""
     if found is None or not found.refused:
         return found
+    if {*found.refused} <= {one.view for one in wishes.in_part}:
+        return found  # these go out in part
     if found.is_ended and not (wishes.best_subset and len(found.refused) < len(found.sub_tables)):
         what, more = ("any", "or require less")
         if not wishes.best_subset:

@@ -30,6 +30,7 @@ class Reason:
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
+    withheld        of a sub-table that is public in part how many of its cells are not
     """
 
     sub_table: SubTable
@@ -43,6 +44,7 @@ class Reason:
     forbidden: bool = False
     refutation: Refutation | None = None
     spent: int = 0
+    withheld: int | None = None
 
     @property
     def witness(self) -> Witness | None:
@@ -54,6 +56,8 @@ class Reason:
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
+        if self.withheld is not None:
+            return f"{name} is released in part, {self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
@@ -94,7 +98,9 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
         refutation = judged.refutation
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts)
-    return replace(reason, refutation=judged.refutation, spent=judged.spent)
+    facts = [fact for fact in inquiry.known.facts if fact.view == sub_table and fact.between and not fact.universe]
+    withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
+    return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)
 
 
 def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:

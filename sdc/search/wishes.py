@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 from math import comb
+from typing import Literal
 
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.feasible.walk import MAX_VARIABLES
@@ -22,6 +23,18 @@ MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 
 
 @dataclass(frozen=True)
+class PartWish:
+    """A sub-table that goes out in part where it does not fit whole.
+
+    cost  what is to be little of what is withheld; most  the largest share of its cells that may be
+    """
+
+    view: SubTable
+    cost: Literal["cells", "records"] = "cells"
+    most: float = 1.0
+
+
+@dataclass(frozen=True)
 class Wishes:
     """What a search must do, whatever its method.
 
@@ -34,6 +47,7 @@ class Wishes:
                    of a wide one
     questions      the most that an ordered search puts to the criterion, what is not asked about is not released; by
                    default 200, or 2,000 with a breadth of 1, which makes them cheap, or 400 of a wide table
+    in_part        sub-tables, required ones too, that go out in part where they do not fit whole
     only_required  release what is required, with what is within it, and nothing else
     """
 
@@ -44,14 +58,20 @@ class Wishes:
     breadth: int | None = None
     questions: int | None = None
     only_required: bool = False
+    in_part: tuple[PartWish, ...] = ()
 
     @staticmethod
     def of(schema: Schema, release: ReleaseConfig) -> Wishes:
-        """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once."""
-        limits = limits_of(release, len(schema))
+        """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once.
+
+        What is to go out in part where it does not fit whole is required like all that is.
+        """
+        limits, asked = limits_of(release, len(schema)), named("require", release.require, schema)
+        in_part = _in_part(release, asked, schema)
         wishes = Wishes(
-            named("require", release.require, schema),
+            tuple(dict.fromkeys([*asked, *(one.view for one in in_part)])),
             named("forbid", release.forbid, schema),
+            in_part=in_part,
             best_subset=release.conflicts == "best_subset",
             breadth=limits[0],
             questions=limits[1],
@@ -60,9 +80,10 @@ class Wishes:
         for required in wishes.require:
             for forbidden in wishes.forbid:
                 if st.is_within(forbidden, required):
+                    setting = "require" if required in asked else "in_part"
                     raise InputError(
-                        f"require has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, without "
-                        "which it cannot be released; drop one of the two"
+                        f"{setting} has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, "
+                        "without which it cannot be released; drop one of the two"
                     )
         return wishes
 
@@ -114,6 +135,21 @@ class Wishes:
     def allowed(self, subtables: Iterable[SubTable]) -> tuple[SubTable, ...]:
         """Those that may be released, in their order."""
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
+
+
+def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[PartWish, ...]:
+    """Of each sub-table once; InputError where two sections name one."""
+    if release.in_part == "withhold":
+        return tuple(map(PartWish, required))
+    found = dict[SubTable, PartWish]()
+    for section in release.in_part:
+        for view in named("in_part", (section.of,), schema):
+            if view in found:
+                raise InputError(
+                    f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
+                )
+            found[view] = PartWish(view, section.cost, section.most)
+    return tuple(found.values())
 
 
 def limits_of(release: ReleaseConfig, variables: int) -> tuple[int | None, int | None]:

@@ -90,10 +90,13 @@ class SearchSettings:
         budget = Budget(release.seconds_per_cell, release.seconds)
         return Effort(budget, release.refute_cells, release.cells_per_slice, self.executor)
 
-    def inquiry(self, table: Table, known: Knowledge) -> Inquiry:
-        """What asks the criterion about the table; InputError for a small count below 1."""
+    def inquiry(self, table: Table, known: Knowledge, before: Knowledge | None = None) -> Inquiry:
+        """What asks the criterion about the table; InputError for a small count below 1.
+
+        before  what tells of cells of sub-tables in part without these, see `Inquiry`
+        """
         kept = Refutations(known.zeros)
-        return Inquiry(table, known, self.criteria, self.policy, self.effort, refutations=kept)
+        return Inquiry(table, known, self.criteria, self.policy, self.effort, refutations=kept, before=before)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
@@ -117,6 +120,7 @@ class SearchSettings:
         return replace(
             wishes,
             require=tuple(map(schema.levels.closed, wishes.require)),
+            in_part=tuple(replace(one, view=schema.levels.closed(one.view)) for one in wishes.in_part),
             forbid=tuple(map(schema.levels.closed, wishes.forbid)),
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )

@@ -18,7 +18,8 @@ from sdc.storage.results import write_assessment
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
     made = build.made
-    inquiry = build.settings(executor).inquiry(made.table, made.known)
+    in_part = made.found.parts
+    inquiry = build.settings(executor).inquiry(made.table, made.beside, in_part.before(made.known))
     release, schema = made.found.release, made.table.schema
     # from the files: what is published rests on what was written, not on what the search remembers
     inquiry.learn(made.certificate(SEARCH.name).proof, release)
@@ -33,7 +34,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     if judgement.assessment.sharpness is not None:
         say(f"assessment: {judgement.assessment.sharpness.text}")
     write_assessment(judgement.assessment, bounds, schema, into, by)
-    write_certificate(certificate_of(build, release, judgement.proof), schema, into)
+    write_certificate(certificate_of(build, release, judgement.proof, in_part), schema, into)
 
 
 ASSESSMENT = Stage(

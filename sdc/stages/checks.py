@@ -30,7 +30,7 @@ def check_names(build: Build, known: Knowledge) -> None:
         settings.requests(schema)
     with _fault_of("release.weights"):
         settings.weights(schema)
-    with _fault_of("release.require and release.forbid"):
+    with _fault_of("release.require, forbid and in_part"):
         settings.wished(known)
     with _fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)

@@ -27,6 +27,7 @@ class Comparison:
     config   key: (before, after), of keys that differ
     table    what is counted: (before, after)
     release  numbers of sub-tables: (before, after)
+    in_part  how many cells are withheld of sub-tables in part where that differs: (before, after), None for no part
     came     the largest sub-tables that only the other has, with why the first has not
     went     the largest that only the first has, with why the other has not
     """
@@ -34,6 +35,7 @@ class Comparison:
     config: Mapping[str, tuple[Any, Any]]
     table: Mapping[str, tuple[Any, Any]]
     release: tuple[int, int]
+    in_part: Mapping[str, tuple[Any, Any]]
     came: tuple[tuple[tuple[str, ...], str], ...]
     went: tuple[tuple[tuple[str, ...], str], ...]
 
@@ -44,6 +46,7 @@ class Comparison:
             "config": {key: list(pair) for key, pair in self.config.items()},
             "table": {key: list(pair) for key, pair in self.table.items()},
             "sub_tables": list(self.release),
+            "in_part": {label: list(pair) for label, pair in self.in_part.items()},
             "came": [{"sub_table": list(names), "why_not_before": why} for names, why in self.came],
             "went": [{"sub_table": list(names), "why_not_after": why} for names, why in self.went],
         }
@@ -59,6 +62,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
         _changed(_settings(one.config), _settings(other.config)),
         _changed(_table(one), _table(other)),
         (_sub_tables(one), _sub_tables(other)),
+        _changed(_in_part(one), _in_part(other)),
         _lacking(one, other),
         _lacking(other, one),
     )
@@ -78,6 +82,11 @@ def _found(subject: Subject) -> Release:
 
 def _sub_tables(subject: Subject) -> int:
     return _found(subject).sub_tables(subject.table.schema)
+
+
+def _in_part(subject: Subject) -> dict[str, Any]:
+    facts = {fact.label(subject.table.schema): fact.between for fact in subject.parts.facts}
+    return {label: 0 if between is None else len(between.cells) for label, between in facts.items()}
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -41,6 +41,11 @@ class Outputs:
         return read_known(self.folder.stage(TABLE), self.table)
 
     @cached_property
+    def beside(self) -> Knowledge:
+        """That, and what goes out in part: beside it the release was found."""
+        return self.known.telling(self.found.parts.facts)
+
+    @cached_property
     def weights(self) -> RecordWeights:
         """Of the table's cells."""
         return read_weights(self.folder.stage(TABLE), self.table)

@@ -24,7 +24,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     """Laws are kept one by one: a build that is killed goes on after its last whole one."""
     asked, table, release = given(build.config.posterior, "posterior"), build.made.table, build.made.found.release
     cells = table.codes[table.at_risk(build.criteria.small_count)]
-    known, laws = build.made.known.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
+    known, laws = build.made.beside.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
     held = groups(CellMarginals(table, cells), known, asked.share)
     sampling = Sampling(asked.draws, asked.chains, asked.seed)
 

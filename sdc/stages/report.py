@@ -32,7 +32,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
     config, made, found, folder = build.config, build.made, build.made.found, build.folder.stage
     wanted, schema = build.settings(executor), made.table.schema
-    public = made.known.plus(found.release)
+    public = made.beside.plus(found.release)
     utility = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
     write_json(into / UTILITY, utility.facts)
     audit = AuditEvidence(

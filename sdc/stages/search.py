@@ -14,6 +14,7 @@ from sdc.events import QUESTIONS, STEP, tell
 from sdc.executor import Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
@@ -55,12 +56,16 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         search = release_search(table, known, settings, build.made.widths, watch, ending, kept)
         found = search.run(release.method, read_checkpoint(path, key))
     say(f"search: {found.sub_tables} sub-tables without the grand total")
+    for fact in found.parts.facts:
+        hidden, cells = 0 if fact.between is None else len(fact.between.cells), st.cells(fact.view, table.schema)
+        say(f"search: {fact.label(table.schema)} in part, {hidden} of {cells} cells withheld")
     if found.ended_after is not None:
         far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
         say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
     write_search(found, table.schema, into)
     write_refutations(found.refutations, table, build.criteria, into)
-    write_certificate(certificate_of(build, found.release, found.proof), table.schema, into)
+    certificate = certificate_of(build, found.release, found.proof, found.parts)
+    write_certificate(certificate, table.schema, into)
 
 
 @contextmanager
@@ -81,10 +86,11 @@ def _ended_by_interrupt(build: Build) -> Iterator[Path | None]:
         marker.unlink(missing_ok=True)
 
 
-def certificate_of(build: Build, release: Release, proof: Proof) -> Certificate:
+def certificate_of(build: Build, release: Release, proof: Proof, parts: Parts = NO_PARTS) -> Certificate:
     """The evidence about a release under this build's table and risk criterion."""
     made, risk = build.made, build.config.risk
-    return Certificate(made.table.digest, made.known, release, risk.small_count, risk.min_width, proof)
+    digest = made.table.digest
+    return Certificate(digest, made.known, release, risk.small_count, risk.min_width, proof, parts)
 
 
 def search_settings(config: BuildConfig) -> dict[str, Any]:

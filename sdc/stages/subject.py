@@ -23,6 +23,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
@@ -45,9 +46,9 @@ CONFIGS = (".yaml", ".yml")
 class Subject:
     """A table, and where a config or a run says them, the settings and the release that go with it.
 
-    known     what is known of the table before anything is released
+    known     what is known of the table before anything is released whole: with what goes out in part
     build     None where the subject is a table alone
-    released  what a run has found
+    released  what a run has found; parts  and what of it goes out in part
     """
 
     name: str
@@ -55,6 +56,7 @@ class Subject:
     known: Knowledge
     build: Build | None = None
     released: Release | None = None
+    parts: Parts = NO_PARTS
 
     @staticmethod
     def open(
@@ -237,8 +239,10 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
     known = read_known(path / TABLE, table)
     there = "search" in records
-    found = read_search(path / "search", table.schema)[0] if there else None
-    return Subject(str(path), table, known, build, found)
+    found = read_search(path / "search", table.schema) if there else None
+    if found is None:
+        return Subject(str(path), table, known, build, None)
+    return Subject(str(path), table, known.telling(found.parts.facts), build, found.release, found.parts)
 
 
 def _require_recorded(folder: RunFolder, *stages: str) -> None:

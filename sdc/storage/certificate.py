@@ -24,11 +24,12 @@ from sdc.model.documents import damaged, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.run_format import CERTIFICATE, CERTIFICATE_FORMAT, CHANGE, DIFFERENCE, DIFFERENCES, OF_DIFFERENCES
-from sdc.storage.known import KnownDocument, read, written
+from sdc.storage.known import KnownDocument, PartsDocument, read, read_parts, written, written_parts
 from sdc.storage.parquet import read_cells, write_cells
 from sdc.storage.run_folder import read_format, write_json
 
@@ -41,7 +42,7 @@ class Certificate:
 
     table_digest  `Table.digest` of the full table
     known         what was public before, with structural zeros and other facts
-    asked         what is released now
+    asked         what is released now whole; parts  and in part
     small_count   cells of 1 up to this count are at risk
     min_width     the width that every at-risk cell must have
     proof         the components of all that is known then, and feasible tables of each
@@ -53,11 +54,12 @@ class Certificate:
     small_count: int
     min_width: int
     proof: Proof
+    parts: Parts = NO_PARTS
 
     @cached_property
     def knowledge(self) -> Knowledge:
         """What the evidence is beside: all that is known once the release is out."""
-        return self.known.plus(self.asked)
+        return self.known.plus(self.asked).telling(self.parts.facts)
 
     @property
     def release(self) -> Release:
@@ -84,11 +86,13 @@ class _CertificateDocument:
     min_width: int
     components: tuple[_ComponentDocument, ...]
     separators: tuple[SubTable, ...]
-    parts: NotYet
+    parts: tuple[PartsDocument, ...]
     refutations: NotYet
     brackets: NotYet
 
     def __post_init__(self) -> None:
+        if len(self.parts) > 1:
+            raise ValueError("it says twice what goes out in part")
         if not self.components or not all(component.variables for component in self.components):
             raise ValueError("there is no component, or one without variables")
 
@@ -111,7 +115,7 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         min_width=certificate.min_width,
         components=tuple(_component(part, schema) for part in certificate.proof.parts),
         separators=certificate.proof.separators,
-        parts=(),
+        parts=(written_parts(certificate.parts, schema, folder),) if certificate.parts.facts else (),
         refutations=(),
         brackets=(),
     )
@@ -135,6 +139,7 @@ def read_certificate(folder: Path, schema: Schema) -> Certificate:
         small_count=found.small_count,
         min_width=found.min_width,
         proof=Proof(parts, found.separators),
+        parts=next((read_parts(told, schema, path) for told in found.parts), NO_PARTS),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from sdc.intruder.chains import Diagnostics
@@ -11,14 +12,17 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain
+from sdc.model.parts import Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods, Sharpness
+from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.run_format import SHARPNESS
+from sdc.run_format import IN_PART, METADATA, SHARPNESS, SUB_TABLE
 from sdc.search.required import Required, RequiredRecord
 from sdc.search.why import Reason
 from sdc.storage.refutations import refutation_facts
+from sdc.storage.run_folder import read_json
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
@@ -28,6 +32,20 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
         "sub_tables": release.sub_tables(schema),
         "sub_tables_with_total": release.sub_tables_with_total(schema),
     }
+
+
+def part_facts(parts: Parts, table: Table, release: Path) -> list[dict[str, Any]]:
+    """Of each sub-table that went out in part how much is withheld, as shares too, and its first file."""
+    listed = read_json(release / METADATA)["resources"]
+    files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if IN_PART in one}
+    found = []
+    for fact in parts.facts:
+        assert fact.between is not None
+        hidden, names = table.marginal(fact.view).count_at(fact.between.cells), st.names(fact.view, table.schema)
+        told = {"sub_table": names, "how": "withhold", "cells": st.cells(fact.view, table.schema)}
+        share = round(int(hidden.sum()) / table.total, 6)
+        found.append({**told, "withheld": len(hidden), "records_withheld": share, "file": files[frozenset(names)]})
+    return found
 
 
 def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:

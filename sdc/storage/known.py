@@ -7,6 +7,7 @@ are known between two numbers. A certificate has the same document, and the same
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,13 @@ from sdc.model.documents import damaged, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LOW, OF_KNOWN_CELLS
+from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LOW, OF_KNOWN_CELLS, PART_CELLS
 from sdc.storage.parquet import read_cells, write_cells
 from sdc.storage.run_folder import read_format, write_json
 
@@ -44,6 +46,14 @@ class KnownDocument:
 
     release: tuple[SubTable, ...]
     structural_zeros: tuple[Pattern, ...]
+    facts: tuple[_FactDocument, ...]
+
+
+@dataclass(frozen=True)
+class PartsDocument:
+    """What goes out in part, as JSON has it."""
+
+    beside: tuple[SubTable, ...]
     facts: tuple[_FactDocument, ...]
 
 
@@ -86,14 +96,20 @@ def _read(folder: Path) -> dict[str, Any]:
 def written(known: Knowledge, folder: Path) -> KnownDocument:
     """The document; the cells of facts are written into the folder. ReleaseError where totals of weights are known."""
     known.require_counts_alone()
-    schema, facts = known.schema, []
-    for number, fact in enumerate(known.facts):
+    facts = _written(known.facts, known.schema, folder, KNOWN_CELLS)
+    return KnownDocument(known.release.frontier, known.zeros.patterns, facts)
+
+
+def _written(facts: Iterable[Fact], schema: Schema, folder: Path, file: str) -> tuple[_FactDocument, ...]:
+    """Documents of facts; their cells are written into files of this name, by number."""
+    found = []
+    for number, fact in enumerate(facts):
         cells = 0 if fact.between is None else len(fact.between.cells)
-        facts.append(_FactDocument(fact.view, fact.universe, cells, fact.source))
+        found.append(_FactDocument(fact.view, fact.universe, cells, fact.source))
         if fact.between is not None and cells:
             told = {LOW: fact.between.low.astype(np.int64), HIGH: fact.between.high.astype(np.int64)}
-            write_cells(folder / KNOWN_CELLS.format(number), _inside(fact.view, schema), fact.between.cells, told)
-    return KnownDocument(known.release.frontier, known.zeros.patterns, tuple(facts))
+            write_cells(folder / file.format(number), _inside(fact.view, schema), fact.between.cells, told)
+    return tuple(found)
 
 
 def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Knowledge:
@@ -101,7 +117,7 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
 
     RunFolderError names the file where it has what the table has not, InputError one of a fact.
     """
-    facts = tuple(_fact(told, number, schema, path) for number, told in enumerate(document.facts))
+    facts = _facts(document.facts, schema, path, KNOWN_CELLS)
     try:
         zeros = StructuralZeros(document.structural_zeros)
         return Knowledge(schema, total, Release.of(document.release), zeros, facts)
@@ -109,12 +125,32 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
         raise damaged(path, error) from error
 
 
-def _fact(told: _FactDocument, number: int, schema: Schema, path: Path) -> Fact:
-    file, between = path.with_name(KNOWN_CELLS.format(number)), None
+def written_parts(parts: Parts, schema: Schema, folder: Path) -> PartsDocument:
+    """The same of what goes out in part."""
+    return PartsDocument(parts.beside.frontier, _written(parts.facts, schema, folder, PART_CELLS))
+
+
+def read_parts(document: PartsDocument, schema: Schema, path: Path) -> Parts:
+    """What `written_parts` made a document of; errors as `read`."""
+    facts = _facts(document.facts, schema, path, PART_CELLS)
+    try:
+        for fact in facts:
+            fact.check(schema)
+        return Parts(Release.of(document.beside), facts)
+    except (InputError, ValueError, OverflowError) as error:
+        raise damaged(path, error) from error
+
+
+def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file: str) -> tuple[Fact, ...]:
+    return tuple(_fact(told, schema, path, file.format(number)) for number, told in enumerate(documents))
+
+
+def _fact(told: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
+    file, between = path.with_name(name), None
     if told.between:
         cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)
         if len(cells) != told.between:
-            raise damaged(path, f"{file.name} has {len(cells)} cells, {told.between} are claimed")
+            raise damaged(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
         between = Between(cells, numbers[LOW], numbers[HIGH])
     return Fact(told.view, told.universe, between, told.source)
 

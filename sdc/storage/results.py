@@ -20,6 +20,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain, typed
 from sdc.model.errors import RunFolderError
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.schema import NamedCell, Schema
@@ -51,6 +52,7 @@ from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
 from sdc.storage.documents import assessment_facts, graph_facts
+from sdc.storage.known import PartsDocument, read_parts, written_parts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
 
@@ -83,6 +85,7 @@ class _SearchDocument:
     required: RequiredRecord | None = None
     graph: list[list[str]] | None = None
     ended_after: EndedAfterConfig | None = None
+    in_part: PartsDocument | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class SearchRecord(NamedTuple):
     simulated: tuple[SimulatedStep, ...] = ()
     required: RequiredRecord | None = None
     ended_after: EndedAfterConfig | None = None
+    parts: Parts = NO_PARTS
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -139,7 +143,8 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     stopped = tuple(_Blocker(*each) for each in blockers(found.steps)[:MOST_BLOCKERS])
     required = None if found.required is None else RequiredRecord.of(found.required, schema)
     graph = None if found.graph is None else graph_facts(found.graph, schema)
-    told = found.reason, found.simulated or None, required, graph, found.ended_after
+    parts = written_parts(found.parts, schema, folder) if found.parts.facts else None
+    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts
     content = plain(
         _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema
     )
@@ -162,7 +167,8 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         columns, _ = read_columns(folder / TRACE)
         rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
         trace = tuple(TraceRow(*row) for row in rows)
-    told = found.reason, found.simulated or (), found.required, found.ended_after
+    parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
+    told = found.reason, found.simulated or (), found.required, found.ended_after, parts
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told)
 
 

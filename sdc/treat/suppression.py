@@ -25,11 +25,11 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT
+from sdc.search.withholding import withhold
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 from sdc.solve.linear import Sums, cheapest
 from sdc.treat.rounding import Dense, checked
-from sdc.treat.withholding import withhold
 
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096
@@ -121,7 +121,7 @@ def suppress_beside(
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
-    Of as many cells as there are; see `sdc.treat.withholding`. Its margins are public with it where they may be: then
+    Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be: then
     the cells that `suppress` finds are withheld, and more where they do not do beside all else. Every at-risk cell of
     the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but those that
     what is known without it shows to be too narrow.

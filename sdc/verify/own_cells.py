@@ -1,6 +1,7 @@
 """Small cells of sub-tables of which cells are withheld: how far each moves between feasible tables.
 
-A cell is left out that is too narrow by what was public before: whatever else is withheld, it stays so.
+A cell is left out that is too narrow by what was public before, of a sub-table that goes out now by what was released
+whole before it: whatever else is withheld, it stays so.
 """
 
 from math import prod
@@ -74,6 +75,8 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
     A cell has at most what each of its marginals has, and at least what one of these has beyond the most of all others.
     """
     before, told = evidence.before, evidence.levels.telling(view)
+    if any(fact.view == view for fact in evidence.in_part.facts):
+        before = before._replace(release=[*before.release, *evidence.in_part.beside])
     sizes = [len(evidence.categories[v]) for v in told]
     check(prod(sizes) <= MOST_CELLS, f"{evidence.levels.label(view)} has more than {MOST_CELLS} cells, some withheld")
     grid = evidence.levels.with_levels(dict(zip(told, np.indices(sizes).reshape(len(sizes), -1), strict=True)))

@@ -29,7 +29,8 @@ from sdc.verify.levels import Array, Cells, Pattern, SubTable, Variables, check,
 
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 # those of a certificate: what is released now, and all that is public then
-Claims = namedtuple("Claims", "table records small_count min_width asked release separators parts")
+Claims = namedtuple("Claims", "table records small_count min_width asked release separators parts in_part")
+InPart = namedtuple("InPart", "beside facts")  # sub-tables that go out in part, and what was released whole before
 # of some cells of a marginal with codes in a universe all counts are known, of some of these between low and high
 Fact = namedtuple("Fact", "view universe cells low high source")
 Known = namedtuple("Known", "release zeros facts")  # what was public before
@@ -125,6 +126,7 @@ class EvidenceFolder:
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
         told = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
         self.known = self.before = self.read_known(names.TABLE, told)
+        self.in_part = InPart([], [])
         self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
         check(self.hidden <= self.categories.keys(), "a hidden variable is unknown")
         for fact in self.known.facts:
@@ -146,10 +148,17 @@ class EvidenceFolder:
         release = self.levels.subtables(told[names.RELEASE])
         zeros = [self.levels.pattern(listed) for listed in told[names.STRUCTURAL_ZEROS]]
         check(all(zeros) and not matching(zeros, self.table).any(), "a structural zero is of no cell or has records")
-        facts = [self.fact(stage, listed, number) for number, listed in enumerate(told[names.FACTS])]
+        facts = [self.fact(stage, listed, names.KNOWN_CELLS.format(k)) for k, listed in enumerate(told[names.FACTS])]
         return Known(release, zeros, facts)
 
-    def fact(self, stage: str, told: Any, number: int) -> Fact:
+    def read_parts(self, stage: str, told: Any) -> InPart:
+        """What goes out in part, as a document of a stage has it; ValueError where some of it is not withheld alone."""
+        facts = [self.fact(stage, listed, names.PART_CELLS.format(k)) for k, listed in enumerate(told[names.FACTS])]
+        is_told = all(not f.universe and len(f.low) and not f.low.any() and (f.high == self.total).all() for f in facts)
+        check(is_told and len({f.view for f in facts}) == len(facts), "what goes out in part is not told as withheld")
+        return InPart(self.levels.subtables(told[names.BESIDE]), facts)
+
+    def fact(self, stage: str, told: Any, file: str) -> Fact:
         """A fact, of which the cells known between two numbers are in a file of their own."""
         (view,), universe = self.levels.subtables([told["view"]]), self.levels.pattern(told["universe"])
         source, claimed, own, path = str(told["source"]), told["between"], self.levels.telling(view), self.path
@@ -157,7 +166,7 @@ class EvidenceFolder:
         if claimed == 0:
             none, no_cells = self.counts[:0], self.levels.with_levels({v: self.cells[v][:0] for v in own})
             return Fact(view, universe, no_cells, none, none, source)
-        cells, (low, high) = self.read_cells(own, names.OF_KNOWN_CELLS, stage, names.KNOWN_CELLS.format(number))
+        cells, (low, high) = self.read_cells(own, names.OF_KNOWN_CELLS, stage, file)
         check(len(low) == claimed, f"it has {len(low)} cells, {claimed} are claimed")
         check(len(np.unique(keys_of(cells.values(), 0 * low))) == claimed, "a cell occurs twice")
         cells = self.levels.with_levels(cells)
@@ -174,11 +183,19 @@ class EvidenceFolder:
             same = {*map(identity, one)} == {*map(identity, other)}
             check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
         asked, between = (self.levels.subtables(content[key]) for key in (names.ASKED, "separators"))
+        check(len(content[names.PUBLIC_IN_PART]) <= 1, "it says twice what goes out in part")
+        for told in content[names.PUBLIC_IN_PART]:
+            self.in_part = self.read_parts(names.ASSESSMENT, told)
+        self.path = self.folder / names.ASSESSMENT / names.CERTIFICATE
+        whole = [fact for fact in self.in_part.facts if not is_within(fact.view, asked)]
+        check(len(whole) == len(self.in_part.facts), "what goes out in part is released whole")
+        check(all(is_within(s, [frozenset(), *asked]) for s in self.in_part.beside), "a part is beside what is not out")
+        self.known = self.known._replace(facts=[*self.before.facts, *self.in_part.facts])
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
         public = dict.fromkeys([*known.release, *asked])
         release = [s for s in public if not any(s < other for other in public)]
         table, records, small_count, min_width = (content[k] for k in ("table", "records", "small_count", "min_width"))
-        return Claims(table, records, small_count, min_width, asked, release, between, parts)
+        return Claims(table, records, small_count, min_width, asked, release, between, parts, self.in_part)
 
     def part(self, facts: Any, number: int) -> ComponentProof:
         """A component of the certificate, its cover and its differences."""

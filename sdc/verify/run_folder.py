@@ -20,7 +20,7 @@ from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.own_cells import own_cells
-from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, codes_of, is_within, numbers_of
+from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.refutations import check_refutations
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
@@ -118,15 +118,17 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     """
     totals = read_totals(evidence)
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
-    tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
+    listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
+    tables = [resource for resource in listed_tables if names.IN_PART not in resource]
+    _check_parts(evidence, metadata, [resource for resource in listed_tables if names.IN_PART in resource])
     public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
-    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*tables, *others])}
+    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
-    for file in [*tables, *others]:
+    for file in [*listed_tables, *others]:
         sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
@@ -134,9 +136,38 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
-    check(metadata.get(names.LEVELS, []) == _levels(evidence, public), "what it says of levels is not so")
+    shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
+    check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
     _check_sums(evidence)
     return public, all(counted)
+
+
+def _check_parts(evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]]) -> None:
+    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld."""
+    views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
+    found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
+    check({*found} == {*views}, "what goes out in part is not what the certificate is of")
+    for resource, view in zip(resources, found, strict=True):
+        check(names.is_read(resource["path"]), f"{resource['path']} is in part, which no such file can say")
+        columns, fact = evidence.read_columns(names.RELEASE, resource["path"]), views[view]
+        own = evidence.levels.telling(view)
+        written = names.in_csv if evidence.path.suffix == ".csv" else str
+        withheld = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
+        hidden = {tuple(map(written, cell)) for cell in withheld}
+        counts = {
+            tuple(map(written, cell)): count for *cell, count in zip(*evidence.marginal(view).values(), strict=True)
+        }
+        expected = {(*cell, count, "") for cell, count in counts.items() if cell not in hidden}
+        expected |= {(*cell, "", names.WITHHELD_STATUS) for cell in hidden}
+        check([*columns] == [*own, names.COUNT, names.STATUS], f"{evidence.path} has other columns")
+        told = zip(
+            *(["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values()), strict=True
+        )
+        rows = [*told]
+        check(len(rows) == len(expected) and {*rows} == expected, f"{evidence.path} is not the marginal in part")
+        size = int(np.prod([len(evidence.categories[v]) for v in own]))
+        said = {"cells": size, names.WITHHELD_STATUS: len(hidden)}
+        check(resource[names.IN_PART] == said, f"{evidence.path}: what is said of its cells is not so")
 
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
@@ -256,7 +287,7 @@ def _digest_of(folder: Path) -> tuple[str, list[str]]:
 
 def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[[str], None]) -> Verification:
     """What the certificate proves, and with it whether all else that is claimed holds."""
-    known, claims, before = len(evidence.failures), evidence.claims(), evidence.known
+    known, claims, before = len(evidence.failures), evidence.claims(), evidence.before
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
     say(f"verify: {cells} at-risk cells, {len(claims.parts)} components, {differences} differences")
     _check_same_run(evidence, claims, risk)
@@ -280,9 +311,9 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     elif len(narrow):
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
     if own[0]:
-        notes.append(f"of {_of_parts(*own)}")
+        notes.append(_of_parts(*own))
     if own[1] and is_out and risk["undecided"] != names.UNPROVEN_IS_ALLOWED:
-        evidence.failures.append(f"released, and of {_of_parts(*own)}")
+        evidence.failures.append(f"released, and {_of_parts(*own)}")
     refutations = check_refutations(evidence, risk)
     are = "refutations of what was refused are" if refutations != 1 else "refutation of what was refused is"
     say(f"verify: {refutations:,} {are} worked out again")
@@ -294,7 +325,7 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
 
 
 def _of_parts(cells: int, unproven: int) -> str:
-    return f"{cells} small cells of sub-tables in part {unproven} are not shown to keep the width"
+    return f"{unproven} of {cells} small cells of sub-tables in part are not shown to keep the width"
 
 
 def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, Any]) -> None:
@@ -308,8 +339,12 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
         claimed = getattr(claims, key)
         which = f"its {key} is {str(claimed)[:12]}, this run's {str(own)[:12]}; nothing is proven, {AGAIN}"
         evidence.holds((f"the certificate is of another run: {which}", claimed != own))
-    found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)["frontier"]
-    _check_same_release(evidence, claims.asked, "search/search.json", evidence.levels.subtables(found))
+    found = evidence.read_json(names.SEARCH, names.SEARCH_FILE)
+    _check_same_release(evidence, claims.asked, "search/search.json", evidence.levels.subtables(found["frontier"]))
+    told = found.get(names.IN_PART)
+    parts = InPart([], []) if told is None else evidence.read_parts(names.SEARCH, told)
+    same = [{*map(identity, one)} == {*map(identity, other)} for one, other in zip(parts, claims.in_part, strict=True)]
+    evidence.holds(("the certificate is of other sub-tables in part than search/search.json", not all(same)))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
 

@@ -29,8 +29,8 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
+from sdc.search.withholding import withhold
 from sdc.treat.suppression import suppress
-from sdc.treat.withholding import withhold
 
 SMALL_COUNT, MIN_WIDTH = 2, 3
 PUBLIC = ("region*sex*edu*emp", "area*region*sex", "region*age*sex", "age*sex*edu", "age*sex*emp")

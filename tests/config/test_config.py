@@ -64,6 +64,7 @@ def test_defaults(file: Path) -> None:
             "forbid": (),
             "only": None,
             "conflicts": "refuse",
+            "in_part": (),
             "demand": {},
             "breadth": None,
             "questions": None,

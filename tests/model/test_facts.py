@@ -22,10 +22,12 @@ from sdc.feasible import sparsest
 from sdc.feasible.bank import Bank
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
+from sdc.feasible.own_cells import narrow, own_cells
 from sdc.feasible.walk import find, reached, shift
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, combine
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.fact import NO_FACTS
+from sdc.model.fact import NO_FACTS, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
 from sdc.model.marginal import CellMarginals
@@ -317,6 +319,34 @@ def test_support_is_within_the_sharp_bounds(of: FactCase, small_count: int, widt
         again = Support(asked.known, Bank.of(of.table, small_count).learnt(support.proof(), asked.known))
         assert_inside(again, asked)
         bank = bank.plus((c.evidence for c in support.open), {})
+
+
+@given(fact_cases(), generators(), hs.integers(1, 6))
+@settings(max_examples=CASES)
+def test_a_cell_that_is_too_narrow_by_what_is_known_is_so(of: FactCase, rng: Rng, width: int) -> None:
+    """Of every view, whether or not anything is published of it."""
+    views = {fact.view for fact in of.known.facts} | {
+        of.schema.levels.closed(int(rng.integers(1, 1 << len(of.schema))))
+    }
+    for view in views:
+        sums = [Table.of(of.schema, of.cells, counts).marginal(view).dense.reshape(-1) for counts in of.tables]
+        flags = narrow(of.table, view, of.known, width)
+        assert (np.ptp(np.stack(sums), axis=0)[flags] < width).all()
+
+
+def test_a_cell_that_others_tell_is_not_to_be_protected() -> None:
+    """Areas, and regions by kind, are public, and all of one region are of one kind: so are those of its areas."""
+    region = Variable("region", ("r0", "r1"), Coarser("area", (0, 0, 1, 1)))
+    schema = Schema((Variable("area", tuple("abcd")), Variable("kind", tuple("xy")), region))
+    counts = np.array([[2, 0], [9, 0], [1, 8], [9, 7]])
+    table = Table.of(schema, np.argwhere(counts), counts[counts > 0])
+    area, kind = schema.levels.closed(0b001), 0b010
+    public, view = Knowledge.of(table, Release.of([area, 0b110]), NO_ZEROS, NO_FACTS), area | kind
+    assert narrow(table, view, public, 1).tolist() == [True] * 4 + [False] * 4
+    cells = schema.restrict(st.members(view)).keys.unpack(np.arange(8))
+    part = public.telling([withheld(view, cells, table.total, "in part")])
+    kept = own_cells(table, part, public, 2, 1)
+    assert (kept.places.tolist(), kept.counts.tolist()) == ([4], [1])
 
 
 # f. Walks

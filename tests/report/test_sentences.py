@@ -140,7 +140,13 @@ class Run:
 
     @cached_property
     def resources(self) -> list[dict[str, Any]]:
-        return [one for one in self.document("release/datapackage.json")["resources"] if one.get("sub_table")]
+        found = self.document("release/datapackage.json")["resources"]
+        return [one for one in found if one.get("sub_table") and "in_part" not in one]
+
+    @cached_property
+    def resources_in_part(self) -> list[dict[str, Any]]:
+        found = self.document("release/datapackage.json")["resources"]
+        return [one for one in found if "in_part" in one]
 
     @cached_property
     def tables(self) -> list[Names]:
@@ -288,13 +294,22 @@ def is_fact(run: Run, view: str, variable: str, category: str, source: str) -> b
 
 
 def in_part(run: Run) -> tuple[list[Names], int]:
-    """The withheld cells of the sub-table that was published in part, and how many of them are small."""
-    (fact,) = run.earlier["facts"]
-    columns = pq.read_table(run.folder / "table" / "known_0.parquet").to_pydict()
+    """The withheld cells of the sub-table that is public in part, and how many of them are small."""
+    found = run.document("search/search.json").get("in_part")
+    (fact,) = run.earlier["facts"] if found is None else found["facts"]
+    file = "table/known_0.parquet" if found is None else "search/withheld_0.parquet"
+    columns = pq.read_table(run.folder / file).to_pydict()
     cells = [*zip(*(columns[v] for v in fact["view"]), strict=True)]
     named = [tuple(run.categories[v][code] for v, code in zip(fact["view"], cell, strict=True)) for cell in cells]
     counts = run.marginal(tuple(fact["view"]))
     return named, sum(0 < counts[cell] <= run.config["risk"]["small_count"] for cell in named)
+
+
+def statuses(run: Run) -> list[tuple[str, str]]:
+    """What the published file of the sub-table in part says of cells without a count."""
+    (path,) = (run.folder / "release" / one["path"] for one in run.resources_in_part if one["format"] == "csv")
+    rows = [line.split(",")[-2:] for line in path.read_text().splitlines()]
+    return [(count, status) for count, status in rows if not count]
 
 
 def is_unmet(run: Run, rest: str) -> bool:
@@ -315,6 +330,7 @@ CONSTANT = {
     "Signatures": lambda run: True,
     "What is published": lambda run: (run.folder / "release").is_dir(),
     "What was required": lambda run: bool(run.config["release"]["require"]),
+    "What goes out in part": lambda run: bool(run.resources_in_part),
     "What was published before": lambda run: bool(run.earlier["sources"]),
     "What the intruder is assumed to know": lambda run: True,
     "Totals of weights": lambda run: run.config["table"]["weight"] is not None,
@@ -379,6 +395,12 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"They are the {N} frontier sub-tables? and everything within, as exact counts, without noise or suppression\.": (
         lambda run, n: number(n) == max(1, len(run.tables)) and all(is_exact(run, one) for one in run.resources)
     ),
+    rf"Beside them {N} sub-tables? go(?:es)? out in part: {N} cells? (?:is|are) withheld\.": lambda run, n, cells: (
+        (number(n), number(cells)) == (1, len(in_part(run)[0]))
+    ),
+    rf"A cell is withheld where it is small, with a count from 1 to {N}, or where tables differ that prove others to "
+    r"keep the width\.": lambda run, n: number(n) == run.config["risk"]["small_count"] and in_part(run)[0] != [],
+    r"All withheld cells look alike\.": lambda run: len({*statuses(run)}) == 1,
     rf"They are the {N} frontier sub-tables? and everything within, of which no count goes out but totals of "
     r"weights\.": (lambda run, n: number(n) == len(run.tables) and not any(has_count(one) for one in run.resources)),
     rf"The table has no at-risk cell \(no count from 1 to {N}\), so that every release keeps the criterion\.": (
@@ -456,9 +478,12 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"… and {N} more tables that disclose groups, see Appendix A\d+\.": lambda run, n: (
         number(n) == sum(run.groups(t) > 0 for t in run.tables) - 4
     ),
-    rf"{N} of {N} required sub-tables are published\.": lambda run, released, asked: (
-        number(asked) == len(run.config["release"]["require"])
-        and number(released) == sum(frozenset(t.split("*")) in run.within for t in run.config["release"]["require"])
+    rf"{N} of {N} required sub-tables are published( whole, and {N} in part)?\.": (
+        lambda run, released, asked, whole, parts: (
+            number(asked) == len(run.config["release"]["require"])
+            and number(released) == sum(frozenset(t.split("*")) in run.within for t in run.config["release"]["require"])
+            and number(parts or "0") == len({tuple(one["sub_table"]) for one in run.resources_in_part})
+        )
     ),
     rf"Totals of the weights, rounded to multiples of {N}, go out of {N} tables, (instead of|beside) the counts: with "
     r"them every cell that is at risk is still proven\.": lambda run, base, tables, how: (
@@ -574,6 +599,12 @@ def with_a_part(folder: Path) -> Run:
     return built(folder, "part", earlier=[{"folder": "part"}])
 
 
+def withheld(folder: Path) -> Run:
+    """A sub-table that may not go out whole goes out in part."""
+    require = ["A*B*C", "A*B*C*D*E*F"]
+    return built(folder, "withheld", release={"require": require, "in_part": "withhold"})
+
+
 def with_groups(folder: Path) -> Run:
     """Variables of which many follow from others, two at a time: tables of them show whose category is known."""
     random = np.random.default_rng(3)
@@ -647,6 +678,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "a limit": lambda folder: built(folder, "limit", risk=LIMIT, release=SHORT),
     "earlier": with_earlier,
     "in part": with_a_part,
+    "withheld": withheld,
     "groups": with_groups,
     "zeros": with_zeros,
     "hierarchies": with_hierarchies,

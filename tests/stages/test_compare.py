@@ -54,7 +54,9 @@ def test_a_run_does_not_differ_from_itself(runs: tuple[Build, Build], tmp_path: 
     done = CliRunner().invoke(app, ["compare", path, path])
     assert "nothing differs" in done.stdout
     done = CliRunner().invoke(app, ["compare", path, str(runs[1].folder.path), "--json"])
-    assert {"before", "after", "config", "table", "sub_tables", "came", "went"} == set(json.loads(done.stdout))
+    assert {"before", "after", "config", "table", "sub_tables", "in_part", "came", "went"} == set(
+        json.loads(done.stdout)
+    )
     assert "- A*B*D*E*F: release.forbid" in CliRunner().invoke(app, ["compare", path, str(runs[1].folder.path)]).stdout
 
 

@@ -351,7 +351,7 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     found = verify(build.folder.path)
     assert found.verified
-    assert "of 1 small cells of sub-tables in part 0 are not shown to keep the width" in found.notes
+    assert "0 of 1 small cells of sub-tables in part are not shown to keep the width" in found.notes
     certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
     own = build.criteria.own_cells(build.made.table, build.made.known, build.made.known)
     assert build.criteria.unproven(build.made.table, certificate.knowledge, certificate.proof, own) == 0

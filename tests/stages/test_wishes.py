@@ -110,7 +110,7 @@ def test_required_sub_tables_that_do_not_fit_end_the_build(written: Written, tmp
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"require": ["A*X"]}, r"release.require and release.forbid: require 'A\*X': .* unknown variable 'X'"),
+        ({"require": ["A*X"]}, r"release.require, forbid and in_part: require 'A\*X': .* unknown variable 'X'"),
         ({"forbid": [{"all": 9}]}, "forbid 'all:9' matches nothing: it asks for 9 of 6"),
         ({"require": [{"of": ["A", "B"], "up_to": 3}]}, r"require 'A\*B:3' matches nothing"),
         ({"demand": {"A*X": 2.0}}, r"release.demand: demand for 'A\*X': .* unknown variable 'X'"),

@@ -21,6 +21,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, RunFolderError
 from sdc.model.marginal import CellMarginals
+from sdc.model.parts import NO_PARTS
 from sdc.model.recode import Recode
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -66,7 +67,17 @@ def test_widths_that_are_missing_or_damaged(tmp_path: Path) -> None:
 def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_path: Path) -> None:
     found = find_release(czech, NOTHING, "ordered", min_width=min_width)
     results.write_search(found, czech.schema, tmp_path)
-    assert results.read_search(tmp_path, czech.schema) == (found.release, found.steps, None, (), None, (), None, None)
+    assert results.read_search(tmp_path, czech.schema) == (
+        found.release,
+        found.steps,
+        None,
+        (),
+        None,
+        (),
+        None,
+        None,
+        NO_PARTS,
+    )
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
     assert content["frontier"] == [st.names(element, czech.schema) for element in found.release.frontier]
@@ -120,7 +131,8 @@ def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, 
     for folder in (tmp_path / "one", tmp_path / "other"):
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
-    expected = (found.release, found.steps, found.graph, found.trace, found.reason, found.simulated, None, None)
+    told = found.release, found.steps, found.graph, found.trace, found.reason, found.simulated
+    expected = (*told, None, None, NO_PARTS)
     assert results.read_search(tmp_path / "one", czech.schema) == expected
     assert len(found.trace) >= 4
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")

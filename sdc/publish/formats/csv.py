@@ -29,7 +29,7 @@ def csv(table: CountTable) -> Pieces:
     """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
     words = [[f"{quoted(in_csv(category))}," for category in v.categories] for v in table.variables]
     head = "".join(f"{quoted(v.name)}," for v in table.variables)
-    return TextRows(f"{head}{','.join(table.measures)}\n", "", words, end="\n").written(cells_of(table))
+    return TextRows(f"{head}{','.join(table.columns)}\n", "", words, end="\n").written(cells_of(table))
 
 
 def quoted(text: str) -> str:

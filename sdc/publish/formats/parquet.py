@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sdc.model.table import Counts
 from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import CountTable
+from sdc.publish.formats.table import NO_COUNT, CountTable
+from sdc.run_format import STATUS, WITHHELD_STATUS
 from sdc.storage.parquet import FORM
 
 ROW_GROUP = 16  # chunks: each row group has a dictionary of its own
@@ -18,15 +21,24 @@ ROW_GROUP = 16  # chunks: each row group has a dictionary of its own
 def parquet(table: CountTable) -> Pieces:
     """The categories as text, as Parquet has them, and the counts as 64-bit integers."""
     columns = [pa.field(v.name, pa.string()) for v in table.variables]
-    schema = pa.schema([*columns, *(pa.field(measure, pa.int64()) for measure in table.measures)], {})
+    measures = [pa.field(measure, pa.int64()) for measure in table.measures]
+    status = [pa.field(STATUS, pa.string())] if table.withheld is not None else []
+    schema = pa.schema([*columns, *measures, *status], {})
     categories = [pa.array(v.categories, pa.string()) for v in table.variables]
     written = Drained()
     with pq.ParquetWriter(written, schema, **FORM) as writer:
         for codes, numbers in table.rows(ROW_GROUP):
             named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
-            writer.write_table(pa.Table.from_arrays([*named, *map(pa.array, numbers)], schema=schema))
+            told = list(map(pa.array, numbers)) if table.withheld is None else _with_status(numbers[0])
+            writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
             yield written.drain()
     yield written.drain()
+
+
+def _with_status(counts: Counts) -> list[pa.Array]:
+    """The counts, nothing where there is none, and what is said of each."""
+    withheld = counts == NO_COUNT
+    return [pa.array(counts, mask=withheld), pa.array(np.where(withheld, WITHHELD_STATUS, ""), pa.string())]
 
 
 class Drained(io.RawIOBase):

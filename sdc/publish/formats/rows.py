@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sdc.publish.formats.table import CountTable
+from sdc.publish.formats.table import NO_COUNT, CountTable
+from sdc.run_format import WITHHELD_STATUS
 
 Strings: TypeAlias = pa.LargeStringArray
 Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
@@ -68,9 +69,18 @@ def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
     return pc.cast(pa.array(counts), pa.large_string())
 
 
+def _with_status(counts: npt.NDArray[np.int64]) -> Strings:
+    """The same, nothing where there is no count, and what is said of each."""
+    withheld = pa.array(counts == NO_COUNT)
+    return pc.if_else(withheld, pa.scalar(f",{WITHHELD_STATUS}", pa.large_string()), joined(texts_of(counts), ","))
+
+
 def cells_of(table: CountTable) -> Chunks:
     """The codes of all that is listed and the counts as text, a chunk at a time."""
     for codes, (first, *others) in table.rows():
+        if table.withheld is not None:
+            yield codes, _with_status(first)
+            continue
         more = [part for numbers in others for part in (",", texts_of(numbers))]
         yield codes, joined(texts_of(first), *more) if more else texts_of(first)
 

@@ -15,9 +15,9 @@ from sdc.model.keys import KeySpace
 from sdc.model.labels import Labels
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
-from sdc.run_format import COUNT, ROUNDED_COUNT, TOTAL, WEIGHTED_TOTAL
+from sdc.run_format import COUNT, ROUNDED_COUNT, STATUS, TOTAL, WEIGHTED_TOTAL
 
-NOTHING = PublicationConfig()
+NOTHING, NO_COUNT = PublicationConfig(), -1
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 
 
@@ -69,6 +69,7 @@ class CountTable:
     has_counts  whether the counts are listed; else the totals of weights alone
     chunk       how many codes and counts are made at a time
     measure     what its numbers are called; another name than that of counts where they are not exact
+    withheld    (n, variables) cells that are listed without a count, none of them among `codes`; CSV and Parquet say so
 
     ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
     categories, or where the zeros wanted are more than can be numbered.
@@ -86,8 +87,13 @@ class CountTable:
     has_counts: bool = True
     chunk: int = CHUNK
     measure: str = COUNT
+    withheld: Codes | None = None
 
     def __post_init__(self) -> None:
+        if self.withheld is not None:
+            for dimension in self.dimensions:
+                if dimension.name == STATUS:
+                    raise ReleaseError(f"a variable is called {STATUS!r}, which says of cells why they have no count")
         for dimension in self.dimensions:
             if dimension.name == self.measure:
                 raise ReleaseError(f"a variable is called {self.measure!r}, which is the column of counts; rename it")
@@ -119,6 +125,10 @@ class CountTable:
         """The same with (cells,) totals of weights, beside the counts or instead of them."""
         return replace(self, weighted=totals, has_counts=has_counts)
 
+    def without(self, withheld: Codes) -> CountTable:
+        """The same with cells that are listed without a count, whatever it is."""
+        return replace(self, withheld=withheld)
+
     def rounded(self, counts: Counts, base: int) -> CountTable:
         """The same with (cells,) rounded counts, and called so wherever it is listed; zeros of them are not listed."""
         rows = counts > 0
@@ -140,6 +150,11 @@ class CountTable:
     def measures(self) -> tuple[str, ...]:
         """The columns that are no variables."""
         return (self.measure,) * self.has_counts + (WEIGHTED_TOTAL,) * (self.weighted is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The same with what is said of each cell."""
+        return self.measures + (STATUS,) * (self.withheld is not None)
 
     @cached_property
     def variables(self) -> tuple[Dimension, ...]:
@@ -219,7 +234,15 @@ class CountTable:
 
     @cached_property
     def with_records(self) -> tuple[Codes, Counts]:
-        """The cells that have records and their counts, with the totals where these are listed, in C order."""
+        """The cells that have records and their counts, with the totals where these are listed, in C order.
+
+        And those that are withheld, with -1.
+        """
+        if self.withheld is not None:
+            codes = np.concatenate([self.codes, self.withheld])
+            counts = np.concatenate([self.counts, np.full(len(self.withheld), NO_COUNT)])
+            in_order = np.argsort(self.space.pack(codes), kind="stable")
+            return codes[in_order], counts[in_order]
         return _with_totals(self.codes, self.counts, self.space) if self.totals else (self.codes, self.counts)
 
 

@@ -22,8 +22,8 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.search.withholding import InParts, withhold
 from sdc.treat.suppression import Dense, Flags
-from sdc.treat.withholding import InParts, withhold
 from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
 from tests.strategies import dense, schema_of

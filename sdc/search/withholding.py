@@ -25,7 +25,6 @@ from sdc.feasible.in_part import InPart, begins, changed_places
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact, withheld
-from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.certifying import WALK_STEPS, Certifying
@@ -92,12 +91,12 @@ def withhold(
     inquiry: Inquiry,
     views: Sequence[SubTable],
     start: Mapping[SubTable, Flags] | None = None,
-    cost: Cost = "cells",
+    cost: Cost | Mapping[SubTable, Cost] = "cells",
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
 
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
-    cost   what is to be little
+    cost   what is to be little, or of each view
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
@@ -107,23 +106,24 @@ def withhold(
     """
     table, width = inquiry.table, inquiry.criteria.width
     closed = tuple(map(table.schema.levels.closed, views))
+    costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
     support = _shown(inquiry, [Fact(view, source=st.label(view, table.schema)) for view in closed])
     narrow = width.short(support, width.doubtful(support))
     searches, hidden = list[_Search](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
-            searches.append(_Search(inquiry, component, inside, narrow, start or {}, cost))
+            searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs))
     for search in searches:
         search.run()
         hidden |= search.hidden_by_view()
-    known = with_facts(inquiry.known, [_fact(table, view, hidden[view]) for view in closed])
+    known = inquiry.known.telling(_fact(table, view, hidden[view]) for view in closed)
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
         (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
         for part in support.proof().parts
     ]
     public = inquiry.knowing(known)
-    public.bank = public.bank.emptied().with_evidence(claimed, known, {})
+    public.bank = public.bank.with_evidence(claimed, known, {})
     own = _own(public, closed)
     for view in closed:
         _require_wide(view, own[view], inquiry)
@@ -156,14 +156,9 @@ def _require_wide(view: SubTable, own: OwnCells, inquiry: Inquiry) -> None:
         )
 
 
-def with_facts(known: Knowledge, facts: Sequence[Fact]) -> Knowledge:
-    """What is known with these facts too."""
-    return replace(known, facts=(*known.facts, *facts))
-
-
 def _shown(inquiry: Inquiry, whole: Sequence[Fact]) -> Support:
     """What supports at-risk cells where all of the views is shown, after one short walk of each that is in doubt."""
-    shown = with_facts(inquiry.known, whole)
+    shown = inquiry.known.telling(whole)
     known_proof = Support(inquiry.known, inquiry.bank).proof()
     support = Support(shown, inquiry.bank.learnt(known_proof, shown))
     width = inquiry.criteria.width
@@ -178,7 +173,7 @@ def _shown(inquiry: Inquiry, whole: Sequence[Fact]) -> Support:
 def _fact(table: Table, view: SubTable, hidden: Flags) -> Fact:
     schema = table.schema.restrict(st.members(view))
     cells = schema.keys.unpack(np.flatnonzero(hidden))
-    return withheld(view, cells, table.total, f"the cells of {st.label(view, table.schema)} that are not withheld")
+    return withheld(view, cells, table.total, f"{st.label(view, table.schema)} in part")
 
 
 class _Search:
@@ -195,7 +190,7 @@ class _Search:
         views: Sequence[SubTable],
         narrow: Ints,
         start: Mapping[SubTable, Flags],
-        cost: Cost,
+        costs: Mapping[SubTable, Cost],
     ) -> None:
         frame, small = component.frame, inquiry.criteria.small_count
         self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
@@ -208,9 +203,11 @@ class _Search:
         self._small = (self._counts > 0) & (self._counts <= small)
         begun = [start.get(view, np.zeros(st.cells(view, inquiry.table.schema), np.bool_)) for view in views]
         self._hidden = self._small | np.concatenate(begun)
-        self._costs = 1 + self._counts * (cost == "records")
+        by_records = [np.full(st.cells(view, inquiry.table.schema), costs[view] == "records") for view in views]
+        is_by_records = np.concatenate(by_records)
+        self._costs = 1 + self._counts * is_by_records
         typical = max(1, int(np.median(self._costs)))
-        self._prices = np.minimum(PRICE * self._costs // typical + 1, DEAREST * PRICE) - (cost == "cells")
+        self._prices = np.minimum(PRICE * self._costs // typical + 1, DEAREST * PRICE) - ~is_by_records
         self._places, self.spent = np.flatnonzero(self._small), 0
         self._differences: list[_Chosen] = []
         self._targets(component, narrow)

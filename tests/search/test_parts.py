@@ -1,0 +1,95 @@
+"""What goes out in part beside a release that grows, against every table that agrees with all of it."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from sdc.config.release import ReleaseConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.risk.verdict import Policy, Verdict
+from sdc.search.best import FoundRelease
+from sdc.search.found import Found
+from sdc.stages.assemble import SearchSettings, release_search
+from tests.judge import TooManyTablesError
+from tests.profiles import scaled
+from tests.search.test_withholding import Case, cases
+from tests.treat.test_suppression import Flags
+
+CASES = scaled(300, fewest=40)
+
+
+def found_for(case: Case, method: str, best_subset: bool) -> FoundRelease | None:
+    """What goes out whole and in part where the sub-tables of a case are required; None where nothing may."""
+    names = [st.label(view, case.table.schema) for view in case.views]
+    release = ReleaseConfig(
+        method=method,  # type: ignore[arg-type]
+        require=tuple(names),
+        in_part="withhold",
+        conflicts="best_subset" if best_subset else "refuse",
+    )
+    settings = SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
+    try:
+        return release_search(case.table, case.known, settings, settings.widths(case.table)).run(method)
+    except ReleaseError:
+        return None
+
+
+def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Flags]]:
+    """The case once all that was found is public, or what was released whole before its parts and not these."""
+    release = found.parts.beside if beside else found.release
+    views = () if beside else tuple(fact.view for fact in found.parts.facts)
+    hidden = []
+    for fact in () if beside else found.parts.facts:
+        assert fact.between is not None
+        flags = np.zeros(st.cells(fact.view, case.table.schema), np.bool_)
+        flags[case.table.schema.restrict(st.members(fact.view)).keys.pack(fact.between.cells)] = True
+        hidden.append(flags)
+    return Case(case.table, case.known.plus(release), views, case.small_count, case.min_width), hidden
+
+
+@pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
+def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: str, night: list[int]) -> None:
+    """Beside what grows later too; but a cell of a part that was told without it."""
+    parts = grown = whole = told = 0
+    for number, case in enumerate(islice(cases(np.random.default_rng([7, *night])), CASES)):
+        found = found_for(case, method, best_subset=number % 2 == 0)
+        if found is None:
+            continue
+        assert found.judgement.verdict is Verdict.SAFE
+        after, hidden = public(case, found, beside=False)
+        before, _ = public(case, found, beside=True)
+        try:
+            tables, without = after.agreeing(hidden), before.agreeing([])
+        except TooManyTablesError:
+            continue
+        flat = case.table.dense.reshape(-1)
+        is_at_risk = (flat > 0) & (flat <= case.small_count)
+        assert (np.ptp(tables, axis=0)[is_at_risk] >= case.min_width).all()
+        for view, flags in zip(after.views, hidden, strict=True):
+            counts = case.of(view, case.table.dense)[0]
+            small = np.flatnonzero((counts > 0) & (counts <= case.small_count))
+            assert flags[small].all()
+            free = np.ptp(case.of(view, without), axis=0)[small] >= case.min_width
+            assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
+            told += int((~free).sum())
+        parts, whole = parts + len(after.views), whole + (not after.views)
+        grown += bool(after.views) and found.release != found.parts.beside
+    assert min(parts, whole) > CASES // 16
+    assert grown > 0
+    print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
+
+
+def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
+    """None of them is released whole too, and the judgement knows each as a fact."""
+    for case in islice(cases(np.random.default_rng([8, *night])), CASES // 4):
+        found = found_for(case, "ordered", best_subset=True)
+        if found is not None:
+            assert isinstance(found, Found)
+            assert all(fact.view not in found.release for fact in found.parts.facts)
+            assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
+            assert found.required is not None
+            assert {*found.required.in_part} == {fact.view for fact in found.parts.facts}

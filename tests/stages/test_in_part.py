@@ -1,0 +1,299 @@
+"""Builds whose required sub-tables do not all fit whole: some go out in part, proven, published and read back."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NotReleasableError, SdcError
+from sdc.public.published import read_published
+from sdc.record.ledger import new_ledger, read_ledger
+from sdc.risk.assessment import OwnJudged
+from sdc.stages.build import Build, open_build
+from sdc.stages.compare import compare
+from sdc.stages.stages import run_all
+from sdc.stages.subject import Subject
+from sdc.storage.documents import part_facts
+from sdc.storage.parquet import write_csv
+from sdc.storage.run_folder import write_json
+from sdc.verify.run_folder import verify
+from tests.test_verify import record
+
+REQUIRED = ["area*sex", "age*sex*edu", "area*age", "area*edu"]
+NAMES = ("area", "age", "sex", "edu")
+
+
+def records() -> np.ndarray:
+    """People by small areas, age, sex and education."""
+    rng, number = np.random.default_rng(4), 6000
+    columns = [
+        np.minimum(rng.geometric(0.12, number) - 1, 23),
+        np.minimum(rng.poisson(1.5, number), 5),
+        rng.integers(0, 2, number),
+        np.minimum(rng.geometric(0.5, number) - 1, 2),
+    ]
+    return np.stack(columns, axis=1)
+
+
+def config(folder: Path, name: str = "yearbook", **sections: Any) -> Path:
+    people = folder / "people.csv"
+    if not people.exists():
+        own = {v: [f"{v}{code:02}" for code in column] for v, column in zip(NAMES, records().T.tolist(), strict=True)}
+        write_csv(people, own)
+    content = {"name": name, "table": {"path": "people.csv"}, "risk": {"min_width": 3, "small_count": 2}}
+    content |= {"release": {"require": REQUIRED, "in_part": "withhold"}}
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}, **sections}
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
+    return folder / f"{name}.yaml"
+
+
+def built(file: Path) -> Build:
+    build = open_build(file)
+    run_all(build, IN_PROCESS)
+    return build
+
+
+@pytest.fixture(scope="module")
+def yearbook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Build]:
+    """The build, made when first asked for."""
+    return cache(lambda: built(config(tmp_path_factory.mktemp("yearbook"))))
+
+
+@pytest.fixture
+def run(yearbook: Callable[[], Build], tmp_path: Path) -> Path:
+    """A copy of its folder."""
+    return Path(shutil.copytree(yearbook().folder.path, tmp_path / "run"))
+
+
+def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Callable[[], Build]) -> None:
+    build = yearbook()
+    made, release = build.made, build.folder.stage("release")
+    schema, (fact,) = made.table.schema, made.found.parts.facts
+    view = st.parse("area*age", schema)
+    assert fact.view == view
+    assert made.found.required is not None
+    assert (made.found.required.in_part, made.found.required.refused) == ((view,), ())
+    assert all(st.parse(name, schema) in made.found.release for name in ("area*sex", "age*sex*edu", "area*edu"))
+    (told,) = part_facts(made.found.parts, made.table, release)
+    counts = made.table.marginal(view)
+    small = counts.codes[counts.counts <= 2]
+    hidden = fact.between.cells if fact.between is not None else small[:0]
+    assert counts.schema.keys.matching(hidden, small).min() >= 0
+    assert told["withheld"] == len(hidden) < told["cells"] / 4
+    assert told["records_withheld"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
+    (published,) = [one for one in read_published(release / told["file"]) if len(one.withheld)]
+    assert published.table.total == 6000 - counts.count_at(hidden).sum()
+    assert len(published.withheld) == len(hidden)
+    found = verify(build.folder.path)
+    assert found.verified
+    assert found.known == ""
+    assert found.notes == (f"0 of {len(small)} small cells of sub-tables in part are not shown to keep the width",)
+
+
+def test_no_withheld_count_is_in_any_published_file(yearbook: Callable[[], Build]) -> None:
+    """Each file of the sub-table has the cells without a count, all of them alike, zeros among them."""
+    build = yearbook()
+    release = build.folder.stage("release")
+    metadata = json.loads((release / "datapackage.json").read_text())
+    parts = [one for one in metadata["resources"] if "in_part" in one]
+    assert {one["format"] for one in parts} == {"csv", "parquet"}
+    for one in parts:
+        path = release / one["path"]
+        rows = list(csv.DictReader(path.open())) if one["format"] == "csv" else pq.read_table(path).to_pylist()
+        withheld = [row for row in rows if row["count_status"]]
+        assert {(row["count"] or None, row["count_status"]) for row in withheld} == {(None, "withheld")}
+        assert all(row["count"] not in ("", None) for row in rows if row not in withheld)
+        assert len(withheld) == one["in_part"]["withheld"]
+    said = f"{parts[0]['in_part']['withheld']} of 144 cells withheld"
+    for name in ("index.html", "catalogue.json"):
+        assert said in (release / name).read_text()
+    assert "1 table goes out in part" in (release / "README.txt").read_text()
+    assert "1 table goes out in part" in metadata["description"]
+
+
+def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Callable[[], Build]) -> None:
+    run = str(yearbook().folder.path)
+    subject = Subject.open(run)
+    assert subject.parts.labels(subject.table.schema) == ["area*age"]
+    assert len(subject.known.facts) == 1
+    assert compare(run, run).in_part == {}
+
+
+def test_a_ledger_and_the_next_build_know_what_went_out_in_part(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    first = built(config(tmp_path, "first", ledger="led"))
+    (entry,) = read_ledger(tmp_path / "led").entries
+    (told,) = entry.known["facts"]
+    assert told["view"] == ["area", "age"]
+    assert len(told["withheld"]["cells"]) == len(first.made.found.parts.facts[0].between.cells)  # type: ignore[union-attr]
+    more = {"release": {"require": ["area*sex*edu"]}, "ledger": "led"}
+    second = built(config(tmp_path, "second", **more))
+    assert [fact.view for fact in second.made.known.facts] == [fact.view for fact in first.made.found.parts.facts]
+    assert verify(second.folder.path).verified
+    with pytest.raises(SdcError, match=r"area\*age is"):
+        built(config(tmp_path, "third", release={"require": ["area*age"]}, ledger="led"))
+
+
+def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tmp_path: Path) -> None:
+    """All of the first region are of one kind, so that region*kind tells the kinds of each of its areas."""
+    of_area = {"a": [2, 0], "b": [9, 0], "c": [1, 8], "d": [9, 7]}
+    rows = [
+        (area, "north" if area in "ab" else "south", "xy"[kind], "fm"[k % 2])
+        for area, counts in of_area.items()
+        for kind, count in enumerate(counts)
+        for k in range(count)
+    ]
+    names = ("area", "region", "kind", "sex")
+    write_csv(tmp_path / "people.csv", dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    table = {"path": "people.csv", "hierarchies": {"place": ["region", "area"]}}
+    release = {"require": ["region*kind", "area"], "in_part": [{"of": "area*kind"}], "only": "required"}
+    build = built(config(tmp_path, table=table, release=release, risk={"min_width": 2, "small_count": 2}))
+    (fact,) = build.made.found.parts.facts
+    assert fact.between is not None
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "Of the small cells 1 are too narrow by what is known without these sub-tables" in page
+    assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
+    assert verify(build.folder.path).verified
+
+
+# What is asked for
+
+
+def test_what_fits_whole_is_whole(tmp_path: Path) -> None:
+    of = {"in_part": [{"of": "area*sex"}, {"of": "area*age", "cost": "records"}], "only": None}
+    found = built(config(tmp_path, release=of)).made.found
+    schema_names = [fact.source for fact in found.parts.facts]
+    assert schema_names == ["area*age in part"]
+    assert found.required is not None
+    assert len(found.required.required) == 2
+
+
+@pytest.mark.parametrize(
+    ("release", "error", "message"),
+    [
+        ({"in_part": "withhold"}, ConfigError, "in_part is withhold, and nothing is required"),
+        ({"in_part": [{"of": "area*age"}], "forbid": ["age"]}, ConfigError, r"in_part has area\*age, and forbid age"),
+        (
+            {"in_part": [{"of": "area*age"}], "method": "simulatable"},
+            ConfigError,
+            "what is withheld depends on the rec",
+        ),
+        ({"in_part": [{"of": "area*age"}, {"of": "age*area"}]}, ConfigError, r"in_part names area\*age twice"),
+        ({"in_part": [{"of": "area*height"}]}, ConfigError, r"in_part 'area\*height': .* unknown variable 'height'"),
+        ({"in_part": [{"of": "area*age", "most": 0}]}, ConfigError, "most"),
+        ({"in_part": [{"of": "area*age", "how": "hide"}]}, ConfigError, "how"),
+        (
+            {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}]},
+            NotReleasableError,
+            r"of area\*age \d+ of 144 cells would have to be withheld, and in_part allows 0\.01 of them; allow more",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_public(
+    tmp_path: Path, release: dict[str, Any], error: type[SdcError], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        built(config(tmp_path, release=release))
+    assert not [*tmp_path.rglob("release")]
+
+
+def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is_wished_for(tmp_path: Path) -> None:
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}], "conflicts": "best_subset"}
+    found = built(config(tmp_path, release=release)).made.found
+    assert found.parts.facts == ()
+    assert found.required is not None
+    assert len(found.required.refused) == 1
+
+
+# Forged
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    write_json(path, content)
+
+
+def shown(run: Path) -> None:
+    """A withheld cell is published with its count."""
+    (path,) = (run / "release").glob("*_area-age.csv")
+    lines = path.read_text().splitlines()
+    at = next(k for k, line in enumerate(lines) if line.endswith(",withheld"))
+    area, age, *_ = lines[at].split(",")
+    count = int(((records()[:, 0] == int(area[4:])) & (records()[:, 1] == int(age[3:]))).sum())
+    lines[at] = f"{area},{age},{count},"
+    path.write_text("\n".join([*lines, ""]))
+
+
+def hidden_less(run: Path) -> None:
+    """The certificate withholds a cell less than is withheld."""
+    path = run / "assessment" / "withheld_0.parquet"
+    pq.write_table(pq.read_table(path).slice(1), path)
+
+
+def immovable(run: Path) -> None:
+    """The certificate has no feasible table."""
+    changed(run / "assessment" / "certificate.json", lambda told: told["components"][0].update(differences=0))
+    (run / "assessment" / "differences_0.parquet").unlink()
+
+
+FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a withheld count is shown": (shown, "is not the marginal in part|is not the exact marginal"),
+    "a cell less is withheld": (hidden_less, "cells, .* are claimed"),
+    "nothing is in part": (
+        lambda run: changed(run / "assessment" / "certificate.json", lambda told: told.update(parts=[])),
+        "what goes out in part is not what the certificate is of|is of other sub-tables in part",
+    ),
+    "beside what is not released": (
+        lambda run: changed(
+            run / "assessment" / "certificate.json",
+            lambda told: told["parts"][0].update(beside=[["area", "age", "sex", "edu"]]),
+        ),
+        "a part is beside what is not out",
+    ),
+    "another is in part": (
+        lambda run: changed(run / "search" / "search.json", lambda told: told.pop("in_part")),
+        "the certificate is of other sub-tables in part than search/search.json",
+    ),
+    "its file is gone": (
+        lambda run: next((run / "release").glob("*_area-age.csv")).unlink(),
+        "is missing|checksums",
+    ),
+    "the metadata say less": (
+        lambda run: changed(
+            run / "release" / "datapackage.json",
+            lambda told: [one["in_part"].update(withheld=1) for one in told["resources"] if "in_part" in one],
+        ),
+        "what is said of its cells is not so|checksums",
+    ),
+    "small cells are said to be proven": (
+        lambda run: changed(
+            run / "assessment" / "assessment.json", lambda told: told["in_part"].update(unproven=0, cells=1)
+        ),
+        "says other things of sub-tables in part",
+    ),
+    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_was_forged_is_rejected(name: str, run: Path) -> None:
+    forge, message = FORGED[name]
+    forge(run)
+    record(run)
+    found = verify(run)
+    assert not found.verified
+    assert any(re.search(message, failure) for failure in found.failures), found.failures
