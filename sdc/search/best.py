@@ -109,12 +109,10 @@ class ReleaseSearch:
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
             return self._by(method, resume)
-        # what does not fit is not required any more: every search begins with what does
-        kept = tuple(t for t in self.ordered.wishes.require if t not in required.refused)
-        proven = None if method == "decomposable" else required.judgement
         beside, required = self._in_part(required)
-        if beside is not self:
-            proven = beside.ordered.proven
+        # what does not fit is not required any more: every search begins with what does
+        kept = tuple(t for t in self.ordered.wishes.require if t not in (*required.refused, *required.in_part))
+        proven = None if method == "decomposable" else required.judgement
         found = beside._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
         found = replace(found, parts=beside.parts.without(found.release))
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
@@ -138,7 +136,7 @@ class ReleaseSearch:
             raise NotReleasableError("; ".join(why for _, why in found.refused))
         lacking = {view for view, _ in found.refused}
         left = tuple(t for t in required.refused if t in lacking or t not in {wish.view for wish in wished})
-        beside = replace(ordered, inquiry=found.inquiry, proven=found.judgement)
+        beside = replace(ordered, inquiry=found.inquiry)
         told = replace(
             required, refused=left, judgement=found.judgement, in_part=tuple(f.view for f in found.parts.facts)
         )

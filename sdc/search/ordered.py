@@ -120,7 +120,7 @@ class OrderedSearch:
         self.require_monotone()
         candidates = self._candidates()
         required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
-        start = required.judgement if required else grand_total(self.inquiry)
+        start = required.judgement if required else self._least
         self.inquiry.resume(start)
         return candidates, required, start
 
@@ -159,11 +159,16 @@ class OrderedSearch:
         search = RequiredSearch(
             lambda release: self._asked_required(release, search.pace), self.inquiry.accepts, worth, pace=pace
         )
-        return search.run(self.wishes.require, grand_total(self.inquiry))
+        return search.run(self.wishes.require, self._least)
+
+    @property
+    def _least(self) -> Judgement:
+        """What goes out whatever else does: what is proven already, which is not proven again, or the total alone."""
+        return self.proven or grand_total(self.inquiry)
 
     def _asked_required(self, release: Release, pace: Pace) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
-        self.inquiry.resume(self.proven or grand_total(self.inquiry))
+        self.inquiry.resume(self._least)
         return self._answered(release, pace, ("required", 0, release.frontier))
 
     def _grown(

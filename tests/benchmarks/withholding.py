@@ -1,15 +1,18 @@
 """Sub-tables in part: how much of tables by small areas is withheld, and how much more than the proven least.
 
-    python tests/benchmarks/withholding.py [areas] [least]
+    python tests/benchmarks/withholding.py [areas] [search] [least]
 
 areas  A made-up yearbook of 150,000 people in 300 areas of very different size: beside five larger tables that are
        public, area by age, by education and by employment, each alone and all three together. Printed are the cells
        that are withheld, all small ones among them, the records in these, and small cells without a proof, of which
        there is to be none.
+search The whole search for a release of the yearbook, with all eight tables required: where what does not fit whole
+       goes out in part, and where it is refused.
 least  Two-way tables by themselves, of which `sdc.treat.suppression` proves the least of records and cells: the same
        by differences, and how many more are withheld.
 
-The areas take some five minutes; of `least` a table of 10 x 10 takes ten seconds, and larger ones much longer.
+The areas take some five minutes, the searches half an hour; of `least` a table of 10 x 10 takes ten seconds, and
+larger ones much longer.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import time
 import numpy as np
 from side_by_side import check, machine, say, show
 
+from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -28,8 +32,9 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.verdict import Verdict
+from sdc.risk.verdict import Policy, Verdict
 from sdc.search.withholding import withhold
+from sdc.stages.assemble import SearchSettings, release_search
 from sdc.treat.suppression import suppress
 
 SMALL_COUNT, MIN_WIDTH = 2, 3
@@ -40,9 +45,11 @@ SIDES, EACH = (10, 16, 24, 40, 64), 3
 
 def main() -> None:
     say(machine())
-    asked = sys.argv[1:] or ["areas", "least"]
+    asked = sys.argv[1:] or ["areas", "search", "least"]
     if "areas" in asked:
         areas()
+    if "search" in asked:
+        search()
     if "least" in asked:
         least()
 
@@ -66,6 +73,33 @@ def areas() -> None:
             shares = f"{hidden.mean():.1%}", f"{counts[hidden].sum() / counts.sum():.1%}"
             rows.append([" + ".join(names), name, len(hidden), len(own.counts), *shares, int(own.refuted.sum()), took])
     show("by areas", ["together", "in part", "cells", "small", "withheld", "records", "refuted", "s"], rows)
+
+
+def search() -> None:
+    """In part first, so that no kernel is compiled for the other alone."""
+    table, rows = yearbook(), list[list[object]]()
+    known = Knowledge.of(table, NOTHING, NO_ZEROS, ())
+    asked = {"require": (*PUBLIC, *(name for (name,) in ASKED[:3]))}
+    for ways in ({"in_part": "withhold"}, {"conflicts": "best_subset"}):
+        release = ReleaseConfig.model_validate(asked | ways)
+        settings = SearchSettings(Criteria.of(SMALL_COUNT, MIN_WIDTH), Policy.REFUSE, release=release)
+        begun = time.perf_counter()
+        widths = settings.widths(table)
+        found = release_search(table, known, settings, widths).run("ordered")
+        took = time.perf_counter() - begun
+        check(found.judgement.verdict is Verdict.SAFE, f"{ways}: {found.judgement.verdict.name}")
+        required = found.required
+        assert required is not None
+        whole = len(required.sub_tables) - len(required.refused) - len(required.in_part)
+        withheld = [
+            f"{len(fact.between.cells) / st.cells(fact.view, table.schema):.1%}"
+            for fact in found.parts.facts
+            if fact.between is not None
+        ]
+        counts = whole, len(required.in_part), len(required.refused), ", ".join(withheld), found.sub_tables
+        rows.append([*ways.values(), *counts, required.asked, len(found.steps), took])
+    header = ["otherwise", "whole", "in part", "refused", "withheld", "sub-tables", "about required", "questions", "s"]
+    show("the search, all required", header, rows)
 
 
 def yearbook() -> Table:

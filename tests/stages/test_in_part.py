@@ -22,6 +22,10 @@ from sdc.model.errors import ConfigError, NotReleasableError, SdcError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
+from sdc.risk.criteria import Judgement
+from sdc.risk.inquiry import Inquiry
+from sdc.search.ordered import grand_total
+from sdc.stages.assemble import release_search
 from sdc.stages.build import Build, open_build
 from sdc.stages.compare import compare
 from sdc.stages.stages import run_all
@@ -101,6 +105,22 @@ def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Callable[[], Build])
     assert found.verified
     assert found.known == ""
     assert found.notes == (f"0 of {len(small)} small cells of sub-tables in part are not shown to keep the width",)
+
+
+def test_parts_are_not_asked_about_without_what_goes_out_whole(
+    yearbook: Callable[[], Build], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is proven of them rests on a larger component then, and of a large table it would not be found again."""
+
+    def alone(inquiry: Inquiry) -> Judgement:
+        assert not inquiry.known.facts
+        return grand_total(inquiry)
+
+    monkeypatch.setattr("sdc.search.ordered.grand_total", alone)
+    build = yearbook()
+    search = release_search(build.made.table, build.made.known, build.settings(), build.made.widths)
+    for method in ("ordered", "best"):
+        assert search.run(method).parts.facts == build.made.found.parts.facts
 
 
 def test_no_withheld_count_is_in_any_published_file(yearbook: Callable[[], Build]) -> None:
