@@ -61,16 +61,16 @@ class IntegerSystem:
 
     @cached_property
     def _model(self) -> Any:
-        """Known counts are taken off the sums; of the same other counts one sum that is known is added, none after."""
-        known, rows, free = set[tuple[int, ...]](), self._equations, self._free
+        """Known counts are taken off the sums; of the same other counts what agrees with a known sum adds nothing."""
+        known, rows, free = dict[tuple[int, ...], int](), self._equations, self._free
         for e, (low, high) in enumerate(zip(rows.low.tolist(), rows.high.tolist(), strict=True)):
             members = rows.members[rows.start[e] : rows.start[e + 1]].tolist()
             counts = tuple(i for i in members if i in free)
-            if counts in known:
-                continue
             forced = sum(int(self._lower[i]) for i in members if i not in free)
+            if counts in known and low - forced <= known[counts] <= high - forced:
+                continue
             if low == high:
-                known.add(counts)
+                known[counts] = low - forced
             self._bare.add_linear_constraint(sum(free[i] for i in counts), low - forced, high - forced)
         return self._bare
 

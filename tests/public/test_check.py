@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -161,7 +162,8 @@ def named(found: Composition) -> dict[tuple[str, ...], list[int]]:
     }
 
 
-NOT_THERE = ("nothing bounds them", "unknown variable", "name 1 categories", "names 1 categories")
+NAMED = ("name 1 categories", "name 2 categories", "names 1 categories")
+NOT_THERE = ("nothing bounds them", "unknown variable", *NAMED)
 
 
 def composed(told: list[Told]) -> Composition | None:
@@ -202,14 +204,25 @@ def test_what_contradicts_is_found_out(drawn: tuple[Table, list[Told]], data: hs
     counts = own.counts.copy()
     counts[data.draw(hs.integers(0, len(own) - 1))] += 1
     changed = [*told]
-    whole = told[number][0].is_whole
-    changed[number] = (Published("changed", Table.of(own.schema, own.codes, counts), whole), told[number][1])
+    table_changed = Table.of(own.schema, own.codes, counts)
+    changed[number] = (replace(told[number][0], source="changed", table=table_changed), told[number][1])
     found = composed(changed)
     assume(found is not None)
     assert found is not None
     names = found.schema.names
     some = table.marginal(st.of(table.schema.index(name) for name in names))
     assert found.consistent == bool(enumerated(some, changed, names))
+
+
+def test_what_contradicts_beside_a_table_in_part_is_found_out() -> None:
+    """One record of A1 where B is B0, by all tables but one, that says two."""
+    schema = Schema((Variable("A", ("A0", "A1")), Variable("B", ("B0", "B1"))))
+    table = Table.of(schema, np.array([[1, 0]]), np.array([1]))
+    whole, (below, where) = marginal(table, 0b11, "all"), part(table, 0b01, 1, "below")
+    hidden = Published("all", table, True, np.array([[1, 1]], np.uint16)), whole[1]
+    assert composition([hidden, marginal(table, 0b01, "A"), (below, where)]).consistent
+    twice = replace(below, table=Table.of(below.table.schema, below.table.codes, 2 * below.table.counts))
+    assert not composition([hidden, marginal(table, 0b01, "A"), (twice, where)]).consistent
 
 
 def test_a_difference_of_two_universes_isolates_a_person() -> None:
