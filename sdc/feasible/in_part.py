@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags
 from sdc.model import subtable as st
-from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import matches
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
@@ -53,20 +51,8 @@ def told_in_part(known: Knowledge) -> tuple[Knowledge, InPart]:
     schema = known.schema
     facts = [fact for fact in known.facts if fact.between is not None and st.cells(fact.view, schema) <= MOST_CELLS]
     left = tuple(fact for fact in known.facts if fact not in facts)
-    prices = [np.zeros(0, np.int64), *(_fixed(fact, schema) for fact in facts)]
+    prices = [np.zeros(0, np.int64), *(fact.exactly(schema) * FIXED for fact in facts)]
     return replace(known, facts=left), InPart(tuple(fact.view for fact in facts), np.concatenate(prices))
-
-
-def _fixed(fact: Fact, schema: Schema) -> Ints:
-    """(cells of its view,) prices in C order."""
-    inside = schema.restrict(st.members(fact.view))
-    prices = np.full(inside.cells, FIXED)
-    if fact.universe:
-        cells = inside.keys.unpack(np.arange(inside.cells))
-        prices[~matches(fact.within(fact.view).universe, cells, inside)] = 0
-    if fact.between is not None:
-        prices[inside.keys.pack(fact.between.cells)] = 0
-    return prices
 
 
 def shares(view: SubTable, schema: Schema) -> list[tuple[int, Ints]]:

@@ -14,7 +14,6 @@ from sdc.model.errors import ReleaseError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import matches
 from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 
@@ -88,28 +87,20 @@ def own_cells(table: Table, known: Knowledge, before: Knowledge, small_count: in
 
 
 def _withholds(fact: Fact, known: Knowledge) -> bool:
-    between = fact.between
-    return between is not None and bool(((between.low == 0) & (between.high >= known.total)).any())
+    return fact.between is not None and bool(fact.between.nothing(known.total).any())
 
 
 def _withheld(view: SubTable, known: Knowledge) -> Ints:
-    """Places of the cells that some fact of this view withholds, ascending, and none tells better."""
-    inside, found = known.schema.restrict(st.members(view)), np.zeros(0, np.int64)
+    """Places of the cells that some fact of this view withholds, ascending, and none tells exactly."""
+    inside = known.schema.restrict(st.members(view))
+    withheld, told = np.zeros((2, inside.cells), np.bool_)
     for fact in known.facts:
-        if fact.view == view and fact.between is not None:
-            nothing = (fact.between.low == 0) & (fact.between.high >= known.total)
-            found = np.union1d(found, inside.keys.pack(fact.between.cells[nothing]))
-    told = [places for fact in known.facts if fact.view == view for places in _told(fact, known)]
-    return np.setdiff1d(found, np.concatenate([_NONE, *told]))
-
-
-def _told(fact: Fact, known: Knowledge) -> Iterator[Ints]:
-    """Places of cells of its view that a fact tells exactly."""
-    inside = known.schema.restrict(st.members(fact.view))
-    held = matches(fact.within(fact.view).universe, inside.keys.unpack(np.arange(inside.cells)), inside)
-    if fact.between is not None:
-        held[inside.keys.pack(fact.between.cells)] = False
-    yield np.flatnonzero(held)
+        if fact.view == view:
+            told |= fact.exactly(known.schema)
+            if fact.between is not None:
+                nothing = fact.between.nothing(known.total)
+                withheld[inside.keys.pack(fact.between.cells[nothing])] = True
+    return np.flatnonzero(withheld & ~told)
 
 
 def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> npt.NDArray[np.bool_]:
@@ -141,8 +132,8 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
 def _room(fact: Fact, table: Table, cells: int, known: Knowledge) -> tuple[Ints, Ints]:
     """(cells of its view,) between what a fact says that each count lies."""
     low, high = np.zeros(cells, np.int64), np.full(cells, known.total)
-    for told in _told(fact, known):
-        low[told] = high[told] = table.marginal(fact.view).dense.reshape(-1)[told]
+    told = fact.exactly(known.schema)
+    low[told] = high[told] = table.marginal(fact.view).dense.reshape(-1)[told]
     if fact.between is not None:
         places = known.schema.restrict(st.members(fact.view)).keys.pack(fact.between.cells)
         low[places], high[places] = fact.between.low, fact.between.high

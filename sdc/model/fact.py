@@ -35,6 +35,11 @@ class Between:
         object.__setattr__(self, "low", np.maximum(self.low, 0))
         freeze(self, "cells", "low", "high")
 
+    def nothing(self, total: int) -> npt.NDArray[np.bool_]:
+        """(n,) of which cells nothing is said but that each has at most all records: they are withheld."""
+        found: npt.NDArray[np.bool_] = (self.low == 0) & (self.high >= total)
+        return found
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fact:
@@ -165,6 +170,16 @@ class Fact:
     def holds(self, cells: npt.NDArray[np.integer], schema: Schema) -> npt.NDArray[np.bool_]:
         """(n,) whether it says anything of the marginal cells of cells with (n, axes) codes."""
         return matches(self.universe, cells, schema)
+
+    def exactly(self, schema: Schema) -> npt.NDArray[np.bool_]:
+        """(cells of its view,) in C order which counts it tells exactly."""
+        inside = schema.restrict(st.members(self.view))
+        told: npt.NDArray[np.bool_] = np.ones(inside.cells, np.bool_)
+        if self.universe:
+            told = matches(self.within(self.view).universe, inside.keys.unpack(np.arange(inside.cells)), inside)
+        if self.between is not None:
+            told[inside.keys.pack(self.between.cells)] = False
+        return told
 
     def room(self, cells: Codes, table: Table) -> tuple[Counts, Counts]:
         """(n,) by how much the counts of the marginal cells of (n, axes) cells that it holds may change, from and to.

@@ -167,7 +167,7 @@ def _fact(fact: Fact, schema: Schema, total: int) -> str:
     """Of what is known in part: which table, of whose records, how well, and from where."""
     how = ""
     if fact.between is not None:
-        nothing = int(((fact.between.low == 0) & (fact.between.high >= total)).sum())
+        nothing = int(fact.between.nothing(total).sum())
         some = len(fact.between.cells) - nothing
         how = f" but for {_many(nothing, 'withheld cell')}" * (nothing > 0)
         how += f", {_many(some, 'count')} of which between two numbers" * (some > 0)
