@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sdc.config.release import ReleaseConfig
+from sdc.config.values import SearchMethod
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.risk.verdict import Policy, Verdict
@@ -22,11 +23,11 @@ from tests.treat.test_suppression import Flags
 CASES = scaled(300, fewest=40)
 
 
-def found_for(case: Case, method: str, best_subset: bool) -> FoundRelease | None:
+def found_for(case: Case, method: SearchMethod, best_subset: bool) -> FoundRelease | None:
     """What goes out whole and in part where the sub-tables of a case are required; None where nothing may."""
     names = [st.label(view, case.table.schema) for view in case.views]
     release = ReleaseConfig(
-        method=method,  # type: ignore[arg-type]
+        method=method,
         require=tuple(names),
         in_part="withhold",
         conflicts="best_subset" if best_subset else "refuse",
@@ -52,7 +53,7 @@ def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Fl
 
 
 @pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
-def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: str, night: list[int]) -> None:
+def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: SearchMethod, night: list[int]) -> None:
     """Beside what grows later too; but a cell of a part that was told without it."""
     parts = grown = whole = told = 0
     for number, case in enumerate(islice(cases(np.random.default_rng([7, *night])), CASES)):
