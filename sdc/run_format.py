@@ -55,6 +55,7 @@ UNIT = 10**6  # weights and their totals are in millionths there
 # release/
 WEIGHTED_TOTAL = "weighted_total"
 STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a count that is not told, in a sub-table in part
+CONFIDENTIAL, WITHHELD_SYMBOL = "c", '".."'  # the same as JSON-stat and PX have it
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
 CATALOGUE, INDEX = "catalogue.json", "index.html"
 SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"

@@ -26,6 +26,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
 from sdc.record.ledger import new_ledger
+from sdc.run_format import TOTAL
 from sdc.server.desk.prepare import folder_of, prepare
 from sdc.server.desk.serve import open_service
 from sdc.server.tryout.trial import ServerTrial, tried
@@ -181,12 +182,14 @@ class Case:
         """What these say."""
         found = []
         for names, listed in self.parts.items():
-            for cell in product(*(VARIABLES[name] for name in names)):
+            totals = [TOTAL] if any(TOTAL in cell for cell in listed) else []
+            for cell in product(*([*VARIABLES[name], *totals] for name in names)):
                 if (count := listed.get(cell, 0)) is not None:
+                    kept = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
                     inside = [
                         codes
                         for codes in product(*map(range, SIZES))
-                        if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in zip(names, cell, strict=True))
+                        if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in kept)
                     ]
                     found.append(Fact(frozenset(inside), count, count))
         return found
@@ -328,7 +331,7 @@ def judge_publication(case: Case, folder: Path) -> None:
         assert any("c" in names for names in released)
     if table.ONLY in asked:
         # and what was public before: of a hierarchy the level that the bands are too
-        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")]}
+        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")], table.IN_PART: [("a", "c")]}  # it may fit whole
         assert {*map(tuple, released)} <= {("c",), (), *(names for name in asked for names in public.get(name, ()))}
     if table.FORBID in asked:
         assert not any({"d", "c"} <= set(names) for names in released)

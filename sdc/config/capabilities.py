@@ -160,7 +160,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     FORBID: (ONLY, MINUTES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     ONLY: (MINUTES, IN_PART, OUTER, SHARP, *FILES, *LIKELY),
     MINUTES: (IN_PART, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
-    IN_PART: (SHARP, "labels", CHILDREN, KEY, "posterior"),
+    IN_PART: (SHARP, *FILES, "posterior"),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
@@ -285,8 +285,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((IN_PART,), (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
     ((IN_PART,), (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
     ((IN_PART,), (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
-    ((IN_PART,), (FORMATS,), "only csv and parquet say which cells are withheld; name these alone"),
-    ((IN_PART,), (LISTED, TOTALS), "beside cells that are withheld no zeros and totals are listed; leave one out"),
     (
         (IN_PART,),
         ("curve", "remedies", "redesign"),

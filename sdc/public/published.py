@@ -21,6 +21,7 @@ from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.public.px import read_px
 from sdc.run_format import (
     CATALOGUE,
+    CONFIDENTIAL,
     COUNT,
     DICTIONARY,
     GUIDE,
@@ -314,7 +315,10 @@ def _json(path: Path) -> Any:
 
 
 def _json_stat(path: Path) -> Listed:
-    """JSON-stat 2.0. In a list each cell has a value; in an object a cell without one has no records."""
+    """JSON-stat 2.0. In a list each cell has a value; in an object a cell without one has no records.
+
+    Unless it has the status of a confidential one: then it has none, and its count is not told.
+    """
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
         raise ValueError("it is no dataset of JSON-stat 2.0")
@@ -322,8 +326,6 @@ def _json_stat(path: Path) -> Listed:
         raise ValueError(f"its numbers are {measure}, and not exact")
     if content.get("role", {}).get("metric"):
         raise ValueError(f"it has several measures, by {', '.join(content['role']['metric'])}; name a table of counts")
-    if content.get("status"):
-        raise ValueError("it marks cells by a status, which may say that their numbers are no exact counts")
     names, sizes = content["id"], [int(size) for size in content["size"]]
     categories = {name: _categories(content["dimension"][name]["category"]) for name in names}
     if [len(categories[name]) for name in names] != sizes:
@@ -335,12 +337,23 @@ def _json_stat(path: Path) -> Listed:
         listed = dict(enumerate(values))
     else:
         listed = {int(key): value for key, value in values.items()}
-    if any(value is None for value in listed.values()):
-        raise ValueError("it has cells without a value; what is suppressed cannot be read as a count")
+    withheld = _confidential(content.get("status") or {})
+    if any((value is None) != (key in withheld) for key, value in listed.items()):
+        raise ValueError(f"its cells without a value are not those whose status is {CONFIDENTIAL!r}")
+    listed |= dict.fromkeys(withheld)
     keys = np.array(list(listed), np.int64)
     if len(keys) and not (keys.min() >= 0 and keys.max() < space.cells):
         raise ValueError("it numbers a cell that it does not have")
     return _numbered(categories, space.unpack(keys), list(listed.values()))
+
+
+def _confidential(status: Any) -> set[int]:
+    """The cells that are withheld; an error where another status may say that a number is no exact count."""
+    each = enumerate(status) if isinstance(status, list) else ((int(key), said) for key, said in status.items())
+    said = {key: one for key, one in each if one not in (None, "")}
+    if others := sorted({str(one) for one in said.values()} - {CONFIDENTIAL}):
+        raise ValueError(f"it marks cells by the status {others[0]!r}, which may say that they are no exact counts")
+    return set(said)
 
 
 def _categories(category: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
+
 _KEYWORD = re.compile(r'\s*([A-Z][A-Z0-9-]*)(\[[^\]]*\])?(?:\("((?:[^"])*)"\))?\s*=')
 _TEXT = re.compile(r'\s*"([^"]*)"')
 _PLAIN = re.compile(r"[^;\"]*")
@@ -15,12 +17,13 @@ _PLAIN = re.compile(r"[^;\"]*")
 class PxTable:
     """What a PX file has: the codes of each variable by its name, and its numbers.
 
+    counts  None where it says that one is withheld
     cells   with KEYS the codes of each row; else None, and all cells are in C order, the last variable fastest
     """
 
     categories: Mapping[str, Sequence[str]]
     cells: Sequence[Sequence[str]] | None
-    counts: Sequence[int]
+    counts: Sequence[int | None]
 
 
 def read_px(content: bytes) -> PxTable:
@@ -48,8 +51,14 @@ def read_px(content: bytes) -> PxTable:
         cells = [re.findall(r'"([^"]*)"', codes) for codes, _ in rows]
         if any(len(cell) != len(labels) for cell in cells):
             raise ValueError("a row has not a code for each variable")
-        return PxTable(categories, cells, [int(number) for _, number in rows])
-    return PxTable(categories, None, [int(number) for number in data.split()])
+        return PxTable(categories, cells, [_count(number, said) for _, number in rows])
+    return PxTable(categories, None, [_count(number, said) for number in data.split()])
+
+
+def _count(text: str, said: Mapping[tuple[str, str], Sequence[str]]) -> int | None:
+    """A number; none for two dots where the file says that they stand for what is withheld."""
+    is_withheld = text == WITHHELD_SYMBOL and said.get(("DATASYMBOL2", "")) == [WITHHELD_STATUS]
+    return None if is_withheld else int(text)
 
 
 def _decoded(content: bytes) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -275,9 +276,19 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
             "without them"
         )
     if element in cleared.in_part:
-        return table.without(cleared.in_part[element])
+        fewer = _over_fewer(cleared, element) if texts.about.totals else ()
+        within = [_table(cleared, one, file, name, texts) for one in fewer]
+        return table.without(cleared.in_part[element], within, cleared.total)
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
     return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
+
+
+def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
+    """The largest public sub-tables over fewer axes of one in part, which tell its totals."""
+    levels = cleared.schema.levels
+    axes = [own for axis in cleared.schema.axes if (own := element & levels.of_axis[axis])]
+    fewer = (st.union(kept) for size in range(1, len(axes)) for kept in combinations(axes, size))
+    return st.maximal(one for one in fewer if one in cleared.release or one in cleared.in_part)
 
 
 def _counted(cleared: Cleared, texts: Texts) -> bool:
@@ -403,23 +414,27 @@ def _what(cleared: Cleared, texts: Texts) -> list[str]:
     exact = f"Exact marginal tables of counts; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
     if weighted is None:
-        return [exact, *_in_part(cleared)]
+        return [exact, *_in_part(cleared, texts)]
     said = [] if texts.totals == "instead" else [exact]
     base = f"{WEIGHTED_TOTAL} is the sum of the records' weights, rounded to a multiple of {weighted.base:,}"
     why = "so that totals do not add up exactly, and some are withheld where they would tell too much of a count"
     return [*said, f"{base}, {why}.", *_fraction(cleared)]
 
 
-def _in_part(cleared: Cleared) -> list[str]:
+def _in_part(cleared: Cleared, texts: Texts) -> list[str]:
     """What is withheld, in sentences; none where nothing is."""
     if not cleared.in_part:
         return []
     number, cells = len(cleared.in_part), sum(map(len, cleared.in_part.values()))
     tables, are = ("tables", "go") if number > 1 else ("table", "goes")
     return [
-        f"{number} {tables} {are} out in part: {cells:,} cells have no {COUNT}, and their {STATUS} is "
-        f"{WITHHELD_STATUS}; any number, 0 too, may stand there."
+        f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format, and any "
+        f"number, 0 too, may stand there.{_totals_in_part(texts.about)}"
     ]
+
+
+def _totals_in_part(about: PublicationConfig) -> str:
+    return " So are totals of withheld cells, unless another table tells them." if about.totals else ""
 
 
 def _fraction(cleared: Cleared) -> list[str]:
@@ -486,7 +501,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"
-        + "".join(f"{text}\n" for text in [*_in_part(cleared), *_said_of_levels(cleared)])
+        + "".join(f"{text}\n" for text in [*_in_part(cleared, texts), *_said_of_levels(cleared)])
         + "".join(f"\n{text}\n" for text in ["\n".join(said)] if said)
     )
 

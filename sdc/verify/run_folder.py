@@ -6,7 +6,7 @@ Outer bounds are only checked to contain what is proven.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -20,7 +20,7 @@ from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.own_cells import own_cells
-from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
+from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.refutations import check_refutations
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
@@ -36,6 +36,7 @@ DAMAGED = (
 )
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"
+Cell = tuple[str, ...]  # by names, a total among them
 _ASSESSMENT = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
 
 
@@ -120,8 +121,8 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     metadata = evidence.read_json(names.RELEASE, names.METADATA)
     listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     tables = [resource for resource in listed_tables if names.IN_PART not in resource]
-    _check_parts(evidence, metadata, [resource for resource in listed_tables if names.IN_PART in resource])
     public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
+    _check_parts(evidence, metadata, [resource for resource in listed_tables if names.IN_PART in resource], public)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
@@ -142,32 +143,68 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     return public, all(counted)
 
 
-def _check_parts(evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]]) -> None:
+def _check_parts(
+    evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]], public: list[SubTable]
+) -> None:
     """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld."""
     views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
+    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
     check({*found} == {*views}, "what goes out in part is not what the certificate is of")
+    read = {view for resource, view in zip(resources, found, strict=True) if names.is_read(resource["path"])}
+    check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
     for resource, view in zip(resources, found, strict=True):
-        check(names.is_read(resource["path"]), f"{resource['path']} is in part, which no such file can say")
-        columns, fact = evidence.read_columns(names.RELEASE, resource["path"]), views[view]
         own = evidence.levels.telling(view)
+        size = int(np.prod([len(evidence.categories[v]) + totals for v in own]))
+        said = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
+        check(resource[names.IN_PART] == said, f"{resource['path']}: what is said of its cells is not so")
+        if not names.is_read(resource["path"]):
+            continue
+        columns = evidence.read_columns(names.RELEASE, resource["path"])
         written = names.in_csv if evidence.path.suffix == ".csv" else str
-        withheld = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
-        hidden = {tuple(map(written, cell)) for cell in withheld}
-        counts = {
-            tuple(map(written, cell)): count for *cell, count in zip(*evidence.marginal(view).values(), strict=True)
-        }
-        expected = {(*cell, count, "") for cell, count in counts.items() if cell not in hidden}
-        expected |= {(*cell, "", names.WITHHELD_STATUS) for cell in hidden}
+        told = _listed_in_part(evidence, view, views, public, totals)
+        every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in own))
+        cells = ((*map(written, cell), told.get(cell, 0)) for cell in every if zeros or told.get(cell, 0) != 0)
+        expected = [(*cell, *(("", names.WITHHELD_STATUS) if n is None else (str(n), ""))) for *cell, n in cells]
         check([*columns] == [*own, names.COUNT, names.STATUS], f"{evidence.path} has other columns")
-        told = zip(
-            *(["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values()), strict=True
-        )
-        rows = [*told]
-        check(len(rows) == len(expected) and {*rows} == expected, f"{evidence.path} is not the marginal in part")
-        size = int(np.prod([len(evidence.categories[v]) for v in own]))
-        said = {"cells": size, names.WITHHELD_STATUS: len(hidden)}
-        check(resource[names.IN_PART] == said, f"{evidence.path}: what is said of its cells is not so")
+        texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
+        check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
+
+
+def _listed_in_part(
+    evidence: EvidenceFolder, view: SubTable, parts: Mapping[SubTable, Fact], public: list[SubTable], totals: bool
+) -> dict[Cell, int | None]:
+    """The count of each cell with records, and of each total where these are listed; none of what is withheld.
+
+    A total is told where none of its cells is withheld, or where another public sub-table tells it, whole or in part.
+    """
+    own, told = evidence.levels.telling(view), dict[Cell, int | None]()
+    *columns, counts = evidence.marginal(view).values()
+    for *cell, count in zip(*columns, counts, strict=True):
+        for asked in _totals_of(cell, totals):
+            told[asked] = (told.get(asked) or 0) + int(count)
+    hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
+    withheld = {asked for cell in hidden for asked in _totals_of(cell, totals)}
+    smaller = [one for one in parts if {*evidence.levels.telling(one)} < {*own}]
+    for other in smaller:
+        place = [own.index(v) for v in evidence.levels.telling(other)]
+        listed = _listed_in_part(evidence, other, parts, public, totals)
+        without = [k for k in range(len(own)) if k not in place]
+        withheld = {
+            cell
+            for cell in withheld
+            if any(cell[k] != names.TOTAL for k in without) or listed.get(tuple(cell[k] for k in place), 0) is None
+        }
+    for asked in withheld:
+        kept = [v for v, category in zip(own, asked, strict=True) if category != names.TOTAL]
+        if not is_within(evidence.levels.closed(frozenset(kept)), [frozenset(), *public]):
+            told[asked] = None
+    return told
+
+
+def _totals_of(cell: Iterable[str], totals: bool) -> Iterator[Cell]:
+    """The cell, and each total that it is in, where these are listed."""
+    return product(*((category, names.TOTAL) if totals else (category,) for category in cell))
 
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:

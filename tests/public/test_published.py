@@ -50,12 +50,17 @@ def test_what_is_written_is_read(table: CountTable) -> None:
                 path.write_bytes(b"".join(FORMATS[name].of_table[suffix](table)))
             except ReleaseError:
                 continue
-            if expected is None or (not len(expected) and not table.zeros and suffix in (".csv", ".parquet")):
+            listed = len(table.with_records[1]) or table.zeros or suffix not in (".csv", ".parquet")
+            if expected is None or not listed:
                 with pytest.raises(InputError):
                     read_published(path)
                 continue
             found = read_published(path)[0]
             assert cells(found.table) == cells(expected)
+            withheld = [] if table.withheld is None else table.withheld.tolist()
+            assert {tuple(found.table.schema.named(cell).values()) for cell in found.withheld.tolist()} == {
+                tuple(expected.schema.named(cell).values()) for cell in withheld
+            }
             if found.is_whole:
                 assert found.table.schema == expected.schema
 
@@ -139,11 +144,16 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.csv", "a,count,weighted_total\nx,1,9\n", "totals of weights, which cannot be judged together with counts"),
         ("t.csv", "a,count,count_rounded_to_3\nx,1,0\n", "also count_rounded_to_3, and not exact"),
         ("t.json", json.dumps({**STAT, "role": {"metric": ["a"]}, "value": [1, 2]}), "several measures, by a"),
-        ("t.json", json.dumps({**STAT, "status": ["", "c"], "value": [1, 0]}), "marks cells by a status"),
+        ("t.json", json.dumps({**STAT, "status": ["", "e"], "value": [1, 0]}), "marks cells by the status 'e', which"),
+        ("t.json", json.dumps({**STAT, "status": ["", "c"], "value": [1, 0]}), "cells without a value are not"),
+        ("t.json", json.dumps({**STAT, "status": ["c", ""], "value": [1, None]}), "cells without a value are not"),
+        ("t.json", json.dumps({**STAT, "status": {"5": "c"}, "value": {"0": 1}}), "numbers a cell that it does not h"),
         ("t.px", 'CONTVARIABLE="a";\n' + PX + "DATA=\n1 2;", "several contents, by a"),
         ("t.px", PX, "has no DATA"),
         ("t.px", PX + "DATA=\n1;", "1 numbers of 2 cells"),
         ("t.px", PX + 'DATA=\n1 "..";', "is not a table of counts"),
+        ("t.px", PX + 'DATASYMBOL2="unknown";\nDATA=\n1 "..";', "is not a table of counts"),
+        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is not a table of counts"),
         ("t.px", 'VALUES("a")="x";DATA=\n1;', "no STUB"),
         ("t.px", 'STUB="a;DATA=\n1;', "is not a table"),
     ],
@@ -153,6 +163,24 @@ def test_what_is_no_table_of_counts_is_refused(tmp_path: Path, name: str, conten
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(InputError, match=message):
         read_published(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "a,count,count_status\nx,1,\ny,,withheld\n"),
+        ("t.csv", "a,count\nx,1\ny,\n"),
+        ("t.json", json.dumps({**STAT, "status": ["", "c"], "value": [1, None]})),
+        ("t.json", json.dumps({**STAT, "status": {"1": "c"}, "value": {"0": 1}})),
+        ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 "..";'),
+        ("t.px", 'DATASYMBOL2="withheld";\n' + PX + 'KEYS("a")=VALUES;\nDATA=\n"x",1\n"y","..";'),
+    ],
+)
+def test_what_is_withheld_is_read_as_that(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    (found,) = read_published(tmp_path / name)
+    assert cells(found.table) == {("x",): 1}
+    assert [found.table.schema.named(cell) for cell in found.withheld.tolist()] == [{"a": "y"}]
 
 
 def test_no_column_of_a_parquet_file_is_left_out(tmp_path: Path) -> None:

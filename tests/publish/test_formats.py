@@ -6,7 +6,7 @@ import csv as stdlib_csv
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -40,7 +40,7 @@ from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import SCHEMA, xml
-from sdc.run_format import COUNT, TOTAL, in_csv, is_formula
+from sdc.run_format import COUNT, STATUS, TOTAL, in_csv, is_formula
 
 Rows = list[tuple[Any, ...]]
 
@@ -70,7 +70,25 @@ def tables(draw: hs.DrawFn, texts: hs.SearchStrategy[str] = ANY) -> CountTable:
     codes = np.array(np.unravel_index(at, space), np.uint16).T.reshape(len(at), len(space))
     about = draw(hs.sampled_from([ABOUT, PublicationConfig()]))
     zeros, totals, chunk = draw(hs.booleans()), draw(hs.booleans()), draw(hs.sampled_from([1, 14, 1 << 18]))
-    return CountTable("001_t", "Workers", dimensions, codes, counts, about, zeros, totals, chunk=chunk)
+    table = CountTable("001_t", "Workers", dimensions, codes, counts, about, zeros, totals, chunk=chunk)
+    if STATUS in names or draw(hs.booleans()):
+        return table
+    return in_part(table, draw(hs.sets(cell, min_size=1, max_size=4)), draw(hs.sets(hs.sampled_from(names))))
+
+
+def in_part(table: CountTable, withheld: set[int], kept: set[str]) -> CountTable:
+    """The same with these cells withheld beside the sub-table over some of its variables, where these are some."""
+    space, counts = table.space if not table.totals else replace(table, totals=False).space, table.counts
+    is_withheld = np.isin(space.pack(table.codes), sorted(withheld))
+    within = []
+    if 0 < len(kept) < len(table.dimensions):
+        own = [place for place, dimension in enumerate(table.dimensions) if dimension.name in kept]
+        first, group = space.keep(own).distinct(table.codes[:, own])
+        summed = np.array([counts[group == k].sum() for k in range(len(first))], np.int64)
+        dimensions = tuple(table.dimensions[place] for place in own)
+        within.append(replace(table, dimensions=dimensions, codes=table.codes[first][:, own], counts=summed))
+    shown = replace(table, codes=table.codes[~is_withheld], counts=counts[~is_withheld])
+    return shown.without(space.unpack(np.array(sorted(withheld))), within, int(counts.sum()))
 
 
 @hs.composite
@@ -84,19 +102,53 @@ def dimension(draw: hs.DrawFn, name: str, texts: hs.SearchStrategy[str], many: b
 
 
 def expected(table: CountTable) -> Rows:
-    """Every cell by adding up what is in it, in order, the total last; zeros where they are wanted."""
-    added: dict[tuple[str, ...], int] = {}
-    for code, count in zip(table.codes.tolist(), table.counts.tolist(), strict=True):
-        cell = [d.categories[c] for d, c in zip(table.dimensions, code, strict=True)]
+    """Every cell by adding up what is in it, in order, the total last; zeros where they are wanted.
+
+    None where a cell that is withheld is in it, but for what is told of it elsewhere.
+    """
+    added: dict[tuple[str, ...], int | None] = {}
+    for cell, count in cells(table):
         for asked in product(*((category, TOTAL) if table.totals else (category,) for category in cell)):
-            added[asked] = added.get(asked, 0) + count
+            before = added.get(asked, 0)
+            added[asked] = None if before is None or count is None else before + count
+    added |= {cell: told_elsewhere(table, cell) for cell, count in added.items() if count is None}
     total = (TOTAL,) if table.totals else ()
     every = product(*((*d.categories, *total) for d in table.dimensions))
-    return [(*cell, added.get(cell, 0)) for cell in every if table.zeros or cell in added]
+    return [(*cell, added.get(cell, 0)) for cell in every if table.zeros or added.get(cell, 0) != 0]
+
+
+def cells(table: CountTable) -> Iterator[tuple[list[str], int | None]]:
+    """With records or withheld."""
+    told = zip(table.codes.tolist(), table.counts.tolist(), strict=True)
+    withheld = [] if table.withheld is None else table.withheld.tolist()
+    for code, count in [*told, *((code, None) for code in withheld)]:
+        yield [d.categories[c] for d, c in zip(table.dimensions, code, strict=True)], count
+
+
+def told_elsewhere(table: CountTable, cell: tuple[str, ...]) -> int | None:
+    """What a total that has withheld cells in it is known to be."""
+    kept = {d.name: category for d, category in zip(table.dimensions, cell, strict=True) if category != TOTAL}
+    if not kept:
+        return table.records
+    for other in table.within:
+        names = [d.name for d in other.dimensions]
+        if {*kept} <= {*names}:
+            own = ((dict(zip(names, own, strict=True)), count) for own, count in cells(other))
+            return sum(count or 0 for own, count in own if kept.items() <= own.items())
+    return None
 
 
 def with_records(rows: Rows) -> Rows:
-    return [row for row in rows if row[-1]]
+    return [row for row in rows if row[-1] != 0]
+
+
+def told(table: CountTable, row: Sequence[Any], withheld: str = "withheld", shown: str = "") -> tuple[Any, ...]:
+    """A row as it is read, without its status, which says of the count alone whether it is withheld."""
+    if table.withheld is None:
+        return (*row[:-1], int(row[-1]))
+    *cell, count, status = row
+    assert (status or "") == (withheld if count in ("", None) else shown)
+    return (*cell, None if count in ("", None) else int(count))
 
 
 def small(*categories: str, name: str = "A", **more: Any) -> CountTable:
@@ -140,8 +192,8 @@ def as_in_csv(rows: Rows) -> Rows:
 @given(tables())
 def test_csv_is_read_by_another_reader(table: CountTable) -> None:
     header, *rows = stdlib_csv.reader(io.StringIO(written(csv(table)).decode(), newline=""), strict=True)
-    assert header == [*(v.name for v in table.variables), COUNT]
-    assert [(*row[:-1], int(row[-1])) for row in rows] == as_in_csv(expected(table))
+    assert header == [*(v.name for v in table.variables), *table.columns]
+    assert [told(table, row) for row in rows] == as_in_csv(expected(table))
 
 
 @given(tables())
@@ -154,7 +206,7 @@ def test_csv_on_the_web_describes_the_file(table: CountTable) -> None:
         (Path(folder) / "001_t.csv").write_bytes(written(csv(table)))
         (Path(folder) / "001_t.csv-metadata.json").write_bytes(written(csvw(table)))
         found = CSVW(str(Path(folder) / "001_t.csv"), validate=True)
-        rows = [tuple(row.values()) for row in found.tables[0].iterdicts(strict=True)]
+        rows = [told(table, [*row.values()]) for row in found.tables[0].iterdicts(strict=True)]
     assert not found.warnings
     assert rows == as_in_csv(expected(table))
     for column, variable in zip(found.tables[0].tableSchema.columns, table.variables, strict=False):
@@ -183,8 +235,8 @@ def test_csv_on_the_web_says_what_it_is_of() -> None:
 @given(tables())
 def test_parquet_is_read_by_another_reader(table: CountTable) -> None:
     found = pq.read_table(io.BytesIO(written(parquet(table))))
-    assert found.column_names == [*(v.name for v in table.variables), COUNT]
-    assert [tuple(row) for row in zip(*found.to_pydict().values(), strict=True)] == expected(table)
+    assert found.column_names == [*(v.name for v in table.variables), *table.columns]
+    assert [told(table, row) for row in zip(*found.to_pydict().values(), strict=True)] == expected(table)
 
 
 # XML
@@ -205,7 +257,9 @@ def test_xml_is_read_by_another_reader(table: CountTable) -> None:
         assert described.attrib["name"] == variable.name
         assert [category.text or "" for category in described] == list(variable.categories)
         assert [c.attrib.get("label", c.text or "") for c in described] == list(variable.labels)
-    rows = [(*(c.text or "" for c in cell[:-1]), int(cell[-1].text or "")) for cell in root.iter("cell")]
+    counts = [None if cell[-1].tag == "withheld" else int(cell[-1].text or "") for cell in root.iter("cell")]
+    categories = [[c.text or "" for c in cell[:-1]] for cell in root.iter("cell")]
+    rows = [(*own, count) for own, count in zip(categories, counts, strict=True)]
     assert rows == expected(table)
     assert all(
         [c.attrib["variable"] for c in cell[:-1]] == [v.name for v in table.variables] for cell in root.iter("cell")
@@ -243,7 +297,9 @@ def test_sdmx_csv_is_read_by_its_structure(table: CountTable) -> None:
     (said,) = sdmx_structures(table)
     header, *rows = stdlib_csv.reader(io.StringIO(written(sdmx_csv(table)).decode(), newline=""), strict=True)
     dimensions = said.components.dimensions
-    assert header == ["STRUCTURE", "STRUCTURE_ID", "ACTION", *(d.id for d in dimensions), "OBS_VALUE"]
+    status = [] if table.withheld is None else ["CONF_STATUS"]
+    assert header == ["STRUCTURE", "STRUCTURE_ID", "ACTION", *(d.id for d in dimensions), "OBS_VALUE", *status]
+    assert [attribute.id for attribute in said.components.attributes] == status
     assert {tuple(row[:3]) for row in rows} <= {("datastructure", f"SDC:{said.id}(1.0.0)", "I")}
     categories = []
     for found, variable in zip(dimensions, table.variables, strict=True):
@@ -252,10 +308,10 @@ def test_sdmx_csv_is_read_by_its_structure(table: CountTable) -> None:
         called = {code.id: annotation(code, "CATEGORY", TOTAL if code.id == "_T" else code.id) for code in codes}
         assert list(called.values()) == list(variable.categories)
         categories.append(called)
-    cells = [(*(of[c] for of, c in zip(categories, row[3:-1], strict=True)), int(row[-1])) for row in rows]
-    assert cells == expected(table)
+    read = [told(table, row[3:], "C", "F") for row in rows]
+    assert [(*(of[c] for of, c in zip(categories, row[:-1], strict=True)), row[-1]) for row in read] == expected(table)
     # the reader of the test leaves out the annotations of concepts
-    *concepts, _ = json.loads(written(sdmx_structure(table)))["data"]["conceptSchemes"][0]["concepts"]
+    concepts = json.loads(written(sdmx_structure(table)))["data"]["conceptSchemes"][0]["concepts"][: len(dimensions)]
     assert [{a["type"]: a["title"] for a in c["annotations"]} for c in concepts] == [
         {**({"UNIT": v.unit, "NOTE": v.note} if v.unit else {}), "NAME": v.name} for v in table.variables
     ]
@@ -325,8 +381,8 @@ def test_a_workbook_is_read_by_another_reader(table: CountTable) -> None:
     found = read_workbook(written(xlsx([table, other])))
     assert list(found) == ["Contents", "001_t", "002_O", "Data dictionary"]
     header, *rows = found["001_t"]
-    assert header == (*(v.name for v in table.variables), COUNT)
-    assert rows == expected(table)
+    assert header == (*(v.name for v in table.variables), *table.columns)
+    assert [told(table, row) for row in rows] == expected(table)
     assert found["002_O"] == [("Ö", COUNT), ("=1+1", 5)]
     assert found["Contents"][1][:4] == ("001_t", "Workers", table.listed, table.records)
     own = {v.name: v for v in (*table.variables, *other.variables)}.values()
@@ -383,8 +439,12 @@ def test_json_stat_is_read_by_another_reader(table: CountTable) -> None:
     values = found["value"]
     assert isinstance(values, list) == (2 * table.listed >= table.space.cells)
     places = dict(enumerate(values)) if isinstance(values, list) else {int(k): v for k, v in values.items()}
-    cells = product(*(v.categories for v in table.variables))
-    rows = [(*cell, places[place]) for place, cell in enumerate(cells) if place in places]
+    status = {int(place): None for place, said in found.get("status", {}).items() if said == "c"}
+    assert found.get("extension", {}).get("status") == ({"label": {"c": "withheld"}} if status else None)
+    assert {place for place, value in places.items() if value is None} <= {*status}
+    places |= status
+    every = product(*(v.categories for v in table.variables))
+    rows = [(*cell, places[place]) for place, cell in enumerate(every) if place in places]
     assert with_records(rows) == with_records(expected(table))
     assert len(rows) == table.listed or isinstance(values, list)
 
@@ -393,7 +453,8 @@ def test_json_stat_is_read_by_another_reader(table: CountTable) -> None:
 def test_json_stat_is_read_into_a_frame(table: CountTable) -> None:
     assume(all(v.label not in ("value", "id") for v in table.variables))
     frame = pyjstat.Dataset.read(written(json_stat(table.with_zeros)).decode()).write("dataframe", naming="id")
-    assert [tuple(row) for row in frame.itertuples(index=False)] == expected(table.with_zeros)
+    rows = [(*row[:-1], row[-1] if row[-1] == row[-1] else None) for row in frame.itertuples(index=False)]
+    assert rows == expected(table.with_zeros)
 
 
 def test_json_stat_says_what_it_is_of() -> None:
@@ -417,7 +478,7 @@ def test_json_stat_refuses_cells_that_it_cannot_number() -> None:
 _TEXT = r'"[^"\n]*"'
 _TEXTS = rf"{_TEXT}(?:\n?{_TEXT})*"
 _STATEMENT = re.compile(rf'([A-Z][A-Z0-9-]*)(?:\(("[^"\n]*")\))?=\n?(?:({_TEXTS}(?:,\n?{_TEXTS})*)|([A-Z0-9]+));\n')
-_CELL = re.compile(rf"((?:{_TEXT},\n?)+)([0-9]+) \n")
+_CELL = re.compile(rf'((?:{_TEXT},\n?)+)([0-9]+|"\.\.") \n')
 
 
 def read_px(content: bytes) -> tuple[dict[tuple[str, str], list[str]], Rows]:
@@ -440,10 +501,14 @@ def read_px(content: bytes) -> tuple[dict[tuple[str, str], list[str]], Rows]:
     if ("KEYS", variables[0]) in said:
         assert all(said["KEYS", name] == ["CODES"] for name in said["STUB", ""])
         assert "".join(m.group() for m in _CELL.finditer(body)) == body
-        cells = [(re.findall(_TEXT, keys), int(count)) for keys, count in _CELL.findall(body)]
+        cells = [(re.findall(_TEXT, keys), px_number(count)) for keys, count in _CELL.findall(body)]
         return said, [(*(key.strip('"') for key in keys), count) for keys, count in cells]
-    assert re.fullmatch(r"(?:[0-9]+ \n?)*", body)
-    return said, [(*cell, int(n)) for cell, n in zip(product(*codes), body.split(), strict=True)]
+    assert re.fullmatch(r'(?:(?:[0-9]+|"\.\.") \n?)*', body)
+    return said, [(*cell, px_number(n)) for cell, n in zip(product(*codes), body.split(), strict=True)]
+
+
+def px_number(text: str) -> int | None:
+    return None if text == '".."' else int(text)
 
 
 def read_texts(texts: str) -> str:
@@ -459,6 +524,7 @@ def test_px_is_read_by_its_grammar(table: CountTable) -> None:
         assert said["VALUES", variable.label] == list(variable.labels)
         assert said["VARIABLECODE", variable.label] == [variable.name]
         assert said["ELIMINATION", variable.label] == ([TOTAL] if table.totals else ["YES"])
+    assert said.get(("DATASYMBOL2", "")) == (None if table.withheld is None else ["withheld"])
     assert said["CHARSET", ""] == ["ANSI"]
     assert said["CODEPAGE", ""] == ["utf-8"]
 

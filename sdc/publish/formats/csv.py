@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
-from sdc.run_format import in_csv
+from sdc.run_format import STATUS, WITHHELD_STATUS, in_csv
 
 # whatever a reader would do else: in CSV on the Web lines that begin with # are comments
 DIALECT = {
@@ -29,7 +29,8 @@ def csv(table: CountTable) -> Pieces:
     """A header, and a row a cell; UTF-8, lines end in a line feed. What a spreadsheet would run has an apostrophe."""
     words = [[f"{quoted(in_csv(category))}," for category in v.categories] for v in table.variables]
     head = "".join(f"{quoted(v.name)}," for v in table.variables)
-    return TextRows(f"{head}{','.join(table.columns)}\n", "", words, end="\n").written(cells_of(table))
+    cells = cells_of(table, after="" if table.withheld is None else ",", withheld=f",{WITHHELD_STATUS}")
+    return TextRows(f"{head}{','.join(table.columns)}\n", "", words, end="\n").written(cells)
 
 
 def quoted(text: str) -> str:
@@ -39,7 +40,9 @@ def quoted(text: str) -> str:
 
 def csvw(table: CountTable) -> Pieces:
     """What the CSV file of the table is of, column by column, with its categories as the file has them."""
-    count = {"name": table.measure, "titles": [table.measure], "required": True, "datatype": "nonNegativeInteger"}
+    is_whole = table.withheld is None
+    count = {"name": table.measure, "titles": [table.measure], "required": is_whole, "datatype": "nonNegativeInteger"}
+    status = [] if is_whole else [{"name": STATUS, "titles": [STATUS], "datatype": "string"}]
     content = {
         "@context": "http://www.w3.org/ns/csvw",
         "url": f"{table.name}.csv",
@@ -47,7 +50,7 @@ def csvw(table: CountTable) -> Pieces:
         **_about(table),
         "dialect": DIALECT,
         "tableSchema": {
-            "columns": [*map(_column, table.variables), count],
+            "columns": [*map(_column, table.variables), count, *status],
             "primaryKey": [_column_name(v.name) for v in table.variables],
         },
     }

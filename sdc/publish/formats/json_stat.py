@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from sdc.model.errors import ReleaseError
+from sdc.model.table import Codes, Counts
 from sdc.publish.formats.rows import Chunks, Pieces, TextRows, counts_of, joined, texts_of
-from sdc.publish.formats.table import CountTable, Dimension
-from sdc.run_format import COUNT
+from sdc.publish.formats.table import NO_COUNT, CountTable, Dimension
+from sdc.run_format import CONFIDENTIAL, COUNT, WITHHELD_STATUS
 
 _GRAND_TOTAL = Dimension(COUNT, (COUNT,), COUNT, (COUNT,))
 
@@ -31,18 +33,41 @@ def json_stat(table: CountTable) -> Pieces:
     notes = list(table.about.notes)
     if table.is_dense:
         content |= {"note": notes} if notes else {}
-        return TextRows(_unclosed(content) + ',"value":[', "]}\n", between=",").written(counts_of(table.with_zeros))
+        values = TextRows(_unclosed(content) + ',"value":[', "]", between=",")
+        return chain(values.written(counts_of(table.with_zeros, "null")), _status(table))
     if not table.space.fits:
         raise ReleaseError(
             f"{table.name}: JSON-stat numbers cells, and {table.space.cells} are too many; publish it without json-stat"
         )
-    content["note"] = ["Cells that have no value have no records.", *notes]
-    return TextRows(_unclosed(content) + ',"value":{', "}}\n", between=",").written(_numbered(table))
+    no_value = "no value" if table.withheld is None else "no value and no status"
+    content["note"] = [f"Cells that have {no_value} have no records.", *notes]
+    values = TextRows(_unclosed(content) + ',"value":{', "}", between=",")
+    return chain(values.written(_numbered(table)), _status(table))
 
 
 def _numbered(table: CountTable) -> Chunks:
-    for codes, counts in table.chunks():
+    for codes, counts in _chunks(table, withheld=False):
         yield codes[:, :0], joined('"', texts_of(table.space.pack(codes)), '":', texts_of(counts))
+
+
+def _status(table: CountTable) -> Pieces:
+    """The end, and before it which cells are withheld, where some are."""
+    if table.withheld is None:
+        return iter([b"}\n"])
+    return TextRows(',"status":{', "}}\n", between=",").written(_withheld(table))
+
+
+def _withheld(table: CountTable) -> Chunks:
+    for codes, _ in _chunks(table, withheld=True):
+        yield codes[:, :0], joined('"', texts_of(table.space.pack(codes)), f'":"{CONFIDENTIAL}"')
+
+
+def _chunks(table: CountTable, *, withheld: bool) -> Iterator[tuple[Codes, Counts]]:
+    """Those of its cells that are withheld, or the others; no chunk is empty."""
+    for codes, counts in table.chunks():
+        rows = (counts == NO_COUNT) == withheld
+        if rows.any():
+            yield codes[rows], counts[rows]
 
 
 def _dimension(dimension: Dimension) -> dict[str, object]:
@@ -61,8 +86,9 @@ def _dimension(dimension: Dimension) -> dict[str, object]:
 def _extension(table: CountTable) -> dict[str, object]:
     """The source, and what JSON-stat has no name for."""
     about = table.about
-    rest = {what: text for what, text in about.told.items() if what not in ("source", "notes")}
+    rest: dict[str, object] = {w: text for w, text in about.told.items() if w not in ("source", "notes")}
     rest |= {} if table.is_exact else {"measure": table.measure}
+    rest |= {} if table.withheld is None else {"status": {"label": {CONFIDENTIAL: WITHHELD_STATUS}}}
     return ({"source": about.source} if about.source else {}) | ({"extension": rest} if rest else {})
 
 

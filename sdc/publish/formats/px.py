@@ -15,6 +15,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.schema import is_plain
 from sdc.publish.formats.rows import Pieces, TextRows, bytes_of, cells_of, counts_of, joined
 from sdc.publish.formats.table import CountTable, Dimension
+from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
 LINE, LONGEST_NAME = 250, 200  # names of variables and codes are never divided
 MAX_MATRIX = 20
@@ -34,9 +35,9 @@ def _dense(table: CountTable) -> Pieces:
     """All counts in C order, a line or more for each category of the variables before the last."""
     yield (_head(table, [v.label for v in table.variables[:-1]], [table.variables[-1].label]) + "DATA=\n").encode()
     size, done = len(table.variables[-1].categories), 0
-    a_line = max(1, LINE // (len(str(table.records)) + 1))
+    a_line = max(1, LINE // (max(len(str(table.records)), len(WITHHELD_SYMBOL)) + 1))
     ends = pa.array([" ", " \n"], pa.large_string())
-    for _, texts in counts_of(table):
+    for _, texts in counts_of(table, WITHHELD_SYMBOL):
         place = np.arange(done, done + len(texts)) % size + 1
         yield bytes_of(joined(texts, ends.take(pa.array(((place % a_line == 0) | (place == size)).astype(np.int8)))))
         done += len(texts)
@@ -49,9 +50,9 @@ def _sparse(table: CountTable) -> Pieces:
     head = _head(table, [v.label for v in table.variables], []) + "".join(f"{key};\n" for key in keys) + "DATA=\n"
     words = [[f"{_quoted(category)}," for category in v.categories] for v in table.variables]
     longest = sum(max(map(len, of_categories)) for of_categories in words)
-    if longest + len(str(table.records)) >= LINE:
+    if longest + max(len(str(table.records)), len(WITHHELD_SYMBOL)) >= LINE:
         words = [[f"{word}\n" for word in of_categories] for of_categories in words]
-    return TextRows(head, ";\n", words, end=" \n").written(cells_of(table))
+    return TextRows(head, ";\n", words, end=" \n").written(cells_of(table, withheld=WITHHELD_SYMBOL))
 
 
 def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
@@ -80,6 +81,7 @@ def _head(table: CountTable, stub: list[str], heading: list[str]) -> str:
         ("REFPERIOD", [table.about.period]),
         ("NOTE", [" # ".join(_notes(table))]),
         *((f"NOTE({_quoted(v.label)})", [_note(v)]) for v in table.variables),
+        ("DATASYMBOL2", [] if table.withheld is None else [WITHHELD_STATUS]),  # of two dots
     ]
     return "".join(_statement(keyword, value) for keyword, value in said if value not in ([], [None], [""]))
 

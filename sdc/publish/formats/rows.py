@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sdc.publish.formats.table import NO_COUNT, CountTable
-from sdc.run_format import WITHHELD_STATUS
 
 Strings: TypeAlias = pa.LargeStringArray
 Chunks: TypeAlias = Iterator[tuple[npt.NDArray[Any], Strings]]
@@ -69,23 +68,21 @@ def texts_of(counts: npt.NDArray[np.int64]) -> Strings:
     return pc.cast(pa.array(counts), pa.large_string())
 
 
-def _with_status(counts: npt.NDArray[np.int64]) -> Strings:
-    """The same, nothing where there is no count, and what is said of each."""
-    withheld = pa.array(counts == NO_COUNT)
-    return pc.if_else(withheld, pa.scalar(f",{WITHHELD_STATUS}", pa.large_string()), joined(texts_of(counts), ","))
+def cells_of(table: CountTable, before: str = "", after: str = "", withheld: str = "") -> Chunks:
+    """The codes of all that is listed and the numbers as text, a chunk at a time.
 
-
-def cells_of(table: CountTable) -> Chunks:
-    """The codes of all that is listed and the counts as text, a chunk at a time."""
+    before, after  what stands around the numbers of a cell
+    withheld       what stands instead where its count is withheld
+    """
     for codes, (first, *others) in table.rows():
-        if table.withheld is not None:
-            yield codes, _with_status(first)
-            continue
         more = [part for numbers in others for part in (",", texts_of(numbers))]
-        yield codes, joined(texts_of(first), *more) if more else texts_of(first)
+        texts = joined(before, texts_of(first), *more, after) if before or more or after else texts_of(first)
+        if table.withheld is not None:
+            texts = pc.if_else(pa.array(first == NO_COUNT), pa.scalar(withheld, pa.large_string()), texts)
+        yield codes, texts
 
 
-def counts_of(table: CountTable) -> Chunks:
+def counts_of(table: CountTable, withheld: str) -> Chunks:
     """The counts of all that is listed, without codes: for formats that tell cells by their place."""
-    for codes, texts in cells_of(table):
+    for codes, texts in cells_of(table, withheld=withheld):
         yield codes[:, :0], texts

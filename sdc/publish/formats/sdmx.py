@@ -21,17 +21,27 @@ MEASURE, ALL = "OBS_VALUE", "_T"  # the measure, and the code of a total in all 
 PREPARED = "1980-01-01T00:00:00Z"  # a message has one; the same tables give the same bytes, whenever
 SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
 
-_RESERVED = re.compile("STRUCTURE|STRUCTURE_ID|ACTION|SERIES_KEY|OBS_KEY|TIME_PERIOD|OBS_VALUE|V[0-9]+")
+STATUS, STATUS_NAME = "CONF_STATUS", "Confidentiality status"
+OF_STATUS = [
+    {"id": "F", "name": "Free (free for publication)"},
+    {"id": "C", "name": "Confidential statistical information: the count is withheld, and may be any, 0 too"},
+]  # the codes of CL_CONF_STATUS, a list of all domains
+
+_RESERVED = re.compile("STRUCTURE|STRUCTURE_ID|ACTION|SERIES_KEY|OBS_KEY|TIME_PERIOD|OBS_VALUE|CONF_STATUS|V[0-9]+")
 _NAME, _CODE = re.compile("[A-Za-z][A-Za-z0-9_-]*"), re.compile("[A-Za-z0-9_@$-]+")
 
 
 def sdmx_csv(table: CountTable) -> Pieces:
-    """A row a cell: what structure it is of, that it is for information, its codes, and the count."""
+    """A row a cell: what structure it is of, that it is for information, its codes, and the count.
+
+    Where some cells are withheld, also whether this one is confidential.
+    """
     _require(table)
-    head = ",".join(["STRUCTURE", "STRUCTURE_ID", "ACTION", *_ids(table.variables), MEASURE])
+    status, free, confidential = ([], "", "") if table.withheld is None else ([STATUS], ",F", ",C")
+    head = ",".join(["STRUCTURE", "STRUCTURE_ID", "ACTION", *_ids(table.variables), MEASURE, *status])
     start = f"datastructure,{AGENCY}:{_structure_id(table)}({VERSION}),I,"
     words = [[f"{code}," for code in _codes(v, table.totals)] for v in table.variables]
-    return TextRows(f"{head}\n", "", words, start, end="\n").written(cells_of(table))
+    return TextRows(f"{head}\n", "", words, start, end="\n").written(cells_of(table, "", free, confidential))
 
 
 def sdmx_structure(table: CountTable) -> Pieces:
@@ -54,25 +64,42 @@ def sdmx_structure(table: CountTable) -> Pieces:
         "conceptIdentity": _urn("conceptscheme.Concept", scheme, MEASURE),
         "localRepresentation": {"format": {"dataType": "Long"}},
     }
+    components = {
+        "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
+        "measureList": {"id": "MeasureDescriptor", "measures": [measure]},
+    }
+    concepts.append({"id": MEASURE, "name": "Number of records"})
+    code_lists = [
+        {**_maintained(f"CL_{scheme}_{name}", v.label), "codes": _code_list(v, table.totals)} for name, v in named
+    ]
+    if table.withheld is not None:
+        components["attributeList"] = {"id": "AttributeDescriptor", "attributes": [_status(scheme)]}
+        concepts.append({"id": STATUS, "name": STATUS_NAME})
+        code_lists.append({**_maintained(f"CL_{scheme}_{STATUS}", STATUS_NAME), "codes": OF_STATUS})
     structure = {
         **_maintained(_structure_id(table), table.title),
         **_annotated({what.upper(): text for what, text in table.about.facts.items()}, table.about.notes),
-        "dataStructureComponents": {
-            "dimensionList": {"id": "DimensionDescriptor", "dimensions": dimensions},
-            "measureList": {"id": "MeasureDescriptor", "measures": [measure]},
-        },
+        "dataStructureComponents": components,
     }
     data = {
-        "conceptSchemes": [
-            {**_maintained(scheme, table.title), "concepts": [*concepts, {"id": MEASURE, "name": "Number of records"}]}
-        ],
-        "codelists": [
-            {**_maintained(f"CL_{scheme}_{name}", v.label), "codes": _code_list(v, table.totals)} for name, v in named
-        ],
+        "conceptSchemes": [{**_maintained(scheme, table.title), "concepts": concepts}],
+        "codelists": code_lists,
         "dataStructures": [structure],
     }
     meta = {"schema": SCHEMA, "id": _structure_id(table), "prepared": PREPARED, "sender": {"id": AGENCY}}
     yield (json.dumps({"meta": meta, "data": data}, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+def _status(scheme: str) -> dict[str, Any]:
+    """The attribute of each observation that says whether it is withheld."""
+    return {
+        "id": STATUS,
+        "conceptIdentity": _urn("conceptscheme.Concept", scheme, STATUS),
+        "usage": "mandatory",
+        "attributeRelationship": {"observation": {}},
+        "measureRelationship": [MEASURE],
+        "localRepresentation": {"enumeration": _urn("codelist.Codelist", f"CL_{scheme}_{STATUS}")},
+    }
 
 
 def _structure_id(table: CountTable) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -69,7 +69,9 @@ class CountTable:
     has_counts  whether the counts are listed; else the totals of weights alone
     chunk       how many codes and counts are made at a time
     measure     what its numbers are called; another name than that of counts where they are not exact
-    withheld    (n, variables) cells that are listed without a count, none of them among `codes`; CSV and Parquet say so
+    withheld    (n, dimensions) cells that are listed without a count, none of them among `codes`
+    within      tables over some of its variables that are public too: what is known of totals of withheld cells
+    whole       N where some cells are withheld
 
     ReleaseError where a variable is called as the column of counts, where there is no room for a total among the
     categories, or where the zeros wanted are more than can be numbered.
@@ -88,6 +90,8 @@ class CountTable:
     chunk: int = CHUNK
     measure: str = COUNT
     withheld: Codes | None = None
+    within: tuple[CountTable, ...] = ()
+    whole: int | None = None
 
     def __post_init__(self) -> None:
         if self.withheld is not None:
@@ -125,9 +129,12 @@ class CountTable:
         """The same with (cells,) totals of weights, beside the counts or instead of them."""
         return replace(self, weighted=totals, has_counts=has_counts)
 
-    def without(self, withheld: Codes) -> CountTable:
-        """The same with cells that are listed without a count, whatever it is."""
-        return replace(self, withheld=withheld)
+    def without(self, withheld: Codes, within: Sequence[CountTable], records: int) -> CountTable:
+        """The same of N records with cells that are listed without a count, whatever it is, and so their totals.
+
+        But for totals that tables over some of its variables tell.
+        """
+        return replace(self, withheld=withheld, within=tuple(within), whole=records)
 
     def rounded(self, counts: Counts, base: int) -> CountTable:
         """The same with (cells,) rounded counts, and called so wherever it is listed; zeros of them are not listed."""
@@ -169,7 +176,7 @@ class CountTable:
     @property
     def records(self) -> int:
         """N."""
-        return int(self.counts.sum())
+        return int(self.counts.sum()) if self.whole is None else self.whole
 
     @property
     def listed(self) -> int:
@@ -179,10 +186,10 @@ class CountTable:
     @property
     def at_most(self) -> int:
         """How many cells are listed, without listing them: exact but with totals and without zeros, then at most."""
+        most = len(self.counts) + (0 if self.withheld is None else len(self.withheld))
         if self.zeros or not self.totals:
-            return self.space.cells if self.zeros else len(self.counts)
+            return self.space.cells if self.zeros else most
         # a marginal has no more cells than its categories allow, and no more than the table has
-        most = len(self.counts)
         marginals = Counter({min(1, most): 1})
         for dimension in self.dimensions:
             marginals += _grown(marginals, len(dimension.categories), most)
@@ -238,12 +245,34 @@ class CountTable:
 
         And those that are withheld, with -1.
         """
-        if self.withheld is not None:
-            codes = np.concatenate([self.codes, self.withheld])
-            counts = np.concatenate([self.counts, np.full(len(self.withheld), NO_COUNT)])
-            in_order = np.argsort(self.space.pack(codes), kind="stable")
-            return codes[in_order], counts[in_order]
-        return _with_totals(self.codes, self.counts, self.space) if self.totals else (self.codes, self.counts)
+        if self.withheld is None:
+            return self._listed(self.codes, self.counts)
+        codes, _ = self._listed(self.withheld, np.ones(len(self.withheld), np.int64))
+        told = self._told(codes)
+        others, counts = self._listed(self.codes, self.counts)
+        codes, counts = np.concatenate([codes, others]), np.concatenate([told, counts])
+        first, _ = self.space.distinct(codes)  # a total of withheld cells among others is not the sum of the others
+        first = first[counts[first] != 0]
+        return codes[first], counts[first]
+
+    def _listed(self, codes: Codes, counts: Counts) -> tuple[Codes, Counts]:
+        """These cells, with their totals where totals are listed."""
+        return _with_totals(codes, counts, self.space) if self.totals else (codes, counts)
+
+    def _told(self, codes: Codes) -> Counts:
+        """(n,) what other tables tell of (n, variables) cells and totals, -1 where none does."""
+        names, totals = [dimension.name for dimension in self.dimensions], np.array(self.space.sizes) - 1
+        told = np.full(len(codes), NO_COUNT)
+        if not self.totals:
+            return told
+        told[(codes == totals).all(axis=1)] = self.records
+        for table in self.within:
+            kept = [names.index(dimension.name) for dimension in table.dimensions]
+            inside = np.flatnonzero((codes == totals)[:, np.setdiff1d(np.arange(len(names)), kept)].all(axis=1))
+            listed, counts = table.with_records
+            found = table.space.matching(listed, codes[inside][:, kept])
+            told[inside] = np.maximum(told[inside], np.append(counts, 0)[found])  # of what is not listed 0
+        return told
 
 
 def _grown(marginals: Counter[int], size: int, most: int) -> Counter[int]:

@@ -7,21 +7,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats.rows import Pieces
-from sdc.publish.formats.table import CountTable
+from sdc.publish.formats.table import NO_COUNT, CountTable
 from sdc.publish.formats.xml import require_xml
+from sdc.run_format import WITHHELD_STATUS
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
+    from xlsxwriter.worksheet import Worksheet
+
+Row: TypeAlias = Sequence[str | int | None]
 
 MAX_ROWS, MAX_TEXT, MAX_NUMBER, MAX_SHEET_NAME = 1 << 20, 32767, 10**15, 31  # of a sheet of Excel
 MADE = datetime(1980, 1, 1)  # the same tables give the same bytes, whenever
 
 CONTENTS, DICTIONARY = "Contents", "Data dictionary"
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
+
+NOTE = "A cell without a number is withheld: any number, 0 too, may stand there."
 
 _ESCAPE = re.compile("_x[0-9a-fA-F]{4}_")
 
@@ -42,39 +48,43 @@ def _written(tables: Sequence[CountTable]) -> Pieces:
         book.set_properties({"created": MADE})
         _fill(book, CONTENTS, _contents(tables))
         for table in tables:
-            _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
+            sheet = _fill(book, table.name[:MAX_SHEET_NAME], _cells(table))
+            if table.withheld is not None:
+                sheet.write_comment(0, len(table.variables), NOTE, {"author": ""})
         _fill(book, DICTIONARY, _dictionary(tables))
         book.close()
         file.seek(0)
         yield from iter(partial(file.read, 1 << 20), b"")
 
 
-def _fill(book: Workbook, name: str, rows: Iterable[Sequence[str | int]]) -> None:
+def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> Worksheet:
     sheet = book.add_worksheet(name)
     for number, row in enumerate(rows):
         for place, value in enumerate(row):
             if isinstance(value, int):
                 sheet.write_number(number, place, value)
-            else:
+            elif value is not None:
                 sheet.write_string(number, place, value)
+    return sheet
 
 
-def _contents(tables: Sequence[CountTable]) -> Iterator[Sequence[str | int]]:
+def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
     yield ("sheet", "table", "cells", "records")
     yield from ((t.name[:MAX_SHEET_NAME], t.title, t.listed, t.records) for t in tables)
     for about in {table.about for table in tables}:
         yield from ([text] for text in (*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes))
 
 
-def _cells(table: CountTable) -> Iterator[Sequence[str | int]]:
-    yield (*(v.name for v in table.variables), table.measure)
-    names = [v.categories for v in table.variables]
+def _cells(table: CountTable) -> Iterator[Row]:
+    yield (*(v.name for v in table.variables), *table.columns)
+    names, shown = [v.categories for v in table.variables], () if table.withheld is None else (None,)
     for codes, counts in table.chunks():
         for cell, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), count)
+            told = (None, WITHHELD_STATUS) if count == NO_COUNT else (count, *shown)
+            yield (*(categories[code] for categories, code in zip(names, cell, strict=True)), *told)
 
 
-def _dictionary(tables: Sequence[CountTable]) -> Iterator[Sequence[str | int]]:
+def _dictionary(tables: Sequence[CountTable]) -> Iterator[Row]:
     yield OF_DICTIONARY
     for variable in {v.name: v for table in tables for v in table.variables}.values():
         told = (variable.label, variable.unit or "", variable.note or "")

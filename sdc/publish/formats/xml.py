@@ -8,13 +8,14 @@ from collections.abc import Iterator, Sequence
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats.rows import Pieces, TextRows, cells_of
 from sdc.publish.formats.table import CountTable, Dimension
-from sdc.run_format import COUNT
+from sdc.run_format import COUNT, WITHHELD_STATUS
 
 SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified">
   <xs:element name="table">
     <xs:annotation><xs:documentation>
-      An exact table of counts. A combination of categories without a cell has the count 0.
+      An exact table of counts. A combination of categories without a cell has the count 0. A cell that is withheld may
+      have any count, 0 too.
     </xs:documentation></xs:annotation>
     <xs:complexType>
       <xs:sequence>
@@ -55,7 +56,10 @@ SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
           <xs:attribute name="variable" type="xs:string" use="required"/>
         </xs:extension></xs:simpleContent></xs:complexType>
       </xs:element>
-      <xs:element name="count" type="xs:nonNegativeInteger"/>
+      <xs:choice>
+        <xs:element name="count" type="xs:nonNegativeInteger"/>
+        <xs:element name="withheld"><xs:complexType/></xs:element>
+      </xs:choice>
     </xs:sequence>
   </xs:complexType>
 </xs:schema>
@@ -72,6 +76,7 @@ def xml(table: CountTable) -> Pieces:
     <table title="Workers" records="1841">
     <variable name="A"><category>no</category><category>yes</category></variable> ...
     <cell><category variable="A">no</category><category variable="B">yes</category><count>3</count></cell> ...
+    <cell><category variable="A">no</category><category variable="B">no</category><withheld/></cell>
     </table>
     """
     require_xml(table, "xml")
@@ -79,8 +84,8 @@ def xml(table: CountTable) -> Pieces:
     opened = _element("table", title=table.title, records=str(table.records)).removesuffix("</table>")
     said = "".join(f"{part}\n" for part in (*_about(table), *map(_described, table.variables)))
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n{opened}\n{said}'
-    form = TextRows(head, "</table>\n", words, "<cell>", f"<{COUNT}>", f"</{COUNT}></cell>\n")
-    return form.written(cells_of(table))
+    form = TextRows(head, "</table>\n", words, "<cell>", end="</cell>\n")
+    return form.written(cells_of(table, f"<{COUNT}>", f"</{COUNT}>", f"<{WITHHELD_STATUS}/>"))
 
 
 def require_xml(table: CountTable, format: str) -> None:
