@@ -18,6 +18,7 @@ class Refusals:
     alike            how many of them lead to it, the true table among them
     possible, left   (n, 2) int64 the ranges of the at-risk cells over all of them, and over those alike
     at_truth         (n,) the probability of each one's true count where those alike are equally likely
+    own_possible, own_left  (m, 2) the same of every small cell of sub-tables in part, view by view in C order
     reason           why this is not known; then the arrays are without a cell
     """
 
@@ -26,9 +27,20 @@ class Refusals:
     possible: Intervals
     left: Intervals
     at_truth: Probabilities
+    own_possible: Intervals
+    own_left: Intervals
     reason: str | None = None
 
     @staticmethod
     def none(reason: str) -> Refusals:
         """Where it is not known."""
-        return Refusals(None, None, np.empty((0, 2), np.int64), np.empty((0, 2), np.int64), np.empty(0), reason)
+        nothing = np.empty((0, 2), np.int64)
+        return Refusals(None, None, nothing, nothing, np.empty(0), nothing, nothing, reason)
+
+    def narrowed(self, min_width: int) -> tuple[int, int]:
+        """Of at-risk cells and of small ones of sub-tables in part how many fall below a width that they have else."""
+
+        def below(possible: Intervals, left: Intervals) -> int:
+            return int(((np.ptp(possible, axis=1) >= min_width) & (np.ptp(left, axis=1) < min_width)).sum())
+
+        return below(self.possible, self.left), below(self.own_possible, self.own_left)

@@ -73,6 +73,7 @@ def values(audit: AuditEvidence) -> dict[str, Any]:
     return {
         "refusals": audit.refusals,
         "refused": _refused(audit),
+        "narrowed": _narrowed(audit),
         "laws": [_law(summary, audit.threshold) for summary in found[:MOST_LAWS]],
         "groups": _groups(audit),
         "likely": _rows(audit, told) if told else [],
@@ -140,6 +141,19 @@ def _rows(audit: AuditEvidence, summary: Summary) -> list[LikelyRow]:
         )
         for row in first
     ]
+
+
+def _narrowed(audit: AuditEvidence) -> str:
+    """How many cells are too narrow for whoever knows the settings."""
+    told = audit.refusals
+    if told is None or told.reason is not None:
+        return ""
+    width = audit.criteria.width.min_width
+    cells, own = told.narrowed(width)
+    said = f"For whoever knows them {cells:,} of {len(told.left):,} at-risk cells fall below the width of {width}"
+    if not audit.found.parts.facts:
+        return f"{said}."
+    return f"{said}, and {own:,} of {len(told.own_left):,} small cells of the sub-tables in part."
 
 
 def _refused(audit: AuditEvidence) -> list[RefusedRow]:

@@ -44,7 +44,8 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
             # as far as the search of the true table went, whatever the clock says
             section = settings.release.model_copy(update={"ended_after": far})
             settings = replace(settings, release=section)
-        again = refusals(table, build.made.known, settings, method, release, asked.refusals)
+        parts = build.made.found.parts
+        again = refusals(table, build.made.known, settings, method, release, asked.refusals, parts)
         say(_describe_refusals(again))
         write_refusals(again, into)
 

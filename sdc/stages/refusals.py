@@ -1,4 +1,4 @@
-"""Builds done again: which tables that agree with a release would have ended in it."""
+"""Builds done again: which tables that agree with a release would have ended in it, withheld cells and all."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy.typing as npt
 
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.executor import IN_PROCESS
+from sdc.feasible.in_part import begins, places_in
 from sdc.intruder.refusals import Refusals
-from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.cell_bounds import Intervals
+from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.stages.assemble import SearchSettings, release_search
@@ -22,26 +25,33 @@ TABLES_PER_UNIT = 16
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """Tables of which a release is to be searched again: (tables, cells) dense counts."""
+    """Tables of which a release is to be searched again: (tables, cells) dense counts, and what they are to end in."""
 
     settings: SearchSettings
     method: str
     known: Knowledge
     release: Release
+    parts: Parts
     tables: npt.NDArray[np.int64]
 
 
 def refusals(
-    table: Table, known: Knowledge, settings: SearchSettings, method: str, release: Release, most: int
+    table: Table,
+    known: Knowledge,
+    settings: SearchSettings,
+    method: str,
+    release: Release,
+    most: int,
+    parts: Parts = NO_PARTS,
 ) -> Refusals:
     """The search of a build done again for every table that agrees with its release, on the settings' executor.
 
-    known  what was public before it
+    known  what was public before it; parts  what goes out in part with it, which is to be the same, cell by cell
 
     Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
     table itself does not lead to the release: then it was not made by this search.
     """
-    public, executor = known.plus(release), settings.executor
+    public, executor = known.telling(parts.facts).plus(release), settings.executor
     try:
         found = enumerate_tables(table, public, most)
     except ReleaseError as error:
@@ -51,18 +61,38 @@ def refusals(
     tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
     # a worker has no workers of its own
     alone = replace(settings, executor=IN_PROCESS)
-    units = [Again(alone, method, known, release, some) for some in _parts(tables)]
+    units = [Again(alone, method, known, release, parts, some) for some in _parts(tables)]
     is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
         raise RuntimeError(
             f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
             "not among them; this is a fault of the search, or the release is not of these settings"
         )
-    alike, rows = tables[is_alike], table.at_risk(settings.criteria.small_count)
-    places = table.schema.keys.pack(table.codes[rows])
-    possible, left = (np.stack([some.min(axis=0), some.max(axis=0)], axis=1)[places] for some in (tables, alike))
-    at_truth = (alike[:, places] == table.counts[rows]).mean(axis=0)
-    return Refusals(len(tables), len(alike), possible, left, at_truth)
+    rows = table.at_risk(settings.criteria.small_count)
+    places, counts = table.schema.keys.pack(table.codes[rows]), table.counts[rows]
+    of_cells, of_parts = tables[:, places], _small_of_parts(table, tables, parts, settings.criteria.small_count)
+    at_truth = (of_cells[is_alike] == counts).mean(axis=0)
+    ranges = (_range(some) for cells in (of_cells, of_parts) for some in (cells, cells[is_alike]))
+    possible, left, own_possible, own_left = ranges
+    return Refusals(len(tables), int(is_alike.sum()), possible, left, at_truth, own_possible, own_left)
+
+
+def _range(counts: npt.NDArray[np.int64]) -> Intervals:
+    """(cells, 2) of (tables, cells) counts."""
+    return np.stack([counts.min(axis=0), counts.max(axis=0)], axis=1)
+
+
+def _small_of_parts(
+    table: Table, tables: npt.NDArray[np.int64], parts: Parts, small_count: int
+) -> npt.NDArray[np.int64]:
+    """(tables, small cells of sub-tables in part) the counts of these in each table."""
+    schema, views = table.schema, tuple(fact.view for fact in parts.facts)
+    places = places_in(schema.keys.unpack(np.arange(schema.cells)), views, schema)
+    sums = np.zeros((int(begins(views, schema)[-1]), len(tables)), np.int64)
+    for own in places.T:
+        np.add.at(sums, own, tables.T)
+    truth = sums[:, (tables == _dense(table)).all(axis=1).argmax()]
+    return sums[(truth > 0) & (truth <= small_count)].T
 
 
 def _dense(table: Table) -> npt.NDArray[np.int64]:
@@ -82,8 +112,9 @@ def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
 def _leads_there(table: Table, unit: Again) -> bool:
     try:
         search = release_search(table, unit.known, unit.settings, unit.settings.widths(table))
-        return search.run(unit.method).release == unit.release
-    except NothingReleasableError:
+        found = search.run(unit.method)
+        return (found.release, found.parts.facts) == (unit.release, unit.parts.facts)
+    except NotReleasableError:
         return False
 
 

@@ -10,33 +10,41 @@ import pytest
 from sdc.config.release import ReleaseConfig
 from sdc.config.values import SearchMethod
 from sdc.model import subtable as st
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import NotReleasableError, ReleaseError
+from sdc.model.fact import Fact
+from sdc.model.release import Release
+from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.best import FoundRelease
 from sdc.search.found import Found
 from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.refusals import refusals
 from tests.judge import TooManyTablesError
 from tests.profiles import scaled
 from tests.search.test_withholding import Case, cases
+from tests.strategies import dense
 from tests.treat.test_suppression import Flags
 
-CASES = scaled(300, fewest=40)
+CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
 
 
 def found_for(case: Case, method: SearchMethod, best_subset: bool) -> FoundRelease | None:
     """What goes out whole and in part where the sub-tables of a case are required; None where nothing may."""
-    names = [st.label(view, case.table.schema) for view in case.views]
-    release = ReleaseConfig(
-        method=method,
-        require=tuple(names),
-        in_part="withhold",
-        conflicts="best_subset" if best_subset else "refuse",
-    )
-    settings = SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
+    settings = settings_for(case, best_subset)
     try:
         return release_search(case.table, case.known, settings, settings.widths(case.table)).run(method)
     except ReleaseError:
         return None
+
+
+def settings_for(case: Case, best_subset: bool) -> SearchSettings:
+    """By which what does not fit whole is withheld."""
+    release = ReleaseConfig(
+        require=tuple(st.label(view, case.table.schema) for view in case.views),
+        in_part="withhold",
+        conflicts="best_subset" if best_subset else "refuse",
+    )
+    return SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
 
 
 def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Flags]]:
@@ -94,3 +102,53 @@ def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
             assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
             assert found.required is not None
             assert {*found.required.in_part} == {fact.view for fact in found.parts.facts}
+
+
+def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_to_it(night: list[int]) -> None:
+    """Beside a plain loop: of all tables that agree with what is public each is released again by the same settings."""
+    tried = 0
+    for case in islice(cases(np.random.default_rng([11, *night])), 4 * AGAIN):
+        found = found_for(case, "ordered", best_subset=False)
+        if found is None or not found.parts.facts or case.known.facts:
+            continue
+        settings = settings_for(case, best_subset=False)
+        again = refusals(case.table, case.known, settings, "ordered", found.release, 200, found.parts)
+        if again.reason is not None:
+            continue
+        after, hidden = public(case, found, beside=False)
+        tables = after.agreeing(hidden)
+        alike = [
+            found_in(dense(case.table.schema, counts.tolist()), case, settings) == (found.release, found.parts.facts)
+            for counts in tables
+        ]
+        assert (again.feasible_tables, again.alike) == (len(tables), sum(alike))
+        flat = case.table.dense.reshape(-1)
+        own = [after.of(view, tables) for view in after.views]
+        truth = [after.of(view, case.table.dense)[0] for view in after.views]
+        small = [(counts > 0) & (counts <= case.small_count) for counts in (flat, *truth)]
+        cells, parts = tables[:, small[0]], [sums[:, which] for sums, which in zip(own, small[1:], strict=True)]
+        for ranges, counts in (
+            (again.possible, cells),
+            (again.left, cells[alike]),
+            (again.own_possible, np.concatenate(parts, axis=1)),
+            (again.own_left, np.concatenate(parts, axis=1)[alike]),
+        ):
+            assert ranges.tolist() == np.stack([counts.min(axis=0), counts.max(axis=0)], axis=1).tolist()
+        narrowed = [
+            ((np.ptp(counts, axis=0) >= case.min_width) & (np.ptp(counts[alike], axis=0) < case.min_width)).sum()
+            for counts in (cells, np.concatenate(parts, axis=1))
+        ]
+        assert again.narrowed(case.min_width) == tuple(narrowed)
+        tried += 1
+        if tried == AGAIN:
+            break
+    assert tried == AGAIN
+
+
+def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Release, tuple[Fact, ...]] | None:
+    """What the settings let out of another table, whole and in part."""
+    try:
+        found = release_search(table, case.known, settings, settings.widths(table)).run("ordered")
+    except NotReleasableError:
+        return None
+    return found.release, found.parts.facts
