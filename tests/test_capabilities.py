@@ -44,6 +44,7 @@ NO_FEATURES = {
         *("publication.licence", "publication.contact", "publication.notes", "publication.formulas"),
     ),
     "settings of table.weight": ("weighted",),
+    "settings of release.in_part": ("release.like",),
     "settings of assessment": ("sharp_seconds",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate", "papers"}

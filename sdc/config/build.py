@@ -219,6 +219,8 @@ def section_digest(config: BuildConfig, *sections: str) -> str:
     content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES, "ledger": True})
     if "publication" in content:  # which key it is, the stage that signs knows
         content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
+    if "release" in content:  # by what is in it, see `build.like`
+        content["release"]["like"] = content["release"]["like"] is not None
     for one in content.get("earlier", ()):
         one["folder"] = None  # by what is in it, see `build.earlier`
         if one["key"] is not None:

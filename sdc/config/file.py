@@ -67,6 +67,9 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         # what it says is part of the config, not where it lies
         demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
         config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
+    if config.release.like is not None:
+        like = _placed(config.release.like, path.absolute().parent, f"{path}: release.like = ")
+        config = config.model_copy(update={"release": config.release.model_copy(update={"like": like})})
     if (key := config.publication.signing_key) is not None:
         publication = config.publication.model_copy(
             update={"signing_key": _existing(path, "publication.signing_key", key)}

@@ -264,6 +264,13 @@ class ReleaseConfig(Section):
             "tell too much; or a list of sections with of, how, cost and most, which name others too"
         ),
     ] = ()
+    like: Annotated[
+        Text | None,
+        Field(
+            description="an earlier edition, a published folder or file relative to the config: the cells that it "
+            "withholds of a sub-table are withheld again where that goes out in part; default none"
+        ),
+    ] = None
     demand: Annotated[
         dict[Text, Weight] | Text,
         Field(
@@ -331,6 +338,8 @@ class ReleaseConfig(Section):
             raise ValueError(
                 "only is required, and nothing is required; name sub-tables under require, or leave it out"
             )
+        if self.like is not None and not self.in_part:
+            raise ValueError("like is of what goes out in part, and nothing is to; give in_part, or leave it out")
         if self.in_part == "withhold" and not self.require:
             raise ValueError(
                 "in_part is withhold, and nothing is required; name sub-tables under require, or by of under in_part"

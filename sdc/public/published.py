@@ -83,6 +83,19 @@ class Published:
         """Its variables, as messages name them."""
         return "*".join(self.table.schema.names)
 
+    def withheld_in(self, schema: Schema) -> Codes:
+        """(n, variables) the cells that it withholds, as another schema of its variables codes them.
+
+        Without those of categories that the other one does not have.
+        """
+        own, columns = self.table.schema, []
+        for name in schema.names:
+            place = {category: code for code, category in enumerate(schema.variables[schema.index(name)].categories)}
+            codes = [place.get(category, -1) for category in own.variables[own.index(name)].categories]
+            columns.append(np.array(codes, np.int64)[self.withheld[:, own.index(name)]])
+        cells = np.stack(columns, axis=1)
+        return cells[(cells >= 0).all(axis=1)].astype(np.uint16)
+
 
 def read_published(path: Path, total: str = TOTAL) -> list[Published]:
     """The tables of a release folder, of every file in another folder, or of one file; those of totals alone left out.

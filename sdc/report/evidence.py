@@ -77,6 +77,7 @@ class AuditEvidence:
     weighted: WeightedCertificate | None = None
     bad_records: Mapping[str, Any] | None = None
     origin: Origin = field(default_factory=Origin)
+    again: Mapping[SubTable, Sequence[int]] = field(default_factory=dict)
 
     @property
     def settings(self) -> dict[str, Any]:

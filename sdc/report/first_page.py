@@ -198,37 +198,6 @@ def refused_rows(audit: AuditEvidence) -> list[tuple[str, str]]:
     return [(st.label(t, audit.table.schema), audit.found.required.why(t)) for t in refused]
 
 
-@dataclass(frozen=True)
-class PartRow:
-    """A sub-table that goes out in part.
-
-    cells, withheld  how many it has, and how many of them have no count; records  in these
-    small            of these with 1 up to the small count; told  of them what is known without it
-    """
-
-    label: str
-    cells: int
-    withheld: int
-    records: int
-    small: int
-    told: int
-
-
-def in_part(audit: AuditEvidence) -> list[PartRow]:
-    """What goes out in part, as the search found it."""
-    parts, schema, found = audit.found.parts, audit.table.schema, list[PartRow]()
-    known = audit.known.plus(audit.found.release).telling(parts.facts)
-    own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
-    kept = {view: len(rows) for view, rows, _ in own.of_views(schema)}
-    for fact in parts.facts:
-        assert fact.between is not None
-        counts, cells = audit.table.marginal(fact.view).count_at(fact.between.cells), st.cells(fact.view, schema)
-        small = int(((counts > 0) & (counts <= audit.small_count)).sum())
-        told = small - kept.get(fact.view, 0)
-        found.append(PartRow(st.label(fact.view, schema), cells, len(counts), int(counts.sum()), small, told))
-    return found
-
-
 def weighted(audit: AuditEvidence, done: str) -> list[str]:
     """What goes out of the totals of weights, and what does not; what would, of a release that is only examined."""
     found, totals, schema = audit.weighted, audit.config.totals, audit.table.schema
@@ -271,6 +240,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Heading]:
     is_there = {
         "released": (f"What was {values['verdict'].done}, by dimension", True),
         "frontier": ("Released frontier", True),
+        "withheld": ("Withheld cells", values["in_part"]),
         "utility": ("Utility", values["measures"] or values["reconstruction"] or values["best_reason"]),
         "curve": ("Risk and utility", values["curve"]),
         "graph": ("Decomposable graph", values["cliques"]),

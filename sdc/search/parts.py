@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
@@ -77,7 +79,8 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish]) -> Inquiry:
     """What is known with the sub-tables in part; NotReleasableError where that is not proven, or too little of them."""
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
-    found = withhold(inquiry, views, cost={wish.view: wish.cost for wish in wishes})
+    again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
+    found = withhold(inquiry, views, cost={wish.view: wish.cost for wish in wishes}, again=again)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             raise NotReleasableError(

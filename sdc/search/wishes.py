@@ -26,12 +26,14 @@ MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 class PartWish:
     """A sub-table that goes out in part where it does not fit whole.
 
-    cost  what is to be little of what is withheld; most  the largest share of its cells that may be
+    cost   what is to be little of what is withheld; most  the largest share of its cells that may be
+    again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
     """
 
     view: SubTable
     cost: Literal["cells", "records"] = "cells"
     most: float = 1.0
+    again: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

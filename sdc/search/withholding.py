@@ -92,11 +92,13 @@ def withhold(
     views: Sequence[SubTable],
     start: Mapping[SubTable, Flags] | None = None,
     cost: Cost | Mapping[SubTable, Cost] = "cells",
+    again: Mapping[SubTable, Ints] | None = None,
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
 
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
     cost   what is to be little, or of each view
+    again  of some views places of cells that are withheld whatever else is, but those that everybody knows to be 0
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
@@ -112,7 +114,7 @@ def withhold(
     searches, hidden = list[_Search](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
-            searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs))
+            searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs, again or {}))
     for search in searches:
         search.run()
         hidden |= search.hidden_by_view()
@@ -176,6 +178,16 @@ def _fact(table: Table, view: SubTable, hidden: Flags) -> Fact:
     return withheld(view, cells, table.total, f"{st.label(view, table.schema)} in part")
 
 
+def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
+    """(cells of the view,) those at these places, in C order, but those that are known to be 0."""
+    schema = inquiry.table.schema
+    found = np.zeros(st.cells(view, schema), np.bool_)
+    if places is not None:
+        found[places] = True
+        found &= ~inquiry.known.zeros.excluded(view, schema).reshape(-1)
+    return found
+
+
 class _Search:
     """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
 
@@ -191,6 +203,7 @@ class _Search:
         narrow: Ints,
         start: Mapping[SubTable, Flags],
         costs: Mapping[SubTable, Cost],
+        again: Mapping[SubTable, Ints],
     ) -> None:
         frame, small = component.frame, inquiry.criteria.small_count
         self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
@@ -201,9 +214,12 @@ class _Search:
         self._known = replace(component.knowledge, facts=facts)
         self._counts = np.concatenate([self._part.marginal(view).dense.reshape(-1) for view in self._within])
         self._small = (self._counts > 0) & (self._counts <= small)
-        begun = [start.get(view, np.zeros(st.cells(view, inquiry.table.schema), np.bool_)) for view in views]
-        self._hidden = self._small | np.concatenate(begun)
-        by_records = [np.full(st.cells(view, inquiry.table.schema), costs[view] == "records") for view in views]
+        whole = inquiry.table.schema
+        begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
+        withheld = [_flags(inquiry, view, again.get(view)) for view in views]
+        self._always = self._small | np.concatenate(withheld)
+        self._hidden = self._always | np.concatenate(begun)
+        by_records = [np.full(st.cells(view, whole), costs[view] == "records") for view in views]
         is_by_records = np.concatenate(by_records)
         self._costs = 1 + self._counts * is_by_records
         typical = max(1, int(np.median(self._costs)))
@@ -345,7 +361,7 @@ class _Search:
             uses[chosen.places] += 1
             for target, change in zip(chosen.targets.tolist(), chosen.changes.tolist(), strict=True):
                 by_target.setdefault(target, {})[at] = change
-        alone = [int((self._costs * ~self._small)[c.places[uses[c.places] == 1]].sum()) for c in self._differences]
+        alone = [int((self._costs * ~self._always)[c.places[uses[c.places] == 1]].sum()) for c in self._differences]
         kept = set(range(len(self._differences)))
         for at in sorted(kept, key=lambda at: (-alone[at], at)):
             if all(self._stays(target, at, by_target[target]) for target in self._differences[at].targets.tolist()):
@@ -354,7 +370,7 @@ class _Search:
                 for target in self._differences[at].targets.tolist():
                     del by_target[target][at]
         self._differences = [self._differences[at] for at in sorted(kept)]
-        self._hidden = self._small | (uses > 0)
+        self._hidden = self._always | (uses > 0)
 
     def _stays(self, target: int, without: int, changes: dict[int, int]) -> bool:
         """Whether a target that is proven stays so without a difference; one that is not needs none."""

@@ -16,6 +16,7 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
+from sdc.public.published import Published
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Effort
@@ -29,7 +30,7 @@ from sdc.search.pace import NEVER, Ending, Pace
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
-from sdc.search.wishes import Wishes
+from sdc.search.wishes import PartWish, Wishes
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import Demand, Utility, Weights, utility_of
 
@@ -74,6 +75,7 @@ class SearchSettings:
     release   the section of a config, whose demand is no file
     executor  changes how long a search takes, never the answer
     hidden    levels that only what was published before needs, by name: nobody's wish, and not asked about
+    like      sub-tables of an earlier edition that withhold cells, which are withheld again
     """
 
     criteria: Criteria
@@ -82,6 +84,7 @@ class SearchSettings:
     release: ReleaseConfig = field(default_factory=ReleaseConfig)
     executor: Executor = IN_PROCESS
     hidden: Sequence[str] = ()
+    like: Sequence[Published] = ()
 
     @property
     def effort(self) -> Effort:
@@ -120,10 +123,29 @@ class SearchSettings:
         return replace(
             wishes,
             require=tuple(map(schema.levels.closed, wishes.require)),
-            in_part=tuple(replace(one, view=schema.levels.closed(one.view)) for one in wishes.in_part),
+            in_part=self._as_before(
+                [replace(one, view=schema.levels.closed(one.view)) for one in wishes.in_part], schema
+            ),
             forbid=tuple(map(schema.levels.closed, wishes.forbid)),
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
+
+    def _as_before(self, wishes: Sequence[PartWish], schema: Schema) -> tuple[PartWish, ...]:
+        """With the cells that an earlier edition withholds; InputError where it does of no such sub-table."""
+        editions = {frozenset(one.table.schema.names): one for one in self.like}
+        found = list[PartWish]()
+        for wish in wishes:
+            own = schema.restrict(st.members(schema.levels.telling(wish.view)))
+            edition = editions.get(frozenset(own.names))
+            again = () if edition is None else tuple(sorted(own.keys.pack(edition.withheld_in(own)).tolist()))
+            found.append(replace(wish, again=again))
+        if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in wishes):
+            raise InputError(
+                f"like withholds cells of {', '.join(one.label for one in self.like)}, and in_part is of "
+                f"{', '.join(st.label(wish.view, schema) for wish in wishes)}; name an edition of one of these, or "
+                "leave it out"
+            )
+        return tuple(found)
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""

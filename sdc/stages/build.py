@@ -32,6 +32,7 @@ from sdc.public.earlier import (
     require_keys_apart,
     with_earlier,
 )
+from sdc.public.published import Published, read_published
 from sdc.publish.gate import GateSubject
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
@@ -57,7 +58,7 @@ class Build:
         """
         return {
             "config": _digest_of(self.config),
-            "data": digest_of([self._records_digest, self.publications.digest]),
+            "data": digest_of([self._records_digest, self.publications.digest, *(one.digest for one in self.like)]),
             "code": code_digest(),
         }
 
@@ -135,6 +136,19 @@ class Build:
         require_keys_apart(self.publications, self.source, self.config.table.csv)
         return with_earlier(counted.table, counted.zeros, self.publications)
 
+    @cached_property
+    def like(self) -> tuple[Published, ...]:
+        """Sub-tables of an earlier edition that are in part; ConfigError where none is, and where it is not read."""
+        if (path := self.config.release.like) is None:
+            return ()
+        try:
+            found = tuple(one for one in read_published(Path(path)) if len(one.withheld))
+        except InputError as error:
+            raise ConfigError(f"release.like = {path!r}: {error}", error.detail) from error
+        if not found:
+            raise ConfigError(f"release.like = {path!r} withholds no cell; name an edition that does, or leave it out")
+        return found
+
     @property
     def head(self) -> str | None:
         """Of the ledger's chain, with all of which it is judged; None where the config names no ledger."""
@@ -161,7 +175,8 @@ class Build:
         release = self.config.release
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, self.origin.hidden)
+        hidden = self.origin.hidden
+        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, hidden, self.like)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

@@ -65,6 +65,7 @@ def test_defaults(file: Path) -> None:
             "only": None,
             "conflicts": "refuse",
             "in_part": (),
+            "like": None,
             "demand": {},
             "breadth": None,
             "questions": None,

@@ -761,6 +761,35 @@ def test_what_is_said_of_refusals_is_so(name: str, run_of: Callable[[str], Run])
     assert {*listed} == {*proven}
 
 
+def test_the_picture_of_a_sub_table_in_part_has_its_withheld_and_its_small_cells(
+    run_of: Callable[[str], Run],
+) -> None:
+    """Square by square beside the search's own record and the counts; what is said beside it too."""
+    run = run_of("withheld")
+    cells, small = in_part(run)
+    (told,) = run.document("search/search.json")["in_part"]["facts"]
+    view = [v for v in run.own if v in told["view"]]
+    text = (run.folder / "confidential" / "report.html").read_text()
+    (said,) = re.findall(r'<p class="of-part">(\d+) of (\d+) cells are withheld, (\d+) of them small\.(.*?)</p>', text)
+    size = prod(len(run.categories[v]) for v in view)
+    assert [int(number) for number in said[:3]] == [len(cells), size, small]
+    assert (" Whole it would not fit: " in said[3]) == (tuple(view) == tuple("ABCDEF"))
+    figure = text[text.index('id="part-0"') :]
+    figure = figure[: figure.index("</svg>")]
+    side = min(14.0, (1000 - 26) * len(run.categories[view[0]]) / size)
+    counts = run.marginal(tuple(view))
+    for class_, marked in (("withheld", {*cells}), ("small-count", {c for c, n in counts.items() if 0 < n <= 2})):
+        (drawn,) = re.findall(rf'<path d="([^"]*)" class="{class_}">', figure)
+        squares = re.findall(r"M([\d.]+) ([\d.]+)h", drawn)
+        found = {(int((float(y) - 26) / side + 0.3), int((float(x) - 26) / side + 0.3)) for x, y in squares}
+        # the first of the longest axes is down, the others are across, the last fastest
+        places = {
+            (int(row), int(np.ravel_multi_index(rest, [len(run.categories[v]) for v in view[1:]])))
+            for row, *rest in ([run.categories[v].index(c) for v, c in zip(view, cell, strict=True)] for cell in marked)
+        }
+        assert found == places
+
+
 def test_a_sentence_that_is_not_so_is_found_out(run_of: Callable[[str], Run]) -> None:
     """Each sentence of a page that has a number, with the number changed, and one that was never written."""
     run = run_of("earlier")

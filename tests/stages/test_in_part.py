@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -143,6 +144,32 @@ def test_no_withheld_count_is_in_any_published_file(yearbook: Callable[[], Build
     assert "1 table goes out in part" in metadata["description"]
 
 
+FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
+
+
+@pytest.mark.parametrize("listed", [{}, {"zeros": True, "totals": True}])
+def test_every_format_withholds_the_same(listed: dict[str, bool], tmp_path: Path) -> None:
+    """Those that are read tell the same; with totals, which of them are withheld is verified from the files."""
+    build = built(config(tmp_path, publication={"formats": FORMATS, **listed}))
+    release = build.folder.stage("release")
+    told = {
+        suffix: read_published(next(release.glob(f"*_area-age{suffix}")))[0]
+        for suffix in (".csv", ".parquet", ".json", ".px")
+    }
+    (fact,) = build.made.found.parts.facts
+    assert fact.between is not None
+    assert len({one.digest for one in told.values()}) == 1
+    assert {len(one.withheld) for one in told.values()} == {len(fact.between.cells)}
+    metadata = json.loads((release / "datapackage.json").read_text())
+    assert {one["format"] for one in metadata["resources"] if "in_part" in one} == {*FORMATS} - {"xlsx"}
+    assert verify(build.folder.path).verified
+    with (next(release.glob("*_area-age.csv"))).open() as file:
+        rows = {(row["area"], row["age"]): row for row in csv.DictReader(file)}
+    totals = {key: row["count"] for key, row in rows.items() if "(total)" in key}
+    assert all(totals.values())  # area*sex and age*sex*edu tell them
+    assert len(totals) == (24 + 6 + 1 if listed else 0)
+
+
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Callable[[], Build]) -> None:
     run = str(yearbook().folder.path)
     subject = Subject.open(run)
@@ -187,6 +214,73 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     assert "Of the small cells 1 are too narrow by what is known without these sub-tables" in page
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     assert verify(build.folder.path).verified
+
+
+# The next edition
+
+
+def next_edition(folder: Path, like: Path, **release: Any) -> Path:
+    """A year later some have moved, nobody lives in the last area any more, and there is a new one."""
+    rng, people = np.random.default_rng(5), records()
+    moved = rng.random(len(people)) < 0.3
+    people[moved, 0] = np.minimum(rng.geometric(0.12, int(moved.sum())) - 1, 23)
+    people[people[:, 0] == 23, 0] = 30
+    own = {v: [f"{v}{code:02}" for code in column] for v, column in zip(NAMES, people.T.tolist(), strict=True)}
+    write_csv(folder / "people.csv", own)
+    section = {"require": REQUIRED, "in_part": "withhold", "like": str(like), **release}
+    return config(folder, "next", release=section)
+
+
+def withheld_by_names(release: Path) -> set[tuple[str, str]]:
+    with next(release.glob("*_area-age.csv")).open() as file:
+        return {(row["area"], row["age"]) for row in csv.DictReader(file) if not row["count"]}
+
+
+def test_the_next_edition_withholds_what_the_one_before_did(yearbook: Callable[[], Build], tmp_path: Path) -> None:
+    """And what must be besides, which is said; what it withholds is another fact than the pattern of the one before."""
+    before = yearbook().folder.stage("release")
+    build = built(next_edition(tmp_path, before))
+    assert verify(build.folder.path).verified
+    old, new = withheld_by_names(before), withheld_by_names(build.folder.stage("release"))
+    kept = {cell for cell in old if cell[0] != "area23"}
+    assert kept < new
+    text = (build.folder.stage("confidential") / "report.html").read_text()
+    said = re.search(r'<p class="as-before">(\d+) of the withheld .* before, and (\d+) were not: (.*?)</p>', text)
+    assert said is not None
+    assert (int(said[1]), int(said[2])) == (len(kept), len(new - kept))
+    assert all(f"{area}" in said[3] for area, _ in new - kept)
+    alone = built(config(tmp_path, "alone"))
+    assert not kept <= withheld_by_names(alone.folder.stage("release"))
+
+
+def test_a_pattern_is_known_by_what_it_says_and_not_by_where_it_lies(
+    yearbook: Callable[[], Build], tmp_path: Path
+) -> None:
+    edition = yearbook().folder.stage("release")
+    shutil.copytree(edition, tmp_path / "moved")
+    (path,) = (tmp_path / "moved").glob("*_area-age.csv")
+    (tmp_path / "more.csv").write_text(
+        re.sub(r"(?m)^(area0[0-2],.*),\d+,$", r"\1,,withheld", path.read_text(), count=1)
+    )
+    editions = edition, tmp_path / "moved", path, tmp_path / "more.csv"
+    digests = [open_build(next_edition(tmp_path, like)).digests for like in editions]
+    assert digests[0] == digests[1] == digests[2] != digests[3]
+
+
+def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(
+    yearbook: Callable[[], Build], tmp_path: Path
+) -> None:
+    whole = next(yearbook().folder.stage("release").glob("*_area-sex.csv"))
+    with pytest.raises(ConfigError, match=r"like = .* withholds no cell; name an edition that does, or lea"):
+        built(next_edition(tmp_path, whole))
+    part = next(yearbook().folder.stage("release").glob("*_area-age.csv"))
+    with pytest.raises(ConfigError, match=r"like withholds cells of area\*age, and in_part is of area\*edu; name an"):
+        built(next_edition(tmp_path, part, in_part=[{"of": "area*edu"}], require=["area*sex"]))
+    with pytest.raises(ConfigError, match="like is of what goes out in part, and nothing is to; give in_part"):
+        built(next_edition(tmp_path, part, in_part=[]))
+    with pytest.raises(ConfigError, match=r"release\.like = .*nowhere is no file or folder"):
+        built(next_edition(tmp_path, tmp_path / "nowhere"))
+    assert not [*tmp_path.rglob("release")]
 
 
 # What is asked for

@@ -1,0 +1,110 @@
+"""Sub-tables that go out in part: how much of each is withheld, and a picture of where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+
+from sdc.model import subtable as st
+from sdc.model.fact import Fact
+from sdc.report import svg
+from sdc.report.evidence import AuditEvidence
+
+PAGE, TOP, LEFT = 1000.0, 26.0, 26.0
+LARGEST, SMALLEST, MOST_DRAWN = 14.0, 1.5, 30_000  # the side of a cell, and how many are drawn
+MOST_NAMED = 20
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """A sub-table that goes out in part.
+
+    cells, withheld  how many it has, and how many of them have no count; records  in these
+    small            of these with 1 up to the small count; told  of them what is known without it
+    why              why it does not fit whole, where it was required; picture  None where it has too many cells
+    again            how many of them an earlier edition withheld; None where none was named
+    new              names of those that it did not, the first of them
+    """
+
+    label: str
+    cells: int
+    withheld: int
+    records: int
+    small: int
+    told: int
+    why: str
+    picture: Markup | None
+    again: int | None
+    new: tuple[str, ...]
+
+
+def in_part(audit: AuditEvidence) -> list[PartRow]:
+    """What goes out in part, as the search found it."""
+    parts, schema, found = audit.found.parts, audit.table.schema, list[PartRow]()
+    known = audit.known.plus(audit.found.release).telling(parts.facts)
+    own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
+    kept = {view: len(rows) for view, rows, _ in own.of_views(schema)}
+    for number, fact in enumerate(parts.facts):
+        assert fact.between is not None
+        counts, cells = audit.table.marginal(fact.view).count_at(fact.between.cells), st.cells(fact.view, schema)
+        small = int(((counts > 0) & (counts <= audit.small_count)).sum())
+        told = small - kept.get(fact.view, 0)
+        label, why = st.label(fact.view, schema), audit.found.required.why(fact.view) if audit.found.required else ""
+        picture = _picture(audit, fact, f"part-{number}")
+        again, new = _beside_before(audit, fact)
+        found.append(PartRow(label, cells, len(counts), int(counts.sum()), small, told, why, picture, again, new))
+    return found
+
+
+def _beside_before(audit: AuditEvidence, fact: Fact) -> tuple[int | None, tuple[str, ...]]:
+    """How many cells are withheld that an earlier edition withheld, and the names of others."""
+    if fact.view not in audit.again:
+        return None, ()
+    assert fact.between is not None
+    inside = audit.table.schema.restrict(st.members(fact.view))
+    before = np.isin(inside.keys.pack(fact.between.cells), audit.again[fact.view])
+    return int(before.sum()), tuple(map(inside.written, fact.between.cells[~before][:MOST_NAMED]))
+
+
+def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
+    """The cells in rows, by the longest axis, and columns, by all others; those withheld and small ones are marked."""
+    marginal = audit.table.marginal(fact.view)
+    schema, sizes = marginal.schema, marginal.schema.keys.sizes
+    longest = int(np.argmax(sizes))
+    others = [axis for axis in range(len(sizes)) if axis != longest]
+    rows, columns = sizes[longest], prod(sizes[axis] for axis in others)
+    side = min(LARGEST, (PAGE - LEFT) / columns)
+    if rows * columns > MOST_DRAWN or side < SMALLEST:
+        return None
+    assert fact.between is not None
+    withheld, dense = np.zeros(sizes, np.bool_), marginal.dense
+    withheld[tuple(fact.between.cells.T)] = True
+    order = [longest, *others]
+    hidden, counts = (some.transpose(order).reshape(rows, columns) for some in (withheld, dense))
+    small = (counts > 0) & (counts <= audit.small_count)
+    titles = [schema.variables[schema.axes[axis]].name for axis in order]
+    parts = [
+        svg.text(LEFT, 14, f"{' and '.join(titles[1:]) or 'all'} →", "t strong"),
+        svg.text(0, 0, f"{titles[0]} →", "t strong", transform=f"translate(14 {TOP:.0f}) rotate(90)"),
+        svg.box(LEFT, TOP, columns * side, rows * side, "#eef2f6", class_="edge"),
+        _squares(np.argwhere(hidden), side, 0.0, "withheld"),
+        _squares(np.argwhere(small), side, side / 5, "small-count"),
+    ]
+    description = (
+        f"Each row is a category of {titles[0]}, the first at the top. A dark cell is withheld, a light one is "
+        f"published; a bright mark is on each cell with a count of 1 to {audit.small_count}."
+    )
+    title = f"Cells of {st.label(fact.view, audit.table.schema)}"
+    return svg.figure(name, PAGE, TOP + max(rows * side, 90.0) + 8, title, description, parts)
+
+
+def _squares(cells: npt.NDArray[np.int64], side: float, within: float, class_: str) -> Markup:
+    """One path of all of them: thousands of elements would be slow to show."""
+    length = side - 2 * within
+    at = ((LEFT + column * side + within, TOP + row * side + within) for row, column in cells.tolist())
+    drawn = "".join(f"M{x:.1f} {y:.1f}h{length:.1f}v{length:.1f}h-{length:.1f}z" for x, y in at)
+    return svg.element("path", d=drawn, class_=class_)
