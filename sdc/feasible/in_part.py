@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags
 from sdc.model import subtable as st
+from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
 Ints = npt.NDArray[np.int64]
-FIXED = 1 << 40  # a price: of a cell that must not change
+ANY = 1 << 40  # more than any count changes by
 MOST_CELLS = 1 << 22  # of a fact that walks know in part
 MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
 
@@ -28,31 +29,50 @@ class InPart:
     Their cells are one view's after another's, each in C order: a place is a number among all of them.
 
     views   the sub-tables, closed
-    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change, FIXED of what
-            must not
+    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change
+    room    (places, 2) between which each may change, by what is told of it
     """
 
     views: tuple[SubTable, ...]
     prices: Ints
+    room: Ints
+
+    @staticmethod
+    def priced(views: tuple[SubTable, ...], prices: Ints) -> InPart:
+        """Of which nothing is told yet."""
+        return InPart(views, prices, np.tile(np.array([-ANY, ANY]), (len(prices), 1)))
 
     def beside(self, other: InPart) -> InPart:
         """These and after them the others."""
-        return InPart((*self.views, *other.views), np.concatenate([self.prices, other.prices]))
+        both = (np.concatenate(pair) for pair in ((self.prices, other.prices), (self.room, other.room)))
+        return InPart((*self.views, *other.views), *both)
 
 
-NO_PART = InPart((), np.zeros(0, np.int64))
+NO_PART = InPart.priced((), np.zeros(0, np.int64))
 
 
-def told_in_part(known: Knowledge) -> tuple[Knowledge, InPart]:
-    """What is known without facts that tell some counts between numbers, and these: what they tell exactly is fixed.
+def told_in_part(known: Knowledge, table: Table) -> tuple[Knowledge, InPart]:
+    """What is known without facts that tell some counts between numbers, and these: each cell may change as they say.
 
     A fact of too many cells stays as it is.
     """
     schema = known.schema
     facts = [fact for fact in known.facts if fact.between is not None and st.cells(fact.view, schema) <= MOST_CELLS]
     left = tuple(fact for fact in known.facts if fact not in facts)
-    prices = [np.zeros(0, np.int64), *(fact.exactly(schema) * FIXED for fact in facts)]
-    return replace(known, facts=left), InPart(tuple(fact.view for fact in facts), np.concatenate(prices))
+    room = np.concatenate([NO_PART.room, *(_room(fact, table) for fact in facts)])
+    views = tuple(fact.view for fact in facts)
+    return replace(known, facts=left), InPart(views, np.zeros(len(room), np.int64), room)
+
+
+def _room(fact: Fact, table: Table) -> Ints:
+    """(cells of its view, 2) between which each may change, by what the fact tells of it."""
+    schema = table.schema.restrict(st.members(fact.view))
+    room = np.tile(np.array([-ANY, ANY]), (schema.cells, 1))
+    room[fact.exactly(table.schema)] = 0
+    if fact.between is not None:
+        counts, places = table.marginal(fact.view).count_at(fact.between.cells), schema.keys.pack(fact.between.cells)
+        room[places, 0], room[places, 1] = fact.between.low - counts, fact.between.high - counts
+    return room
 
 
 def shares(view: SubTable, schema: Schema) -> list[tuple[int, Ints]]:

@@ -141,10 +141,10 @@ def shift_in_part(
 
 def _priced_walker(table: Table, knowledge: Knowledge, in_part: InPart) -> _Walker:
     """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
-    known, told = told_in_part(knowledge)
+    known, told = told_in_part(knowledge, table)
     priced = in_part.beside(told)
     walker = _walker(table, known.with_hulls, 0, None, priced.views)
-    walker.price(priced.prices)
+    walker.price(priced)
     return walker
 
 
@@ -211,7 +211,7 @@ class _Walks:
     def _shifted(self, course: _Alike, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         rows, pack = course.rows, self._table.schema.keys.pack
         walker = _walker(self._table, course.known, course.fixed, course.also, course.in_part.views)
-        walker.price(course.in_part.prices)
+        walker.price(course.in_part)
         walker.begin_at(pack(self._base.cells), self._base.changes)
         found = walker.shifted(pack(self._cells[rows]), changes[rows], nodes[rows], tries)
         differences = _from(self._base, found.differences, self._table) if len(self._base) else found.differences
@@ -230,7 +230,7 @@ class _Walks:
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.between is not None for fact in facts):
-            known, told = told_in_part(knowledge)
+            known, told = told_in_part(knowledge, self._table)
             yield _Alike(rows, known.with_hulls, 0, in_part=told)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, replace(knowledge, facts=()), 0)
@@ -303,9 +303,9 @@ class _Walker:
         self._work, self._changed = _new_work(table, knowledge, fixed, also, in_part), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
 
-    def price(self, prices: Ints) -> None:
-        """Has cells of the sub-tables in part cost so much."""
-        self._work.shown[:] = prices
+    def price(self, in_part: InPart) -> None:
+        """Has cells of the sub-tables in part cost what is said there, and have that room."""
+        self._work.shown[:], self._work.room[:] = in_part.prices, in_part.room
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
         """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""
@@ -444,6 +444,7 @@ def _new_work(
         random=np.zeros(1, np.int64),
         looked=np.zeros(1, np.int64),
         shown=np.zeros(cells_in_part, np.int64),
+        room=np.zeros((cells_in_part, 2), np.int64),
         place_of=places_of(in_part, schema),
         moved=np.zeros(cells_in_part, np.int64),
         touched=np.zeros(MAX_TOUCHED, np.int64),

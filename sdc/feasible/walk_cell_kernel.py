@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.compiled import inner, kernel
-from sdc.feasible.in_part import FIXED
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -71,8 +70,9 @@ class WalkWork(NamedTuple):
     best, flips, sets      the best move so far: blocks, then what each adds to a key; flips listed: axes, what it adds
                            to a key, cost, variables that tell it; released sets that meet each block of a partial move
     random, looked         state of the generator; cells looked at
-    shown, place_of        of sub-tables in part what changing each of their cells costs, one after another; what each
-                           category of an axis adds to the place there, (sub-tables, axes, categories)
+    shown, room, place_of  of sub-tables in part what changing each of their cells costs, one after another; (places, 2)
+                           between which it may change; what each category of an axis adds to the place there,
+                           (sub-tables, axes, categories)
     moved, touched         by how much the walk has changed each of these cells; places where it may have, a ring
     """
 
@@ -114,6 +114,7 @@ class WalkWork(NamedTuple):
     random: Ints
     looked: Ints
     shown: Ints
+    room: Ints
     place_of: Ints
     moved: Ints
     touched: Ints
@@ -330,7 +331,7 @@ def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool
     Less and less of a price counts, or walks would go on by moves that cost nothing; of a reward all does. NEVER where
     there is a place that moves must change, and this one does not.
     """
-    shown, moved, goal = work.shown, work.moved, work.filled[GOAL]
+    shown, room, moved, goal = work.shown, work.room, work.moved, work.filled[GOAL]
     cost, of_goal = 0, False
     places = np.empty(1 << MAX_FLIPS, np.int64)
     for part in range(len(work.place_of)):
@@ -338,14 +339,15 @@ def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool
             continue
         for i in range(1 << flipped):
             before, price = moved[places[i]], shown[places[i]]
-            if price == FIXED:
-                price = BROKEN_COST
-            elif price > 0:
+            after = before + (1 if ODD[i] != up else -1)
+            if price > 0:
                 price = price * work.filled[EASED] // EASE
             if before == 0:
                 cost += price
-            elif before == (-1 if ODD[i] != up else 1):
+            elif after == 0:
                 cost -= price
+            low, high = room[places[i], 0], room[places[i], 1]
+            cost += BROKEN_COST * ((after < low or after > high) - (before < low or before > high))
             of_goal |= places[i] == goal
     return NEVER if goal >= 0 and not of_goal else int(cost)
 
@@ -358,9 +360,10 @@ def _move_in_part(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool)
         if _places(work, part, key, flipped, steps, places):
             for i in range(1 << flipped):
                 before = work.moved[places[i]]
-                work.moved[places[i]] += 1 if ODD[i] != up else -1
-                if work.shown[places[i]] == FIXED:
-                    work.filled[BROKEN] += (before == 0) - (work.moved[places[i]] == 0)
+                after = before + (1 if ODD[i] != up else -1)
+                work.moved[places[i]] = after
+                low, high = work.room[places[i], 0], work.room[places[i], 1]
+                work.filled[BROKEN] += (after < low or after > high) - (before < low or before > high)
                 work.touched[work.filled[TOUCHED] % len(work.touched)] = places[i]
                 work.filled[TOUCHED] += 1
 

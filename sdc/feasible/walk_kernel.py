@@ -19,7 +19,6 @@ from __future__ import annotations
 import numpy as np
 
 from sdc.compiled import inner, kernel
-from sdc.feasible.in_part import FIXED
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
@@ -405,7 +404,9 @@ def _mend_in_part(work: WalkWork, now: int, most: int, done: int) -> bool:
             place = 0
             for v in range(len(work.sizes)):
                 place += work.place_of[part, v, (key // work.strides[v]) % work.sizes[v]]
-            if work.shown[place] == FIXED and work.moved[place] * change > 0:
+            moved = work.moved[place]
+            low, high = work.room[place, 0], work.room[place, 1]
+            if (moved > high and change > 0) or (moved < low and change < 0):
                 return _goal_step(work, key, place, change < 0, now, most, done)
     return False
 

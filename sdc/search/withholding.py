@@ -286,7 +286,7 @@ class _Search:
         prices = np.where(self._hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._needed))
         prices[self._places[self._open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = InPart(self._within, prices), np.zeros(len(targets), np.int64)
+        in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         pieces = [piece for kind in (~is_own, is_own) for piece in cut(np.flatnonzero(kind), MOST_PER_UNIT)]
         units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
