@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from sdc.intruder.posterior import Posterior
     from sdc.risk.sharp import SharpBounds
     from sdc.search.redesign import Redesign
+    from sdc.search.rounding import Rounded
     from sdc.treat.magnitude import MagnitudeTable
-    from sdc.treat.rounding import Rounded
     from sdc.treat.suppression import Suppressed
 
 __all__ = [
@@ -379,12 +379,12 @@ def _settings(
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
-    """The table in multiples of a base, its margins rounded too; see `sdc.treat.rounding`.
+    """The table in multiples of a base, its margins rounded too; see `sdc.search.rounding`.
 
     It is judged beside nothing and enters no ledger; what was `moved` is confidential. InputError for a base below 2 or
     too many cells, ReleaseError where no such table is found.
     """
-    from sdc.treat import rounding
+    from sdc.search import rounding
 
     return rounding.controlled_rounding(table.dense, base)
 

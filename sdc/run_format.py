@@ -62,6 +62,7 @@ SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256S
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
 LEVELS = "levels"  # which category of a coarser variable each category of a published one is in
+ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: to what, with which marginals
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records

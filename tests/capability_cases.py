@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,7 +42,7 @@ NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
 COARSER = (0, 0, 1)  # the a of each d
 LOW = (True, True, False)  # which d are in the lower band of what was published before
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
-WIDTH, SMALL, PROBABILITY, ROUND = 2, 2, 0.95, 40
+WIDTH, SMALL, PROBABILITY, ROUND, BASE = 2, 2, 0.95, 40, 3
 RICH = ["csv", *table.RICH]
 CONFIG: dict[str, Any] = {
     "name": "case",
@@ -68,7 +69,8 @@ ASKED: dict[str, dict[str, Any]] = {
     table.FORBID: {"release": {"forbid": ["d*c"]}},
     table.ONLY: {"release": {"only": "required"}},
     table.MINUTES: {"release": {"minutes": 60.0}},
-    table.IN_PART: {"release": {"in_part": [{"of": "a*c"}]}},
+    table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
+    table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -92,10 +94,16 @@ ASKED: dict[str, dict[str, Any]] = {
 def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     """The config that asks for all of these."""
     found = CONFIG | more
-    for name in asked:
+    for name in sorted(asked, key=lambda name: name == table.ROUND):  # which is said where in_part is
         for section, value in ASKED[name].items():
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
+    if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
+        (part,) = found["release"]["in_part"]
+        found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
+    if table.CHILDREN in asked and {*table.IN_PARTS} & {*asked}:
+        # beside what goes out in part it does not come by itself
+        found = found | {"release": found["release"] | {"require": ["c"]}}
     if "curve" in asked and {*table.BEFORE} & {*asked}:
         # of these alone it is asked what they find beside what was published before
         found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
@@ -168,7 +176,7 @@ class Case:
         if table.IN_PART not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
             return found
         for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
-            if "in_part" in one and one["format"] == "csv":
+            if "withheld" in one.get("in_part", {}) and one["format"] == "csv":
                 with (self.run / "release" / one["path"]).open() as file:
                     names, *rows = csv.reader(file)
                 assert names[-2:] == ["count", "count_status"]
@@ -178,20 +186,51 @@ class Case:
         return found
 
     @property
+    def rounded(self) -> dict[tuple[str, ...], tuple[dict[tuple[str, ...], int], list[list[str]]]]:
+        """Of each sub-table that went out rounded its cells, and its margins that are rounded too."""
+        found = dict[tuple[str, ...], tuple[dict[tuple[str, ...], int], list[list[str]]]]()
+        folder = self.folder / "runs"
+        if table.ROUND not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return found
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if "rounded_to" in one.get("in_part", {}) and one["format"] == "csv":
+                with (self.run / "release" / one["path"]).open() as file:
+                    names, *rows = csv.reader(file)
+                assert (one["in_part"]["rounded_to"], names[-1]) == (BASE, f"count_rounded_to_{BASE}")
+                cells = {tuple(row[:-1]): int(row[-1]) for row in rows}
+                found[tuple(names[:-1])] = cells, one["in_part"]["margins"]
+        return found
+
+    def near(self, names: Sequence[str], counts: dict[tuple[str, ...], int]) -> list[Fact]:
+        """That each cell of a sub-table is less than the base from what is listed, or from 0."""
+        found = []
+        for cell in product(*(VARIABLES[name] for name in names)):
+            count = counts.get(cell, 0)
+            found.append(Fact(self._inside(names, cell), max(count - BASE + 1, 0), count + BASE - 1))
+        return found
+
+    def _inside(self, names: Sequence[str], cell: Sequence[str]) -> frozenset[tuple[int, ...]]:
+        kept = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
+        every = product(*map(range, SIZES))
+        return frozenset(codes for codes in every if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in kept))
+
+    @property
     def told(self) -> list[Fact]:
         """What these say."""
         found = []
+        for names, (cells, margins) in self.rounded.items():
+            listed = {cell: count for cell, count in cells.items() if TOTAL not in cell}
+            found += self.near(names, listed)
+            for margin in margins:
+                sums = Counter[tuple[str, ...]]()
+                for cell, count in listed.items():
+                    sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
+                found += self.near([v for v in names if v in margin], sums)
         for names, listed in self.parts.items():
             totals = [TOTAL] if any(TOTAL in cell for cell in listed) else []
             for cell in product(*([*VARIABLES[name], *totals] for name in names)):
                 if (count := listed.get(cell, 0)) is not None:
-                    kept = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
-                    inside = [
-                        codes
-                        for codes in product(*map(range, SIZES))
-                        if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in kept)
-                    ]
-                    found.append(Fact(frozenset(inside), count, count))
+                    found.append(Fact(self._inside(names, cell), count, count))
         return found
 
     def tables(self, facts: Sequence[Fact]) -> np.ndarray:
@@ -302,7 +341,7 @@ def judge_run(case: Case) -> None:
         assert (case.run / name).exists() == (name in case.asked)
     if table.WEIGHT in case.asked:
         judge_weights(case)
-    if case.parts:
+    if case.parts or case.rounded:
         judge_parts(case)
 
 
@@ -311,13 +350,13 @@ def judge_parts(case: Case) -> None:
     released = published(case.run / "release")
     exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
     tables, others = case.agree(released), agreeing(SIZES, [*case.known, *exactly])
-    for names, listed in case.parts.items():
+    for names in [*case.parts, *case.rounded]:
         out = tuple(1 + v for v, name in enumerate(NAMES) if name not in names)
         own, known = (some.reshape(-1, *SIZES).sum(axis=out) for some in (tables, others))
         truth = case.counts.sum(axis=tuple(v - 1 for v in out))
         for cell in np.argwhere((truth > 0) & (truth <= SMALL)):
             named = tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
-            assert listed[named] is None
+            assert case.parts.get(names, {}).get(named) is None
             if np.ptp(known[:, *cell]) >= WIDTH:
                 assert np.ptp(own[:, *cell]) >= WIDTH
 
@@ -331,7 +370,9 @@ def judge_publication(case: Case, folder: Path) -> None:
         assert any("c" in names for names in released)
     if table.ONLY in asked:
         # and what was public before: of a hierarchy the level that the bands are too
-        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")], table.IN_PART: [("a", "c")]}  # it may fit whole
+        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")]}
+        # what is wished for in part may fit whole
+        public |= {part: [("d", "c"), ("a", "c")] for part in table.IN_PARTS}
         assert {*map(tuple, released)} <= {("c",), (), *(names for name in asked for names in public.get(name, ()))}
     if table.FORBID in asked:
         assert not any({"d", "c"} <= set(names) for names in released)

@@ -19,7 +19,7 @@ from sdc.config import capabilities as table
 from sdc.config.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
 from sdc.config.file import read_config
 from sdc.config.reference import reference
-from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError
 from sdc.record.chain import Chain
 from tests.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
 from tests.judge import TooManyTablesError
@@ -128,9 +128,14 @@ def test_the_page_of_the_handbook_tells_every_refusal() -> None:
 def method_for(asked: Iterable[str]) -> Asked:
     """These with a method, one that works with all where there is one, and the sections that settings are of."""
     names = tuple(asked)
-    needs = ((table.DRAWING, "server"), (table.MODEL, "posterior"), (table.ONLY, table.REQUIRE))
+    needs = (
+        (table.DRAWING, "server"),
+        (table.MODEL, "posterior"),
+        (table.ONLY, table.REQUIRE),
+        (table.ROUND, table.IN_PART),
+    )
     for setting, section in needs:
-        names += (section,) if setting in names and section not in names else ()
+        names = (section, *names) if setting in names and section not in names else names
     if set(names) & {*METHODS}:
         return names
     return (min(METHODS, key=lambda method: len([*table.refusals([method, *names])])), *names)
@@ -287,14 +292,15 @@ WORKING = {frozenset([o.name, p.name]) for o, p in table.pairs() if refusal(o.na
 
 def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
     """A case that was built and judged, of the first seed whose table may be published at all."""
+    refused = NotReleasableError if {*table.IN_PARTS} & {*asked} else NothingReleasableError
     for number in range(12):
         case = made(folder / str(number), asked, [*seed, number])
         try:
             judge_run(case)
             verbs = {"run", *judge_verbs(case)}
-        except (NothingReleasableError, TooManyTablesError):
-            # of simulatable, whose decisions do not look at the table, or where no prefix is safe; or a release that
-            # more tables agree with than a judge can list
+        except (refused, TooManyTablesError):
+            # of simulatable, whose decisions do not look at the table, or where no prefix is safe; what goes out in no
+            # part either; or a release that more tables agree with than a judge can list
             continue
         assert verbs == verbs_of(asked)
         return case

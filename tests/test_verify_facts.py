@@ -53,6 +53,7 @@ SURVEY = Fact(AB, ((0, (0,)),), None, "survey")
 CELLS, LOW, HIGH = np.array(list(np.ndindex(2, 2)), np.uint16), np.array([2, 0, 2, 1]), np.array([4, 3, 4, 3])
 ROUNDED = Fact(BC, (), Between(CELLS, LOW, HIGH), "rounded tables")
 ASKED, KNOWN = frontier("B", "C"), frontier("A")
+SMALL = OwnJudged(2, 0)  # counts of B*C that are rounded, of 2
 
 
 def records() -> Table:
@@ -93,7 +94,9 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     proof = Proof(tuple(honest_part(table, everything, variables) for variables in (AB, BC)), (0b010,))
     case = FactCase.of(table, everything.release.frontier, NO_ZEROS, known.facts, 10**6)
     certificate = Certificate(table.digest, known, ASKED, 2, 1, proof)
-    return forged(tmp_path_factory.mktemp("facts") / "run", table, certificate, bounds_of(case), undecided="outer")
+    return forged(
+        tmp_path_factory.mktemp("facts") / "run", table, certificate, bounds_of(case), undecided="outer", in_part=SMALL
+    )
 
 
 @pytest.fixture

@@ -105,8 +105,12 @@ def print_release(facts: dict[str, Any]) -> None:
     for names in facts["frontier"]:
         print(f"              {'*'.join(names) or '(total)'}")
     for part in facts.get("in_part", ()):
+        name = "*".join(part["sub_table"])
+        if part["how"] == "round":
+            print(f"rounded       {name}: to multiples of {part['base']}")
+            continue
         of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
-        print(f"in part       {'*'.join(part['sub_table'])}: {of} withheld, with {records}")
+        print(f"in part       {name}: {of} withheld, with {records}")
 
 
 def print_required(facts: dict[str, Any]) -> None:

@@ -101,13 +101,18 @@ def compare(
             print(f"{what:8}{key}: {one} -> {other}")
     print(f"sub-tables: {found.release[0]} -> {found.release[1]}")
     for label, cells in found.in_part.items():
-        withheld = ("not in part" if number is None else f"{number} cells withheld" for number in cells)
-        print(f"{label}: {' -> '.join(withheld)}")
+        print(f"{label}: {' -> '.join(map(_of_part, cells))}")
     for sign, rows in (("+", found.came), ("-", found.went)):
         for names, why in rows:
             print(f"{sign} {'*'.join(names)}{': ' if why else ''}{why}")
     if not (found.config or found.table or found.in_part or found.came or found.went):
         print("nothing differs")
+
+
+def _of_part(told: int | str | None) -> str:
+    if told is None:
+        return "not in part"
+    return told if isinstance(told, str) else f"{told} cells withheld"
 
 
 @publications.command()

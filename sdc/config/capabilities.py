@@ -49,7 +49,14 @@ class Capability:
         if not self.values:
             return value not in (None, (), {}, False)
         given = (value,) if isinstance(value, str) else value or ()
-        return any((A_MODEL if is_model(one) else getattr(one, "rule", one)) in self.values for one in given)
+        return any(set(_named(one)) & set(self.values) for one in given)
+
+
+def _named(value: Any) -> tuple[Any, ...]:
+    """What of a value in a list may ask for something."""
+    if ways := getattr(value, "ways", None):
+        return tuple(ways)
+    return (A_MODEL if is_model(value) else getattr(value, "rule", value),)
 
 
 def is_model(law: Any) -> bool:
@@ -60,10 +67,12 @@ def is_model(law: Any) -> bool:
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
 ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
+ROUND = "release.in_part.how"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
 BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES)
+IN_PARTS = (IN_PART, ROUND)
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
 STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
@@ -72,7 +81,7 @@ DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
 METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
     "plan": (),
@@ -115,11 +124,13 @@ SETTINGS_OF = {
 def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
-    keys = {"labels": ("labels.variables", "labels.code_list"), MINUTES: (MINUTES, "release.ended_after")}
+    keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
+    keys |= {MINUTES: (MINUTES, "release.ended_after"), ROUND: (IN_PART,)}
     values, also = (
         {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
+    values |= {ROUND: ("round",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -130,13 +141,16 @@ CAPABILITIES = {one.name: one for one in _listed()}
 """By their names, in the order in which they are listed."""
 
 WORKS: dict[str, tuple[str, ...]] = {
-    "ordered": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "ordered": (
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES),
+        *(*REPORTED, *SERVED, *OF_CONFIGS),
+    ),
     "bisection": (
         *IMPOSSIBLE,
         WEIGHT,
         *BEFORE,
         *WISHES,
-        IN_PART,
+        *IN_PARTS,
         OUTER,
         SHARP,
         *FILES,
@@ -145,22 +159,23 @@ WORKS: dict[str, tuple[str, ...]] = {
         *SERVED,
         *OF_CONFIGS,
     ),
-    "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, IN_PART, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
+    "best": (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED, *OF_CONFIGS),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (WEIGHT, REQUIRE, FORBID, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED, *OF_CONFIGS),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
-    "earlier": ("ledger", *WISHES, IN_PART, OUTER, SHARP, *FILES, "curve", "posterior"),
+    "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
     "ledger": (*WISHES, IN_PART, OUTER, SHARP, *FILES, "curve", "posterior"),
-    REQUIRE: (FORBID, ONLY, MINUTES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (ONLY, MINUTES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, IN_PART, OUTER, SHARP, *FILES, *LIKELY),
-    MINUTES: (IN_PART, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
-    IN_PART: (SHARP, *FILES, "posterior"),
+    REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, *IN_PARTS, OUTER, SHARP, *FILES, *LIKELY),
+    MINUTES: (*IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
+    IN_PART: (ROUND, SHARP, *FILES, "posterior"),
+    ROUND: (SHARP, *FILES, "posterior"),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
@@ -181,11 +196,11 @@ WORKS: dict[str, tuple[str, ...]] = {
     "compare": FEATURES,
     "widths": FEATURES,
     "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "redesign": (*IMPOSSIBLE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
     "suppress": (*IMPOSSIBLE, "earlier", *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
@@ -277,23 +292,25 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),
     ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
     (
-        (IN_PART,),
+        IN_PARTS,
         ("decomposable", "simulatable"),
         "what is withheld depends on the records, and is sought beside what grows then; choose ordered, bisection or "
         "best",
     ),
-    ((IN_PART,), (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
-    ((IN_PART,), (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
-    ((IN_PART,), (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
+    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
+    (IN_PARTS, (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
+    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
     (
-        (IN_PART,),
+        IN_PARTS,
         ("curve", "remedies", "redesign"),
         "what another width or other categories would free is asked of whole sub-tables; leave one out",
     ),
-    ((IN_PART,), (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
-    ((IN_PART,), _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
-    ((IN_PART,), ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
-    ((IN_PART,), ("suppress", "round"), "it is not judged beside what a build publishes in part; leave in_part out"),
+    (IN_PARTS, (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
+    (IN_PARTS, _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
+    (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
+    (IN_PARTS, ("suppress", "round"), "it is not judged beside what a build publishes in part; leave in_part out"),
+    ((ROUND,), ("ledger",), "a ledger keeps what is withheld, and nothing that is rounded; leave one out"),
+    ((ROUND,), ("check",), "what is rounded is not read back yet; leave how: round out"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""

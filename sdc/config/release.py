@@ -208,7 +208,17 @@ class InPartConfig(Section):
     """What becomes of a sub-table that may not go out whole."""
 
     of: Annotated[PatternLike, Field(description="a sub-table, or several, as in require")]
-    how: Annotated[Literal["withhold"], Field(description="withhold: all cells go out but some")] = "withhold"
+    how: Annotated[
+        Literal["withhold", "round"] | Annotated[tuple[Literal["withhold", "round"], ...], Field(min_length=1)],
+        Field(
+            description="withhold: all cells go out but some; round: all go out rounded to multiples of base; or a "
+            "list of both, of which the next is tried where one does not do"
+        ),
+    ] = "withhold"
+    base: Annotated[
+        Positive | None,
+        Field(ge=2, description="what counts are rounded to multiples of, at least 2; for round alone"),
+    ] = None
     cost: Annotated[
         Literal["cells", "records"],
         Field(description="what is to be little of what is withheld: cells, or records and cells added up"),
@@ -221,9 +231,22 @@ class InPartConfig(Section):
             strict=True,
             allow_inf_nan=False,
             description="the largest share of its cells that may be withheld, more than 0 and at most 1; where more "
-            "would have to be, it does not go out",
+            "would have to be, the next way is tried, and without one it does not go out",
         ),
     ] = 1.0
+
+    @property
+    def ways(self) -> tuple[Literal["withhold", "round"], ...]:
+        """In the order in which they are tried."""
+        return self.how if isinstance(self.how, tuple) else (self.how,)
+
+    @model_validator(mode="after")
+    def _has_a_base(self) -> InPartConfig:
+        if ("round" in self.ways) != (self.base is not None):
+            raise ValueError("base goes with how: round, which needs one; give both or none")
+        if len({*self.ways}) < len(self.ways):
+            raise ValueError("how names a way twice; name each once")
+        return self
 
 
 class ReleaseConfig(Section):
@@ -261,7 +284,7 @@ class ReleaseConfig(Section):
         Literal["withhold"] | tuple[InPartConfig, ...],
         Field(
             description="withhold: of required sub-tables that do not fit whole all cells go out but those that would "
-            "tell too much; or a list of sections with of, how, cost and most, which name others too"
+            "tell too much; or a list of sections with of, how, cost, most and base, which name others too"
         ),
     ] = ()
     like: Annotated[

@@ -62,12 +62,13 @@ NO_OWN_CELLS = OwnCells((), _NONE, _NONE, _NONE)
 
 
 def own_cells(table: Table, known: Knowledge, before: Knowledge, small_count: int, min_width: int) -> OwnCells:
-    """Withheld cells of 1 up to the small count, but those that are too narrow by what was known before.
+    """Cells of 1 up to the small count of sub-tables in part, but those that are too narrow by what was known before.
 
-    Withheld is what a fact says no more of than that it lies between 0 and the total. ReleaseError where the sub-table
-    is too large to be looked at cell by cell.
+    These are what facts tell between two numbers, withheld cells and rounded ones, and nothing exactly. ReleaseError
+    where the sub-table is too large to be looked at cell by cell.
     """
-    schema, views = table.schema, tuple(dict.fromkeys(fact.view for fact in known.facts if _withholds(fact, known)))
+    schema = table.schema
+    views = tuple(dict.fromkeys(fact.view for fact in known.facts if fact.between is not None))
     for view in views:
         if st.cells(view, schema) > MOST_CELLS:
             raise ReleaseError(
@@ -76,7 +77,7 @@ def own_cells(table: Table, known: Knowledge, before: Knowledge, small_count: in
             )
     ends, places, counts = begins(views, schema), [_NONE], [_NONE]
     for view, begin in zip(views, ends.tolist(), strict=False):
-        own, small = _withheld(view, known), table.marginal(view).dense.reshape(-1)
+        own, small = _told_between(view, known), table.marginal(view).dense.reshape(-1)
         own = own[(small[own] > 0) & (small[own] <= small_count)]
         if len(own):
             own = own[~narrow(table, view, before, min_width)[own]]
@@ -86,21 +87,16 @@ def own_cells(table: Table, known: Knowledge, before: Knowledge, small_count: in
     return OwnCells(views, placed, np.concatenate(counts), np.arange(len(placed)))
 
 
-def _withholds(fact: Fact, known: Knowledge) -> bool:
-    return fact.between is not None and bool(fact.between.nothing(known.total).any())
-
-
-def _withheld(view: SubTable, known: Knowledge) -> Ints:
-    """Places of the cells that some fact of this view withholds, ascending, and none tells exactly."""
+def _told_between(view: SubTable, known: Knowledge) -> Ints:
+    """Places of the cells that some fact of this view tells between two numbers, ascending, and none exactly."""
     inside = known.schema.restrict(st.members(view))
-    withheld, told = np.zeros((2, inside.cells), np.bool_)
+    between, told = np.zeros((2, inside.cells), np.bool_)
     for fact in known.facts:
         if fact.view == view:
             told |= fact.exactly(known.schema)
             if fact.between is not None:
-                nothing = fact.between.nothing(known.total)
-                withheld[inside.keys.pack(fact.between.cells[nothing])] = True
-    return np.flatnonzero(withheld & ~told)
+                between[inside.keys.pack(fact.between.cells)] = True
+    return np.flatnonzero(between & ~told)
 
 
 def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> npt.NDArray[np.bool_]:

@@ -1,13 +1,100 @@
-"""Sub-tables that go out in part: of each all cells are told but those that are withheld."""
+"""Sub-tables that go out in part: of each all cells are told but those that are withheld, or all of them rounded."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sdc.model.fact import Fact
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Counts, Table
+
+
+@dataclass(frozen=True)
+class Part:
+    """A sub-table that does not go out whole.
+
+    fact     what it tells
+    base     what its counts are rounded to multiples of; 0 where they are told exactly, but for some that are withheld
+    margins  where it is rounded the same of each of its marginals that is rounded to a neighbouring multiple too, which
+             readers are told
+    """
+
+    fact: Fact
+    base: int = 0
+    margins: tuple[Fact, ...] = ()
+
+    @property
+    def view(self) -> SubTable:
+        """The sub-table, closed."""
+        return self.fact.view
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All that it tells."""
+        return (self.fact, *self.margins)
+
+    @property
+    def withheld(self) -> int:
+        """How many of its cells are withheld."""
+        return 0 if self.base or self.fact.between is None else len(self.fact.between.cells)
+
+    @property
+    def is_withheld(self) -> bool:
+        """Whether it tells all cells of its view but some, of which it tells nothing."""
+        fact = self.fact
+        return not self.base and not fact.universe and fact.between is not None and not fact.between.low.any()
+
+    def is_rounded(self, table: Table) -> bool:
+        """Whether it tells of every cell, and of its margins, what it would of counts rounded to its base."""
+        between = self.fact.between
+        if self.base < 2 or between is None or len(between.cells) != st.cells(self.view, table.schema):
+            return False
+        counts = self.rounded(table.schema)
+        margins = tuple(margin.view for margin in self.margins)
+        is_multiple = not (counts % self.base).any()
+        return is_multiple and self == rounded(self.view, counts, self.base, margins, table.schema, self.fact.source)
+
+    def rounded(self, schema: Schema) -> Counts:
+        """(cells of the view,) in C order the rounded counts."""
+        assert self.fact.between is not None
+        inside = schema.restrict(st.members(self.view))
+        counts = np.zeros(inside.cells, np.int64)
+        counts[inside.keys.pack(self.fact.between.cells)] = self.fact.between.high - self.base + 1
+        return counts
+
+    def label(self, schema: Schema) -> str:
+        """By names."""
+        return self.fact.label(schema)
+
+
+def rounded(
+    view: SubTable, counts: Counts, base: int, margins: Iterable[SubTable], schema: Schema, source: str
+) -> Part:
+    """A sub-table of which readers have (cells,) rounded counts in C order, each less than the base from the true one.
+
+    margins  those of its marginals whose sums are less than the base from the true ones too, and readers know it
+    """
+    inside = schema.restrict(st.members(view))
+    cells = inside.keys.unpack(np.arange(inside.cells))
+    of_margins = []
+    for margin in margins:
+        own = inside.restrict(st.members(st.within(margin, view)))
+        sums = np.zeros(own.cells, np.int64)
+        np.add.at(sums, own.keys.pack(inside.marginal_cells(cells, st.within(margin, view))), counts)
+        of_margins.append(Fact(margin, (), _near(own, sums, base), f"{st.label(margin, schema)} of {source}"))
+    return Part(Fact(view, (), _near(inside, counts, base), source), base, tuple(of_margins))
+
+
+def _near(schema: Schema, counts: Counts, base: int) -> Between:
+    cells = schema.keys.unpack(np.arange(schema.cells))
+    return Between(cells, counts - base + 1, counts + base - 1)
 
 
 @dataclass(frozen=True)
@@ -16,23 +103,33 @@ class Parts:
 
     beside  the sub-tables that were released whole when it was made: a small cell that these and what was known before
             tell is told anyway; all others are to keep the width
-    facts   one of each sub-table
+    tables  one of each sub-table
     """
 
     beside: Release = NOTHING
-    facts: tuple[Fact, ...] = ()
+    tables: tuple[Part, ...] = ()
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """All that they tell."""
+        return tuple(fact for part in self.tables for fact in part.facts)
+
+    @property
+    def views(self) -> tuple[SubTable, ...]:
+        """The sub-tables."""
+        return tuple(part.view for part in self.tables)
 
     def without(self, release: Release) -> Parts:
         """Those that are not released whole."""
-        return Parts(self.beside, tuple(fact for fact in self.facts if fact.view not in release))
+        return Parts(self.beside, tuple(part for part in self.tables if part.view not in release))
 
     def before(self, known: Knowledge) -> Knowledge:
         """What tells of their cells without them, for whoever knew that before."""
-        return known.plus(self.beside) if self.facts else known
+        return known.plus(self.beside) if self.tables else known
 
     def labels(self, schema: Schema) -> list[str]:
         """Of each sub-table."""
-        return [fact.label(schema) for fact in self.facts]
+        return [part.label(schema) for part in self.tables]
 
 
 NO_PARTS = Parts()

@@ -11,7 +11,18 @@ from typing import Any
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
-from sdc.run_format import CATALOGUE, IN_PART, INDEX, PUBLIC_KEY, SHA256, SIGNATURE, SUB_TABLE, SUMS, WITHHELD_STATUS
+from sdc.run_format import (
+    CATALOGUE,
+    IN_PART,
+    INDEX,
+    PUBLIC_KEY,
+    ROUNDED_TO,
+    SHA256,
+    SIGNATURE,
+    SUB_TABLE,
+    SUMS,
+    WITHHELD_STATUS,
+)
 from sdc.storage.whole_file import replacing
 
 MEDIA = {
@@ -124,7 +135,11 @@ def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
 def _in_part(resource: Mapping[str, Any]) -> str:
     """How much of a table is withheld, where some of it is."""
     told = resource.get(IN_PART)
-    return "" if told is None else f" (in part: {told[WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
+    if told is None:
+        return ""
+    if ROUNDED_TO in told:
+        return f" (rounded to multiples of {told[ROUNDED_TO]:,})"
+    return f" (in part: {told[WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
 
 
 def _page(metadata: Mapping[str, Any]) -> str:

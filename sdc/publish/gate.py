@@ -14,9 +14,8 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
-from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Parts
+from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
@@ -59,6 +58,20 @@ class WeightedTotals:
 
 
 @dataclass(frozen=True, eq=False)
+class PublicPart:
+    """How a sub-table goes out that does not go out whole.
+
+    withheld  (n, axes) cells without a count, none of which is in the marginal
+    base      what the counts of the marginal are rounded to multiples of; 0 where they are exact
+    margins   those of its marginals that are rounded to a neighbouring multiple too
+    """
+
+    withheld: Codes
+    base: int = 0
+    margins: tuple[SubTable, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
 class Cleared:
     """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
 
@@ -66,7 +79,7 @@ class Cleared:
                     together; `release` numbers them as it does
     unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
     weighted        totals of weights that may go out beside the counts; None where there are none
-    in_part         of sub-tables that go out in part the (n, axes) cells that are withheld; none is in the marginal
+    in_part         of sub-tables that go out in part how; what is withheld is not in the marginal
     """
 
     subject: GateSubject
@@ -76,7 +89,7 @@ class Cleared:
     unproven_cells: int
     _marginals: Mapping[SubTable, Table]
     weighted: WeightedTotals | None = None
-    in_part: Mapping[SubTable, Codes] = field(default_factory=dict)
+    in_part: Mapping[SubTable, PublicPart] = field(default_factory=dict)
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
@@ -130,8 +143,11 @@ def clear(
         )
     # what is known is true of this table
     parts = certificate.parts
-    if not all(map(_withholds, parts.facts)) or not certificate.release.contains(parts.beside):
-        raise ReleaseError("what is to go out in part is not withheld, or is beside what is not released; run again")
+    told = all(part.is_withheld or part.is_rounded(table) for part in parts.tables)
+    if not told or not certificate.release.contains(parts.beside):
+        raise ReleaseError(
+            "what is to go out in part is neither withheld nor rounded, or is beside what is not released; run again"
+        )
     knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts))
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     own = criteria.own_cells(table, knowledge, parts.before(known))
@@ -171,11 +187,6 @@ def _beyond(one: Knowledge, other: Knowledge) -> list[str]:
     ]
 
 
-def _withholds(fact: Fact) -> bool:
-    """Whether it tells all cells of its view but some, of which it tells nothing."""
-    return not fact.universe and fact.between is not None and not fact.between.low.any()
-
-
 def _without(release: Release, hidden: SubTable) -> Release:
     """What of a release needs none of these variables."""
     return Release.of(element & ~hidden for element in release.frontier) if hidden else release
@@ -213,7 +224,7 @@ def _cleared(
     parts: Parts = NO_PARTS,
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
-    views = [fact.view & ~hidden for fact in parts.facts]
+    views = [part.view & ~hidden for part in parts.tables]
     # a schema has a variable, though nothing but the total goes out
     kept = _told(release.join(Release.of(views)), table.schema) or 1
     schema, within = table.schema.restrict(st.members(kept)), release.within(kept)
@@ -223,11 +234,15 @@ def _cleared(
     if totals is not None:
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
         totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
-    in_part = dict[SubTable, Codes]()
-    for view, fact in zip(views, parts.facts, strict=True):
-        assert fact.between is not None
-        in_part[st.within(view, kept)] = fact.between.cells
-        marginals[st.within(view, kept)] = _shown(table.marginal(view), fact.between.cells)
+    in_part = dict[SubTable, PublicPart]()
+    for view, part in zip(views, parts.tables, strict=True):
+        assert part.fact.between is not None
+        cells, marginal = part.fact.between.cells, table.marginal(view)
+        margins = tuple(st.within(margin.view & ~hidden, kept) for margin in part.margins)
+        own = PublicPart(cells[:0], part.base, margins) if part.base else PublicPart(cells)
+        in_part[st.within(view, kept)] = own
+        shown = _rounded(marginal, part, table.schema) if part.base else _shown(marginal, cells)
+        marginals[st.within(view, kept)] = shown
     return Cleared(subject, schema, within, table.total, unproven, marginals, totals, in_part, _KEY)
 
 
@@ -235,6 +250,12 @@ def _shown(marginal: Table, withheld: Codes) -> Table:
     """Without the cells that are withheld, so that nobody who publishes it has their counts."""
     shown = marginal.schema.keys.matching(withheld, marginal.codes) < 0
     return Table.of(marginal.schema, marginal.codes[shown], marginal.counts[shown])
+
+
+def _rounded(marginal: Table, part: Part, schema: Schema) -> Table:
+    """With the counts that are published instead of the true ones."""
+    counts = part.rounded(schema)
+    return Table.of(marginal.schema, marginal.schema.keys.unpack(np.arange(len(counts))), counts)
 
 
 def _told(release: Release, schema: Schema) -> SubTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -23,7 +23,7 @@ from sdc.model.subtable import SubTable
 from sdc.publish.catalogue import catalogue_files, write_sums, wrong_sums
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.formats.table import NO_COUNT
-from sdc.publish.gate import Cleared, GateSubject
+from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
     CATALOGUE,
@@ -33,9 +33,12 @@ from sdc.run_format import (
     IN_PART,
     INDEX,
     LEVELS,
+    MARGINS,
     METADATA,
     PUBLIC_KEY,
     RELEASE_FORMAT,
+    ROUNDED_COUNT,
+    ROUNDED_TO,
     SHA256,
     SIGNATURE,
     STATUS,
@@ -55,6 +58,7 @@ from sdc.storage.whole_file import replacing
 
 READ = ("csv", "parquet")  # formats whose values are read back, and not their bytes alone
 MOST_CELLS = 1 << 28  # of a file, beyond the cells with records
+EXACT = "Exact marginal tables of counts"
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
 
@@ -185,7 +189,7 @@ def _check_file(path: Path, file: File) -> None:
             sha = hashlib.file_digest(content, "sha256").hexdigest()
     except OSError as error:
         raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
-    if sha != _sha(file.pieces()) or (file.format in READ and _columns(path) != _expected(file)):
+    if sha != _sha(file.pieces()) or (file.format in READ and _columns(path, file) != _expected(file)):
         raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
 
 
@@ -214,13 +218,13 @@ def _expected(file: File) -> dict[str, list[Any]]:
     return _inert(columns) if file.format == "csv" else columns
 
 
-def _columns(path: Path) -> dict[str, list[Any]]:
+def _columns(path: Path, file: File) -> dict[str, list[Any]]:
     if path.suffix == ".parquet":
         return {key: list(column) for key, column in read_columns(path)[0].items()}
     header, *rows = _rows(path)
     # a CSV file has no types: names stay text, as they were written
     columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
-    numbers = [key for key in (COUNT, WEIGHTED_TOTAL) if key in columns]
+    numbers = [key for key in (file.table.measures if file.table else ()) if key in columns]
     return {**columns, **{key: [int(value) if value else None for value in columns[key]] for key in numbers}}
 
 
@@ -275,10 +279,12 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
             f"{file} would list up to {table.at_most} cells with zeros or totals, more than {MOST_CELLS}; publish it "
             "without them"
         )
-    if element in cleared.in_part:
+    if (part := cleared.in_part.get(element)) is not None and part.base:
+        return table.rounded(table.counts, part.base)
+    if part is not None:
         fewer = _over_fewer(cleared, element) if texts.about.totals else ()
         within = [_table(cleared, one, file, name, texts) for one in fewer]
-        return table.without(cleared.in_part[element], within, cleared.total)
+        return table.without(part.withheld, within, cleared.total)
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
     return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
 
@@ -288,7 +294,8 @@ def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
     levels = cleared.schema.levels
     axes = [own for axis in cleared.schema.axes if (own := element & levels.of_axis[axis])]
     fewer = (st.union(kept) for size in range(1, len(axes)) for kept in combinations(axes, size))
-    return st.maximal(one for one in fewer if one in cleared.release or one in cleared.in_part)
+    exact = {one for one, part in cleared.in_part.items() if not part.base}
+    return st.maximal(one for one in fewer if one in cleared.release or one in exact)
 
 
 def _counted(cleared: Cleared, texts: Texts) -> bool:
@@ -346,7 +353,7 @@ def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
 
 
 def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[str, Any]:
-    resources = [_resource(file, cleared.schema, texts.labels, folder) for file in _files(cleared, name, texts)]
+    resources = [_resource(file, cleared, texts.labels, folder) for file in _files(cleared, name, texts)]
     dictionary = {"name": "data_dictionary", "path": DICTIONARY, "format": "csv"}
     return {
         "profile": "data-package",
@@ -411,7 +418,9 @@ def _what_is_listed(about: PublicationConfig) -> str:
 
 def _what(cleared: Cleared, texts: Texts) -> list[str]:
     """What the numbers are, in sentences."""
-    exact = f"Exact marginal tables of counts; {_what_is_listed(texts.about)}."
+    is_rounded = any(part.base for part in cleared.in_part.values())
+    tables = "Marginal tables of counts, exact but where they are rounded" if is_rounded else EXACT
+    exact = f"{tables}; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
     if weighted is None:
         return [exact, *_in_part(cleared, texts)]
@@ -422,10 +431,23 @@ def _what(cleared: Cleared, texts: Texts) -> list[str]:
 
 
 def _in_part(cleared: Cleared, texts: Texts) -> list[str]:
-    """What is withheld, in sentences; none where nothing is."""
-    if not cleared.in_part:
-        return []
-    number, cells = len(cleared.in_part), sum(map(len, cleared.in_part.values()))
+    """What is withheld, and what is rounded, in sentences; none where nothing is."""
+    rounded = [_how_rounded(cleared, view, part) for view, part in cleared.in_part.items() if part.base]
+    parts = [part for part in cleared.in_part.values() if not part.base]
+    return [*(_withheld(parts, texts) if parts else ()), *rounded]
+
+
+def _how_rounded(cleared: Cleared, view: SubTable, part: PublicPart) -> str:
+    """All that readers are told of it."""
+    sums = "".join(f", each sum by {' and '.join(st.names(margin, cleared.schema))}" for margin in part.margins)
+    return (
+        f"The table of {', '.join(st.names(view, cleared.schema))} is rounded: each count{sums} and the total became a "
+        f"multiple of {part.base} that is less than {part.base} away, so that all add up."
+    )
+
+
+def _withheld(parts: Sequence[PublicPart], texts: Texts) -> list[str]:
+    number, cells = len(parts), sum(len(part.withheld) for part in parts)
     tables, are = ("tables", "go") if number > 1 else ("table", "goes")
     return [
         f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format, and any "
@@ -456,7 +478,8 @@ def _told_of_weights(cleared: Cleared) -> dict[str, Any]:
     return {"weighted": {"round": weighted.base, **({} if weighted.total is None else {"total": weighted.total})}}
 
 
-def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[str, Any]:
+def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dict[str, Any]:
+    schema = cleared.schema
     with (folder / file.path).open("rb") as content:
         sha = hashlib.file_digest(content, "sha256").hexdigest()
     resource = {
@@ -470,6 +493,9 @@ def _resource(file: File, schema: Schema, labels: Labels, folder: Path) -> dict[
         resource[SUB_TABLE] = st.names(file.subtable, schema)
         if file.table.withheld is not None:
             resource[IN_PART] = {"cells": file.table.space.cells, WITHHELD_STATUS: len(file.table.withheld)}
+        elif (part := cleared.in_part.get(file.subtable)) is not None:
+            margins = [st.names(margin, schema) for margin in part.margins]
+            resource[IN_PART] = {"cells": file.table.space.cells, ROUNDED_TO: part.base, MARGINS: margins}
     if file.format in READ:
         fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
         assert file.table is not None
@@ -494,10 +520,11 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         return _weighted_guide(cleared, name, texts)
     about = texts.about
     said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
-    listed = _what_is_listed(about)
+    listed, is_rounded = _what_is_listed(about), any(part.base for part in cleared.in_part.values())
     return (
-        f"{about.title or name}: {len(_named(cleared, texts))} exact tables of counts\n\n"
-        f"Each numbered file is one table, {_formats(about)}: a column for each variable and `count`.\n"
+        f"{about.title or name}: {len(_named(cleared, texts))} {'' if is_rounded else 'exact '}tables of counts\n\n"
+        f"Each numbered file is one table, {_formats(about)}: a column for each variable and `count`"
+        f"{f', or `{ROUNDED_COUNT}` and a base where it is rounded' if is_rounded else ''}.\n"
         f"{listed[0].upper()}{listed[1:]}. Tables over fewer variables follow\n"
         f"by adding up. {DICTIONARY} lists the categories of each variable in their order;\n"
         f"{METADATA} describes the files for programs (Data Package) and gives the total number of records.\n"

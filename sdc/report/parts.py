@@ -43,13 +43,15 @@ class PartRow:
 
 
 def in_part(audit: AuditEvidence) -> list[PartRow]:
-    """What goes out in part, as the search found it."""
+    """What goes out but for some cells, as the search found it."""
     parts, schema, found = audit.found.parts, audit.table.schema, list[PartRow]()
     known = audit.known.plus(audit.found.release).telling(parts.facts)
     own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
     kept = {view: len(rows) for view, rows, _ in own.of_views(schema)}
-    for number, fact in enumerate(parts.facts):
-        assert fact.between is not None
+    for number, part in enumerate(parts.tables):
+        fact = part.fact
+        if part.base or fact.between is None:
+            continue
         counts, cells = audit.table.marginal(fact.view).count_at(fact.between.cells), st.cells(fact.view, schema)
         small = int(((counts > 0) & (counts <= audit.small_count)).sum())
         told = small - kept.get(fact.view, 0)
@@ -58,6 +60,21 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
         again, new = _beside_before(audit, fact)
         found.append(PartRow(label, cells, len(counts), int(counts.sum()), small, told, why, picture, again, new))
     return found
+
+
+def rounded(audit: AuditEvidence) -> list[str]:
+    """What goes out rounded, and what readers are told of it."""
+    schema, said = audit.table.schema, list[str]()
+    for part in audit.found.parts.tables:
+        if part.base:
+            by = "".join(f", its sums by {st.label(margin.view, schema)}" for margin in part.margins)
+            said.append(
+                f"{part.label(schema)} goes out rounded: readers know that each of its counts{by} and its total became "
+                f"a multiple of {part.base} that is less than {part.base} away."
+            )
+    if said:
+        said.append("Which of the tables that may be published so was chosen, and how, is taken as unknown to them.")
+    return said
 
 
 def _beside_before(audit: AuditEvidence, fact: Fact) -> tuple[int | None, tuple[str, ...]]:

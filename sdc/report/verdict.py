@@ -118,7 +118,9 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
-    parts = len(audit.found.parts.facts)
+    tables = audit.found.parts.tables
+    rounded = sum(part.base > 0 for part in tables)
+    parts = len(tables) - rounded
     exact = "as exact counts, without noise or suppression"
     yield (
         f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
@@ -126,11 +128,13 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
         f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
     )
     if parts:
-        hidden = sum(len(fact.between.cells) for fact in audit.found.parts.facts if fact.between is not None)
+        hidden = sum(part.withheld for part in tables)
         yield (
             f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
             f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld."
         )
+    if rounded:
+        yield f"Beside them {rounded:,} sub-table{'s' * (rounded != 1)} {'go' if rounded > 1 else 'goes'} out rounded."
     if not found.at_risk_cells:
         small = audit.small_count
         yield f"The table has no at-risk cell (no count from 1 to {small}), so that every release keeps the criterion."

@@ -137,9 +137,7 @@ class ReleaseSearch:
         lacking = {view for view, _ in found.refused}
         left = tuple(t for t in required.refused if t in lacking or t not in {wish.view for wish in wished})
         beside = replace(ordered, inquiry=found.inquiry)
-        told = replace(
-            required, refused=left, judgement=found.judgement, in_part=tuple(f.view for f in found.parts.facts)
-        )
+        told = replace(required, refused=left, judgement=found.judgement, in_part=found.parts.views)
         return replace(self, ordered=beside, parts=found.parts), told
 
     def _everything(self, method: str) -> FoundRelease:
@@ -284,7 +282,7 @@ class ReleaseSearch:
         """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
             wishes = self.ordered.wishes
-            besides = BEFORE_OR_IN_PART[bool(self.parts.facts)] if _is_beside(self.ordered.inquiry.known) else ""
+            besides = BEFORE_OR_IN_PART[bool(self.parts.tables)] if _is_beside(self.ordered.inquiry.known) else ""
             alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), besides)
             reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)

@@ -9,14 +9,16 @@ import numpy as np
 
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
-from sdc.model.errors import NotReleasableError
-from sdc.model.parts import Parts
+from sdc.model.errors import InputError, NotReleasableError, ReleaseError
+from sdc.model.parts import Part, Parts, rounded
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
+from sdc.search.rounding import controlled_rounding
 from sdc.search.wishes import PartWish
 from sdc.search.withholding import withhold
 
@@ -37,31 +39,39 @@ class FoundParts:
 
 
 def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> FoundParts:
-    """Cells of sub-tables that were refused are withheld, so that all that is public then is proven safe.
+    """Sub-tables that were refused go out rounded, or but for some cells, so that all that is public is proven safe.
 
     whole  the judgement that let out what fits
 
     They are looked at together first: what each withholds protects the others. Where that is not proven, or withholds
-    more than is wished for, one after another, and those that fail are refused.
+    more than is wished for, one after another, each in the first of the ways wished for that does, and those of which
+    none does are refused.
     """
     beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None)
     refused = list[tuple[SubTable, str]]()
     try:
-        found = _withheld(beside, wishes)
+        found = _told(beside, wishes)
     except NotReleasableError as error:
-        found = beside
+        found = _Told(beside)
         for wish in wishes:
-            try:
-                found = _withheld(found, [wish])
-            except NotReleasableError as own:
-                refused.append((wish.view, str(own if len(wishes) > 1 else error)))
-    facts = tuple(fact for fact in found.known.facts if fact not in beside.known.facts)
+            ways = [replace(wish, how=(how,)) for how in wish.how]
+            why = [str(error)] if [*wishes] == ways else list[str]()
+            for way in () if why else ways:
+                try:
+                    own = _told(found.inquiry, [way])
+                except NotReleasableError as fault:
+                    why.append(str(fault))
+                else:
+                    found = _Told(own.inquiry, (*found.tables, *own.tables))
+                    break
+            else:
+                refused.append((wish.view, "; ".join(why)))
     # of some nothing had to be withheld: these are whole
-    release = whole.release.join(Release.of(fact.view for fact in facts if fact.between is None))
-    parts = Parts(whole.release, tuple(fact for fact in facts if fact.between is not None))
+    release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
+    parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
     known = inquiry.known.telling(parts.facts)
     told = inquiry.knowing(known, parts.before(inquiry.known))
-    told.bank = told.bank.with_evidence(_evidence(found), known.plus(release), {})
+    told.bank = told.bank.with_evidence(_evidence(found.inquiry), known.plus(release), {})
     judgement = told.ask(release, Depth.REFUTE)
     if not told.accepts(judgement):
         raise RuntimeError(
@@ -73,6 +83,49 @@ def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> F
 def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
     for evidence in inquiry.bank.evidence.values():
         yield evidence.variables, evidence.differences
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """Sub-tables in part, and what is known with them."""
+
+    inquiry: Inquiry
+    tables: tuple[Part, ...] = ()
+
+
+def _told(inquiry: Inquiry, wishes: Sequence[PartWish]) -> _Told:
+    """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them."""
+    multiples = [_rounded(inquiry, wish) for wish in wishes if wish.how[0] == "round"]
+    withheld, told = [wish for wish in wishes if wish.how[0] == "withhold"], inquiry
+    if multiples:
+        # what is withheld is sought beside what is rounded, which is safe by itself or not
+        told = inquiry.knowing(inquiry.known.telling(fact for part in multiples for fact in part.facts))
+        told.bank = told.bank.with_evidence(_evidence(inquiry), told.known, {})
+        judgement = told.ask(NOTHING)
+        _require_safe(told, judgement, [part.view for part in multiples], "rounded")
+        told = replace(told, bank=judgement.bank)
+    if not withheld:
+        return _Told(told, tuple(multiples))
+    found = _withheld(told, withheld)
+    facts = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
+    return _Told(found, (*multiples, *(Part(facts[wish.view]) for wish in withheld)))
+
+
+def _rounded(inquiry: Inquiry, wish: PartWish) -> Part:
+    """The sub-table by controlled rounding; NotReleasableError where there is none."""
+    table, schema = inquiry.table, inquiry.table.schema
+    name, axes = st.label(wish.view, schema), _by_axis(wish.view, schema)
+    try:
+        found = controlled_rounding(table.marginal(wish.view).dense, wish.base)
+    except (InputError, ReleaseError) as error:
+        raise NotReleasableError(f"{name} rounded: {error}") from error
+    margins = (st.union(axes[axis] for axis in kept) for kept in found.margins if kept)
+    return rounded(wish.view, found.counts.reshape(-1), wish.base, margins, schema, f"{name} rounded")
+
+
+def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
+    """What a sub-table has of each axis, in the order of its cells' codes."""
+    return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
 def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish]) -> Inquiry:
@@ -87,10 +140,15 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish]) -> Inquiry:
                 f"of {st.label(wish.view, schema)} {int(hidden.sum())} of {len(hidden)} cells would have to be "
                 f"withheld, and in_part allows {wish.most:g} of them; allow more, or publish coarser categories"
             )
-    if found.inquiry.ask(NOTHING).verdict is not Verdict.SAFE:
-        together = ", ".join(st.label(view, schema) for view in views)
-        raise NotReleasableError(
-            f"{together} in part: no proof was found that every at-risk cell keeps the width, whatever is withheld; "
-            "give a larger budget, or publish coarser categories"
-        )
+    _require_safe(found.inquiry, found.inquiry.ask(NOTHING), views, "in part")
     return found.inquiry
+
+
+def _require_safe(inquiry: Inquiry, judgement: Judgement, views: Sequence[SubTable], how: str) -> None:
+    if judgement.verdict is not Verdict.SAFE:
+        together = ", ".join(st.label(view, inquiry.table.schema) for view in views)
+        what = "whatever is withheld" if how == "in part" else "nor every small cell of what is rounded"
+        advice = "give a larger budget, or publish coarser categories"
+        raise NotReleasableError(
+            f"{together} {how}: no proof was found that every at-risk cell keeps the width, {what}; {advice}"
+        )

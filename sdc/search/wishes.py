@@ -26,14 +26,18 @@ MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 class PartWish:
     """A sub-table that goes out in part where it does not fit whole.
 
+    how    ways, in the order in which they are tried
     cost   what is to be little of what is withheld; most  the largest share of its cells that may be
+    base   what counts are rounded to multiples of
     again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
     """
 
     view: SubTable
+    how: tuple[Literal["withhold", "round"], ...] = ("withhold",)
     cost: Literal["cells", "records"] = "cells"
     most: float = 1.0
     again: tuple[int, ...] = ()
+    base: int = 0
 
 
 @dataclass(frozen=True)
@@ -150,7 +154,7 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
                 raise InputError(
                     f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
-            found[view] = PartWish(view, section.cost, section.most)
+            found[view] = PartWish(view, section.ways, section.cost, section.most, base=section.base or 0)
     return tuple(found.values())
 
 

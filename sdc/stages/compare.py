@@ -27,7 +27,8 @@ class Comparison:
     config   key: (before, after), of keys that differ
     table    what is counted: (before, after)
     release  numbers of sub-tables: (before, after)
-    in_part  how many cells are withheld of sub-tables in part where that differs: (before, after), None for no part
+    in_part  how many cells of sub-tables in part are withheld, or what these are rounded to multiples of, where that
+             differs: (before, after), None for no part
     came     the largest sub-tables that only the other has, with why the first has not
     went     the largest that only the first has, with why the other has not
     """
@@ -85,8 +86,10 @@ def _sub_tables(subject: Subject) -> int:
 
 
 def _in_part(subject: Subject) -> dict[str, Any]:
-    facts = {fact.label(subject.table.schema): fact.between for fact in subject.parts.facts}
-    return {label: 0 if between is None else len(between.cells) for label, between in facts.items()}
+    schema, tables = subject.table.schema, subject.parts.tables
+    return {
+        part.label(schema): f"rounded to multiples of {part.base}" if part.base else part.withheld for part in tables
+    }
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -20,9 +20,9 @@ from sdc.publish.gate import GateSubject, clear
 from sdc.publish.publication import Texts, check_publication, write_publication
 from sdc.risk.verdict import Policy
 from sdc.search.found import Found
+from sdc.search.rounding import Rounded
 from sdc.storage.certificate import Certificate
 from sdc.storage.run_folder import RunFolder
-from sdc.treat.rounding import Rounded
 
 IN_NO_LEDGER = "in no ledger; judged beside nothing published before but what was named"
 

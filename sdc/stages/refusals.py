@@ -86,7 +86,7 @@ def _small_of_parts(
     table: Table, tables: npt.NDArray[np.int64], parts: Parts, small_count: int
 ) -> npt.NDArray[np.int64]:
     """(tables, small cells of sub-tables in part) the counts of these in each table."""
-    schema, views = table.schema, tuple(fact.view for fact in parts.facts)
+    schema, views = table.schema, parts.views
     places = places_in(schema.keys.unpack(np.arange(schema.cells)), views, schema)
     sums = np.zeros((int(begins(views, schema)[-1]), len(tables)), np.int64)
     for own in places.T:
@@ -113,7 +113,7 @@ def _leads_there(table: Table, unit: Again) -> bool:
     try:
         search = release_search(table, unit.known, unit.settings, unit.settings.widths(table))
         found = search.run(unit.method)
-        return (found.release, found.parts.facts) == (unit.release, unit.parts.facts)
+        return (found.release, found.parts.tables) == (unit.release, unit.parts.tables)
     except NotReleasableError:
         return False
 

@@ -56,9 +56,11 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         search = release_search(table, known, settings, build.made.widths, watch, ending, kept)
         found = search.run(release.method, read_checkpoint(path, key))
     say(f"search: {found.sub_tables} sub-tables without the grand total")
-    for fact in found.parts.facts:
-        hidden, cells = 0 if fact.between is None else len(fact.between.cells), st.cells(fact.view, table.schema)
-        say(f"search: {fact.label(table.schema)} in part, {hidden} of {cells} cells withheld")
+    for part in found.parts.tables:
+        cells = st.cells(part.view, table.schema)
+        withheld = f"in part, {part.withheld} of {cells} cells withheld"
+        how = f"rounded to multiples of {part.base}" if part.base else withheld
+        say(f"search: {part.label(table.schema)} {how}")
     if found.ended_after is not None:
         far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
         say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")

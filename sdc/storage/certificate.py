@@ -115,7 +115,7 @@ def write_certificate(certificate: Certificate, schema: Schema, folder: Path) ->
         min_width=certificate.min_width,
         components=tuple(_component(part, schema) for part in certificate.proof.parts),
         separators=certificate.proof.separators,
-        parts=(written_parts(certificate.parts, schema, folder),) if certificate.parts.facts else (),
+        parts=(written_parts(certificate.parts, schema, folder),) if certificate.parts.tables else (),
         refutations=(),
         brackets=(),
     )

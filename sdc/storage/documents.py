@@ -35,16 +35,21 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
 
 
 def part_facts(parts: Parts, table: Table, release: Path) -> list[dict[str, Any]]:
-    """Of each sub-table that went out in part how much is withheld, as shares too, and its first file."""
+    """Of each sub-table that went out in part what is withheld, or how it is rounded, and its first file."""
     listed = read_json(release / METADATA)["resources"]
     files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if IN_PART in one}
     found = []
-    for fact in parts.facts:
-        assert fact.between is not None
-        hidden, names = table.marginal(fact.view).count_at(fact.between.cells), st.names(fact.view, table.schema)
-        told = {"sub_table": names, "how": "withhold", "cells": st.cells(fact.view, table.schema)}
-        share = round(int(hidden.sum()) / table.total, 6)
-        found.append({**told, "withheld": len(hidden), "records_withheld": share, "file": files[frozenset(names)]})
+    for part in parts.tables:
+        assert part.fact.between is not None
+        names, cells = st.names(part.view, table.schema), st.cells(part.view, table.schema)
+        told: dict[str, Any] = {"how": "round", "cells": cells, "base": part.base}
+        if part.base:
+            told["margins"] = [st.names(margin.view, table.schema) for margin in part.margins]
+        else:
+            hidden = table.marginal(part.view).count_at(part.fact.between.cells)
+            share = round(int(hidden.sum()) / table.total, 6)
+            told = {"how": "withhold", "cells": cells, "withheld": len(hidden), "records_withheld": share}
+        found.append({"sub_table": names, **told, "file": files[frozenset(names)]})
     return found
 
 

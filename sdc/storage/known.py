@@ -19,7 +19,7 @@ from sdc.model.documents import damaged, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import Parts
+from sdc.model.parts import Part, Parts, rounded
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, StructuralZeros
@@ -50,11 +50,21 @@ class KnownDocument:
 
 
 @dataclass(frozen=True)
+class _RoundedDocument:
+    """Of a sub-table that is rounded, to multiples of what, and which of its marginals are too."""
+
+    view: SubTable
+    base: int
+    margins: tuple[SubTable, ...]
+
+
+@dataclass(frozen=True)
 class PartsDocument:
-    """What goes out in part, as JSON has it."""
+    """What goes out in part, as JSON has it: the facts of sub-tables, and which of these are rounded."""
 
     beside: tuple[SubTable, ...]
     facts: tuple[_FactDocument, ...]
+    rounded: tuple[_RoundedDocument, ...] = ()
 
 
 _OWN = tuple(field.name for field in fields(KnownDocument))
@@ -127,7 +137,13 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
 
 def written_parts(parts: Parts, schema: Schema, folder: Path) -> PartsDocument:
     """The same of what goes out in part."""
-    return PartsDocument(parts.beside.frontier, _written(parts.facts, schema, folder, PART_CELLS))
+    told = (
+        _RoundedDocument(part.view, part.base, tuple(margin.view for margin in part.margins))
+        for part in parts.tables
+        if part.base
+    )
+    facts = _written((part.fact for part in parts.tables), schema, folder, PART_CELLS)
+    return PartsDocument(parts.beside.frontier, facts, tuple(told))
 
 
 def read_parts(document: PartsDocument, schema: Schema, path: Path) -> Parts:
@@ -136,9 +152,17 @@ def read_parts(document: PartsDocument, schema: Schema, path: Path) -> Parts:
     try:
         for fact in facts:
             fact.check(schema)
-        return Parts(Release.of(document.beside), facts)
+        how = {told.view: told for told in document.rounded}
+        tables = tuple(_part(fact, how.get(fact.view), schema) for fact in facts)
+        return Parts(Release.of(document.beside), tables)
     except (InputError, ValueError, OverflowError) as error:
         raise damaged(path, error) from error
+
+
+def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> Part:
+    if told is None:
+        return Part(fact)
+    return rounded(fact.view, Part(fact, told.base).rounded(schema), told.base, told.margins, schema, fact.source)
 
 
 def _facts(documents: Sequence[_FactDocument], schema: Schema, path: Path, file: str) -> tuple[Fact, ...]:

@@ -143,7 +143,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     stopped = tuple(_Blocker(*each) for each in blockers(found.steps)[:MOST_BLOCKERS])
     required = None if found.required is None else RequiredRecord.of(found.required, schema)
     graph = None if found.graph is None else graph_facts(found.graph, schema)
-    parts = written_parts(found.parts, schema, folder) if found.parts.facts else None
+    parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
     told = found.reason, found.simulated or None, required, graph, found.ended_after, parts
     content = plain(
         _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema

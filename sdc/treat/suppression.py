@@ -25,11 +25,11 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT
+from sdc.search.rounding import Dense, checked
 from sdc.search.withholding import withhold
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 from sdc.solve.linear import Sums, cheapest
-from sdc.treat.rounding import Dense, checked
 
 Flags = npt.NDArray[np.bool_]
 MOST_CELLS = 4096

@@ -1,4 +1,4 @@
-"""Small cells of sub-tables of which cells are withheld: how far each moves between feasible tables.
+"""Small cells of sub-tables that are withheld in part, or rounded: how far each moves between feasible tables.
 
 A cell is left out that is too narrow by what was public before, of a sub-table that goes out now by what was released
 whole before it: whatever else is withheld, it stays so.
@@ -38,11 +38,9 @@ def _at(cells: Cells, flags: Array) -> Cells:
 
 
 def _small(evidence: EvidenceFolder, view: SubTable, small_count: int) -> Cells:
-    """The withheld cells of a view with 1 up to the small count, none of which a fact tells; empty where none is."""
+    """Cells of a view with 1 up to the small count, told between numbers and never exactly; empty where none is."""
     facts = [fact for fact in evidence.known.facts if fact.view == view]
-    names = [*facts[0].cells]
-    listed = [_at(fact.cells, (fact.low <= 0) & (fact.high >= evidence.total)) for fact in facts]
-    cells = {v: np.concatenate([some[v] for some in listed]) for v in names}
+    cells = {v: np.concatenate([fact.cells[v] for fact in facts]) for v in facts[0].cells}
     if not _len(cells):
         return {}
     key = keys_of(evidence.levels.columns(cells, view), np.zeros(_len(cells), np.int64))

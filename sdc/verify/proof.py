@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections import namedtuple
 from collections.abc import Iterable, Iterator
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ from sdc.verify.levels import Array, Cells, Pattern, SubTable, Variables, check,
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 # those of a certificate: what is released now, and all that is public then
 Claims = namedtuple("Claims", "table records small_count min_width asked release separators parts in_part")
-InPart = namedtuple("InPart", "beside facts")  # sub-tables that go out in part, and what was released whole before
+# sub-tables in part, beside what was released whole before; how some are rounded, and what margins of these tell
+InPart = namedtuple("InPart", "beside facts margins rounded", defaults=((), {}))
+Rounding = namedtuple("Rounding", "base margins")
 # of some cells of a marginal with codes in a universe all counts are known, of some of these between low and high
 Fact = namedtuple("Fact", "view universe cells low high source")
 Known = namedtuple("Known", "release zeros facts")  # what was public before
@@ -154,9 +157,38 @@ class EvidenceFolder:
     def read_parts(self, stage: str, told: Any) -> InPart:
         """What goes out in part, as a document of a stage has it; ValueError where some of it is not withheld alone."""
         facts = [self.fact(stage, listed, names.PART_CELLS.format(k)) for k, listed in enumerate(told[names.FACTS])]
-        is_told = all(not f.universe and len(f.low) and not f.low.any() and (f.high == self.total).all() for f in facts)
-        check(is_told and len({f.view for f in facts}) == len(facts), "what goes out in part is not told as withheld")
-        return InPart(self.levels.subtables(told[names.BESIDE]), facts)
+        check(len({fact.view for fact in facts}) == len(facts), "a sub-table goes out in part twice")
+        rounded = {}
+        for one in told.get(names.ROUNDED, ()):
+            (view,) = self.levels.subtables([one["view"]])
+            rounded[view] = Rounding(one["base"], self.levels.subtables(one[names.MARGINS]))
+        check(rounded.keys() <= {fact.view for fact in facts}, "what is rounded does not go out in part")
+        margins = [margin for f in facts if f.view in rounded for margin in self._margins(f, *rounded[f.view])]
+        is_told = (
+            not f.universe and len(f.low) and not f.low.any() and (f.high == self.total).all()
+            for f in facts
+            if f.view not in rounded
+        )
+        check(all(is_told), "what goes out in part is not told as withheld")
+        return InPart(self.levels.subtables(told[names.BESIDE]), facts, margins, rounded)
+
+    def _margins(self, fact: Fact, base: int, margins: list[SubTable]) -> Iterator[Fact]:
+        """What counts that are rounded tell of marginals that are too; a check fails where they are not so rounded."""
+        own = self.levels.telling(fact.view)
+        check(isinstance(base, int) and base > 1 and not fact.universe, "a sub-table is rounded to no multiples")
+        counts = fact.high - base + 1
+        check(len(counts) == prod(len(self.categories[v]) for v in own), "of what is rounded a cell is not told")
+        check(not (counts % base).any() and (counts >= 0).all(), "what is rounded is no multiple of its base")
+        check(np.array_equal(fact.low, np.maximum(counts - base + 1, 0)), "what is rounded is told otherwise")
+        for margin in margins:
+            check(margin < fact.view, "a margin of what is rounded is none")
+            kept = {v: fact.cells[v] for v in fact.cells if v in margin}
+            key = keys_of(self.levels.columns(kept, margin), 0 * counts)
+            first, sums = np.unique(key, return_index=True)[1], np.zeros(size_of(key), np.int64)
+            np.add.at(sums, key, counts)
+            cells = {v: codes[first] for v, codes in kept.items()}
+            low = np.maximum(sums[key[first]] - base + 1, 0)
+            yield Fact(margin, {}, cells, low, sums[key[first]] + base - 1, f"margin of {fact.source}")
 
     def fact(self, stage: str, told: Any, file: str) -> Fact:
         """A fact, of which the cells known between two numbers are in a file of their own."""
@@ -190,7 +222,7 @@ class EvidenceFolder:
         whole = [fact for fact in self.in_part.facts if not is_within(fact.view, asked)]
         check(len(whole) == len(self.in_part.facts), "what goes out in part is released whole")
         check(all(is_within(s, [frozenset(), *asked]) for s in self.in_part.beside), "a part is beside what is not out")
-        self.known = self.known._replace(facts=[*self.before.facts, *self.in_part.facts])
+        self.known = self.known._replace(facts=[*self.before.facts, *self.in_part.facts, *self.in_part.margins])
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
         public = dict.fromkeys([*known.release, *asked])
         release = [s for s in public if not any(s < other for other in public)]

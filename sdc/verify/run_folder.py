@@ -151,22 +151,34 @@ def _check_parts(
     totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
     check({*found} == {*views}, "what goes out in part is not what the certificate is of")
+    rounded = {evidence.levels.closed(view - evidence.hidden): own for view, own in evidence.in_part.rounded.items()}
+    withheld = {view: fact for view, fact in views.items() if view not in rounded}
     read = {view for resource, view in zip(resources, found, strict=True) if names.is_read(resource["path"])}
     check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
     for resource, view in zip(resources, found, strict=True):
         own = evidence.levels.telling(view)
         size = int(np.prod([len(evidence.categories[v]) + totals for v in own]))
-        said = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
+        said: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
+        if view in rounded:
+            margins = [evidence.levels.telling(margin - evidence.hidden) for margin in rounded[view].margins]
+            said = {"cells": size, names.ROUNDED_TO: rounded[view].base, names.MARGINS: margins}
         check(resource[names.IN_PART] == said, f"{resource['path']}: what is said of its cells is not so")
         if not names.is_read(resource["path"]):
             continue
         columns = evidence.read_columns(names.RELEASE, resource["path"])
         written = names.in_csv if evidence.path.suffix == ".csv" else str
-        told = _listed_in_part(evidence, view, views, public, totals)
         every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in own))
-        cells = ((*map(written, cell), told.get(cell, 0)) for cell in every if zeros or told.get(cell, 0) != 0)
-        expected = [(*cell, *(("", names.WITHHELD_STATUS) if n is None else (str(n), ""))) for *cell, n in cells]
-        check([*columns] == [*own, names.COUNT, names.STATUS], f"{evidence.path} has other columns")
+        if view in rounded:
+            near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
+            expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
+            measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
+        else:
+            told = _listed_in_part(evidence, view, withheld, public, totals)
+            shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
+            said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
+            expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
+            measures = [names.COUNT, names.STATUS]
+        check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
         texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
         check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
 
@@ -199,6 +211,16 @@ def _listed_in_part(
         kept = [v for v, category in zip(own, asked, strict=True) if category != names.TOTAL]
         if not is_within(evidence.levels.closed(frozenset(kept)), [frozenset(), *public]):
             told[asked] = None
+    return told
+
+
+def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: int, totals: bool) -> Counter[Cell]:
+    """The rounded count of each cell, as the certificate has it, and of each total where these are listed."""
+    told = Counter[Cell]()
+    cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
+    for cell, high in zip(cells, fact.high.tolist(), strict=True):
+        for asked in _totals_of(cell, totals):
+            told[asked] += high - base + 1
     return told
 
 

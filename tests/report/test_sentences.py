@@ -312,6 +312,33 @@ def statuses(run: Run) -> list[tuple[str, str]]:
     return [(count, status) for count, status in rows if not count]
 
 
+def rounded(run: Run) -> dict[str, tuple[int, list[str]]]:
+    """What the published files say of sub-tables that are rounded: to multiples of what, and with which margins."""
+    return {
+        "*".join(one["sub_table"]): (one["in_part"]["rounded_to"], ["*".join(m) for m in one["in_part"]["margins"]])
+        for one in run.resources_in_part
+        if "rounded_to" in one["in_part"]
+    }
+
+
+def is_near(run: Run, view: str, base: int) -> bool:
+    """Whether each published count of a rounded sub-table, and each sum of these, is a multiple less than that away."""
+    (path,) = (
+        run.folder / "release" / one["path"]
+        for one in run.resources_in_part
+        if one["format"] == "csv" and "*".join(one["sub_table"]) == view
+    )
+    header, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    names = header[:-1]
+    for kept in (names, *(margin.split("*") for margin in rounded(run)[view][1]), []):
+        found, truth = Counter[Names](), Counter[Names](run.marginal(tuple(kept)))
+        for *cell, count in rows:
+            found[tuple(c for v, c in zip(names, cell, strict=True) if v in kept)] += int(count)
+        if any(found[cell] % base or abs(found[cell] - truth[cell]) >= base for cell in found | truth):
+            return False
+    return True
+
+
 def is_unmet(run: Run, rest: str) -> bool:
     table = run.config["table"]
     for part in rest.split("; "):
@@ -330,6 +357,7 @@ CONSTANT = {
     "Signatures": lambda run: True,
     "What is published": lambda run: (run.folder / "release").is_dir(),
     "What was required": lambda run: bool(run.config["release"]["require"]),
+    "What goes out rounded": lambda run: bool(rounded(run)),
     "What goes out in part": lambda run: bool(run.resources_in_part),
     "What was published before": lambda run: bool(run.earlier["sources"]),
     "What the intruder is assumed to know": lambda run: True,
@@ -397,6 +425,16 @@ PATTERN: dict[str, Callable[..., bool]] = {
     ),
     rf"Beside them {N} sub-tables? go(?:es)? out in part: {N} cells? (?:is|are) withheld\.": lambda run, n, cells: (
         (number(n), number(cells)) == (1, len(in_part(run)[0]))
+    ),
+    rf"Beside them {N} sub-tables? go(?:es)? out rounded\.": lambda run, n: number(n) == len(rounded(run)),
+    rf"(\S+) goes out rounded: readers know that each of its counts((?:, its sums by \S+)*) and its total became a "
+    rf"multiple of {N} that is less than {N} away\.": lambda run, view, sums, base, away: (
+        number(base) == number(away)
+        and (number(base), re.findall(r"by ([^,\s]+)", sums)) == rounded(run)[view]
+        and is_near(run, view, number(base))
+    ),
+    r"Which of the tables that may be published so was chosen, and how, is taken as unknown to them\.": lambda run: (
+        rounded(run) != {}
     ),
     rf"A cell is withheld where it is small, with a count from 1 to {N}, or where tables differ that prove others to "
     r"keep the width\.": lambda run, n: number(n) == run.config["risk"]["small_count"] and in_part(run)[0] != [],
@@ -478,7 +516,7 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"… and {N} more tables that disclose groups, see Appendix A\d+\.": lambda run, n: (
         number(n) == sum(run.groups(t) > 0 for t in run.tables) - 4
     ),
-    rf"{N} of {N} required sub-tables are published( whole, and {N} in part)?\.": (
+    rf"{N} of {N} required sub-tables are published( whole, and {N} in part or rounded)?\.": (
         lambda run, released, asked, whole, parts: (
             number(asked) == len(run.config["release"]["require"])
             and number(released) == sum(frozenset(t.split("*")) in run.within for t in run.config["release"]["require"])
@@ -605,6 +643,12 @@ def withheld(folder: Path) -> Run:
     return built(folder, "withheld", release={"require": require, "in_part": "withhold"})
 
 
+def with_rounding(folder: Path) -> Run:
+    """A sub-table that may not go out whole goes out rounded."""
+    part = {"of": "A*B*C*D*E*F", "how": "round", "base": 20}
+    return built(folder, "rounded", release={"require": ["A*B*C", part["of"]], "in_part": [part]})
+
+
 def with_groups(folder: Path) -> Run:
     """Variables of which many follow from others, two at a time: tables of them show whose category is known."""
     random = np.random.default_rng(3)
@@ -679,6 +723,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "earlier": with_earlier,
     "in part": with_a_part,
     "withheld": withheld,
+    "rounded": with_rounding,
     "groups": with_groups,
     "zeros": with_zeros,
     "hierarchies": with_hierarchies,

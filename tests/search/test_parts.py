@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from sdc.config.values import SearchMethod
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.fact import Fact
+from sdc.model.parts import NO_PARTS
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
@@ -25,47 +29,56 @@ from tests.search.test_withholding import Case, cases
 from tests.strategies import dense
 from tests.treat.test_suppression import Flags
 
+WITHHELD: Mapping[str, Any] = {"how": "withhold"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
 
 
-def found_for(case: Case, method: SearchMethod, best_subset: bool) -> FoundRelease | None:
+def found_for(
+    case: Case, method: SearchMethod, best_subset: bool, how: Mapping[str, Any] = WITHHELD
+) -> FoundRelease | None:
     """What goes out whole and in part where the sub-tables of a case are required; None where nothing may."""
-    settings = settings_for(case, best_subset)
+    settings = settings_for(case, best_subset, how)
     try:
         return release_search(case.table, case.known, settings, settings.widths(case.table)).run(method)
     except ReleaseError:
         return None
 
 
-def settings_for(case: Case, best_subset: bool) -> SearchSettings:
-    """By which what does not fit whole is withheld."""
-    release = ReleaseConfig(
-        require=tuple(st.label(view, case.table.schema) for view in case.views),
-        in_part="withhold",
-        conflicts="best_subset" if best_subset else "refuse",
-    )
+def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHELD) -> SearchSettings:
+    """By which what does not fit whole goes out so."""
+    names = [st.label(view, case.table.schema) for view in case.views]
+    content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
+    release = ReleaseConfig.model_validate(content | ({"conflicts": "best_subset"} if best_subset else {}))
     return SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
 
 
 def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Flags]]:
-    """The case once all that was found is public, or what was released whole before its parts and not these."""
-    release = found.parts.beside if beside else found.release
-    views = () if beside else tuple(fact.view for fact in found.parts.facts)
-    hidden = []
-    for fact in () if beside else found.parts.facts:
-        assert fact.between is not None
-        flags = np.zeros(st.cells(fact.view, case.table.schema), np.bool_)
-        flags[case.table.schema.restrict(st.members(fact.view)).keys.pack(fact.between.cells)] = True
-        hidden.append(flags)
-    return Case(case.table, case.known.plus(release), views, case.small_count, case.min_width), hidden
+    """The case once all that was found is public, or what was released whole before its parts and not these.
+
+    What parts tell is known of it, and of their views no cell besides.
+    """
+    parts = NO_PARTS if beside else found.parts
+    known = case.known.telling(parts.facts).plus(found.parts.beside if beside else found.release)
+    hidden = [np.ones(st.cells(view, case.table.schema), np.bool_) for view in parts.views]
+    return Case(case.table, known, parts.views, case.small_count, case.min_width), hidden
 
 
-@pytest.mark.parametrize("method", ["ordered", "bisection", "best"])
-def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: SearchMethod, night: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [
+        *((method, WITHHELD) for method in ("ordered", "bisection", "best")),
+        ("ordered", {"how": "round", "base": 3}),
+        ("best", {"how": ["withhold", "round"], "base": 4, "most": 0.4}),
+    ],
+)
+def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
+    method: SearchMethod, how: Mapping[str, Any], night: list[int]
+) -> None:
     """Beside what grows later too; but a cell of a part that was told without it."""
     parts = grown = whole = told = 0
+    ways = Counter[bool]()
     for number, case in enumerate(islice(cases(np.random.default_rng([7, *night])), CASES)):
-        found = found_for(case, method, best_subset=number % 2 == 0)
+        found = found_for(case, method, number % 2 == 0, how)
         if found is None:
             continue
         assert found.judgement.verdict is Verdict.SAFE
@@ -78,10 +91,11 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: SearchMeth
         flat = case.table.dense.reshape(-1)
         is_at_risk = (flat > 0) & (flat <= case.small_count)
         assert (np.ptp(tables, axis=0)[is_at_risk] >= case.min_width).all()
-        for view, flags in zip(after.views, hidden, strict=True):
-            counts = case.of(view, case.table.dense)[0]
+        ways.update(part.base > 0 for part in found.parts.tables)
+        for part in found.parts.tables:
+            view, counts = part.view, case.of(part.view, case.table.dense)[0]
             small = np.flatnonzero((counts > 0) & (counts <= case.small_count))
-            assert flags[small].all()
+            assert part.base or {*case.places(part.fact)} >= {*small.tolist()}
             free = np.ptp(case.of(view, without), axis=0)[small] >= case.min_width
             assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
             told += int((~free).sum())
@@ -89,6 +103,7 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(method: SearchMeth
         grown += bool(after.views) and found.release != found.parts.beside
     assert min(parts, whole) > CASES // 16
     assert grown > 0
+    assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
     print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
 
 
@@ -101,7 +116,7 @@ def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
             assert all(fact.view not in found.release for fact in found.parts.facts)
             assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
             assert found.required is not None
-            assert {*found.required.in_part} == {fact.view for fact in found.parts.facts}
+            assert {*found.required.in_part} == {*found.parts.views}
 
 
 def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_to_it(night: list[int]) -> None:

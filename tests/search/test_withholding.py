@@ -12,6 +12,7 @@ import pytest
 
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
+from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -46,6 +47,12 @@ class Case:
     @property
     def inquiry(self) -> Inquiry:
         return Inquiry(self.table, self.known, Criteria.of(self.small_count, self.min_width))
+
+    def places(self, fact: Fact) -> list[int]:
+        """Of the cells that a fact tells between two numbers, in C order."""
+        assert fact.between is not None
+        sizes = [self.table.schema.sizes[v] for v in st.members(fact.view)]
+        return [int(place) for place in np.ravel_multi_index(tuple(fact.between.cells.T.astype(int)), sizes)]
 
     def of(self, view: SubTable, tables: Dense) -> Dense:
         """(tables, cells of the view) of each of (tables, cells)."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -216,6 +217,66 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     assert verify(build.folder.path).verified
 
 
+# Rounded
+
+
+ROUNDED = {"require": REQUIRED[:2], "in_part": [{"of": "area*age", "how": "round", "base": 5}, {"of": "area*edu"}]}
+
+
+@pytest.fixture(scope="module")
+def rounded_yearbook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Build]:
+    """A build one of whose sub-tables goes out rounded, with totals, made when first asked for."""
+    folder = tmp_path_factory.mktemp("rounded")
+    return cache(lambda: built(config(folder, release=ROUNDED, publication={"formats": FORMATS, "totals": True})))
+
+
+@pytest.fixture
+def rounded_run(rounded_yearbook: Callable[[], Build], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(rounded_yearbook().folder.path, tmp_path / "run"))
+
+
+def test_a_sub_table_goes_out_rounded(rounded_yearbook: Callable[[], Build]) -> None:
+    """Each cell and each margin is a multiple less than the base away, in every format, and named as rounded."""
+    build = rounded_yearbook()
+    release, table = build.folder.stage("release"), build.made.table
+    (part,) = build.made.found.parts.tables
+    assert (part.label(table.schema), part.base) == ("area*age", 5)
+    assert {margin.label(table.schema) for margin in part.margins} == {"area", "age"}
+    with next(release.glob("*_area-age.csv")).open() as file:
+        rows = {(row["area"], row["age"]): int(row["count_rounded_to_5"]) for row in csv.DictReader(file)}
+    people = records()
+    for area, age in [(area, age) for area in range(25) for age in range(7)]:
+        inside = np.ones(len(people), np.bool_)
+        for column, code, most in ((0, area, 24), (1, age, 6)):
+            inside &= (people[:, column] == code) | (code == most)
+        named = f"area{area:02}" if area < 24 else "(total)", f"age{age:02}" if age < 6 else "(total)"
+        count = rows.get(named, 0)
+        assert count % 5 == 0
+        assert abs(count - inside.sum()) < 5
+    metadata = json.loads((release / "datapackage.json").read_text())
+    told = [one["in_part"] for one in metadata["resources"] if "in_part" in one]
+    assert told == [{"cells": 25 * 7, "rounded_to": 5, "margins": [["area"], ["age"]]}] * 8
+    guide = (release / "README.txt").read_text()
+    assert "The table of area, age is rounded: each count, each sum by area, each sum by age and the total bec" in guide
+    assert "rounded to multiples of 5" in (release / "index.html").read_text()
+    for path in (next(release.glob("*_area-age.json")), next(release.glob("*_area-age.px"))):
+        with pytest.raises(SdcError, match="rounded"):
+            read_published(path)
+    found = verify(build.folder.path)
+    assert found.verified
+    assert found.notes[0].startswith("0 of ")
+    assert json.loads((build.folder.path / "search" / "search.json").read_text())["in_part"]["rounded"][0]["base"] == 5
+
+
+def test_the_next_way_is_taken_where_one_does_not_do(tmp_path: Path) -> None:
+    ways = {"of": "area*age", "how": ["withhold", "round"], "base": 5, "most": 0.01}
+    release = {"require": REQUIRED[:2], "in_part": [ways, {"of": "age*edu"}]}
+    assert [part.base for part in built(config(tmp_path, release=release)).made.found.parts.tables] == [5]
+    ways["most"] = 0.5
+    found = built(config(tmp_path, "other", release=release)).made.found
+    assert [part.base for part in found.parts.tables] == [0]
+
+
 # The next edition
 
 
@@ -309,6 +370,16 @@ def test_what_fits_whole_is_whole(tmp_path: Path) -> None:
         ({"in_part": [{"of": "area*height"}]}, ConfigError, r"in_part 'area\*height': .* unknown variable 'height'"),
         ({"in_part": [{"of": "area*age", "most": 0}]}, ConfigError, "most"),
         ({"in_part": [{"of": "area*age", "how": "hide"}]}, ConfigError, "how"),
+        ({"in_part": [{"of": "area*age", "how": "round", "base": 1}]}, ConfigError, "base = 1"),
+        ({"in_part": [{"of": "area*age", "how": "round"}]}, ConfigError, "base goes with how: round, which needs one"),
+        ({"in_part": [{"of": "area*age", "base": 5}]}, ConfigError, "base goes with how: round, which needs one"),
+        ({"in_part": [{"of": "area*age", "how": ["withhold", "withhold"]}]}, ConfigError, "how names a way twice"),
+        ({"in_part": [{"of": "area*age", "how": []}]}, ConfigError, "how"),
+        (
+            {"require": REQUIRED[:2], "in_part": [{"of": "area*age", "how": "round", "base": 2}]},
+            NotReleasableError,
+            r"area\*age rounded: no proof was found that every at-risk cell keeps the width, nor every small cell",
+        ),
         (
             {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}]},
             NotReleasableError,
@@ -406,3 +477,52 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.mark.parametrize("name", FORGED)
 def test_what_was_forged_is_rejected(name: str, run: Path) -> None:
     rejected(run, *FORGED[name])
+
+
+def moved(run: Path) -> None:
+    """A count is rounded the other way, in the file that is read."""
+    (path,) = (run / "release").glob("*_area-age.csv")
+    lines = path.read_text().splitlines()
+    area, age, count = lines[1].split(",")
+    lines[1] = f"{area},{age},{int(count) + 5}"
+    path.write_text("\n".join([*lines, ""]))
+
+
+def closer(run: Path) -> None:
+    """The certificate tells a cell less well than it is told."""
+    path = run / "assessment" / "withheld_0.parquet"
+    columns = pq.read_table(path).to_pydict()
+    columns["high"][0] -= 1
+    pq.write_table(pa.table(columns, schema=pq.read_schema(path)), path)
+
+
+def of_parts(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    return lambda run: changed(
+        run / "assessment" / "certificate.json", lambda told: change(told["parts"][0]["rounded"][0])
+    )
+
+
+FORGED_ROUNDED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a count is another": (moved, "is not the marginal in part|is not the exact marginal"),
+    "a cell is told less well": (closer, "what is rounded is no multiple of its base|is told otherwise|damaged"),
+    "to another base": (of_parts(lambda told: told.update(base=4)), "what is rounded is no multiple of its base"),
+    "to no base": (of_parts(lambda told: told.update(base=1)), "rounded to no multiples"),
+    "a margin less": (of_parts(lambda told: told["margins"].pop()), "what is said of its cells is not so|in part"),
+    "it is withheld": (
+        lambda run: changed(run / "assessment" / "certificate.json", lambda told: told["parts"][0].update(rounded=[])),
+        "what goes out in part is not told as withheld",
+    ),
+    "the metadata name a margin less": (
+        lambda run: changed(
+            run / "release" / "datapackage.json",
+            lambda told: [one["in_part"]["margins"].pop() for one in told["resources"] if "in_part" in one],
+        ),
+        "what is said of its cells is not so|checksums",
+    ),
+    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_ROUNDED)
+def test_what_was_forged_of_a_rounded_sub_table_is_rejected(name: str, rounded_run: Path) -> None:
+    rejected(rounded_run, *FORGED_ROUNDED[name])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.model.errors import InputError
-from sdc.treat.rounding import Dense, Rounded, controlled_rounding
+from sdc.search.rounding import Dense, Rounded, controlled_rounding
 
 
 @hs.composite
