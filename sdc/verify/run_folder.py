@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
+from sdc.verify.formats import SHEET_NAME, Cell, Cells, read_cells, read_sheets
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.own_cells import own_cells
@@ -36,7 +37,6 @@ DAMAGED = (
 )
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"
-Cell = tuple[str, ...]  # by names, a total among them
 _ASSESSMENT = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
 
 
@@ -122,7 +122,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
     tables = [resource for resource in listed_tables if names.IN_PART not in resource]
     public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
-    _check_parts(evidence, metadata, [resource for resource in listed_tables if names.IN_PART in resource], public)
+    told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
     listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
@@ -134,6 +134,12 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
     counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
+    if all(counted):
+        for stem, of in {_stem(path): of for path, of in read}.items():
+            *columns, counts = marginal(of).values()
+            cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
+            told[stem] = evidence.levels.telling(of), dict(cells)
+        _check_formats(evidence, [*listed_tables, *others], told)
     unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
@@ -145,8 +151,12 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
 
 def _check_parts(
     evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]], public: list[SubTable]
-) -> None:
-    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld."""
+) -> dict[str, tuple[list[str], Cells]]:
+    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld.
+
+    Its variables and cells by how its files are called.
+    """
+    listed = dict[str, tuple[list[str], Cells]]()
     views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
     totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
     found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
@@ -172,15 +182,45 @@ def _check_parts(
             near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
             expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
             measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
+            listed[_stem(resource["path"])] = own, {**near}
         else:
             told = _listed_in_part(evidence, view, withheld, public, totals)
             shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
             said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
             expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
             measures = [names.COUNT, names.STATUS]
+            listed[_stem(resource["path"])] = own, told
         check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
         texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
         check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
+    return listed
+
+
+def _stem(path: str) -> str:
+    """What the files of a table have in common, which have no other dots than before their suffixes."""
+    return path.split(".", 1)[0]
+
+
+def _check_formats(
+    evidence: EvidenceFolder, files: list[dict[str, Any]], told: Mapping[str, tuple[list[str], Cells]]
+) -> None:
+    """In every other format each table has the same cells."""
+
+    def require_same(found: tuple[list[str], Cells], stem: str) -> None:
+        (variables, cells), (own, expected) = found, told[stem]
+        same = all(cells.get(cell, 0) == expected.get(cell, 0) for cell in cells.keys() | expected.keys())
+        check(variables == own and same, f"{evidence.path} has other cells than the table has as CSV or Parquet")
+
+    for file in files:
+        path = evidence.file(names.RELEASE, file["path"])
+        if path.name == names.WORKBOOK:
+            sheets = {stem[:SHEET_NAME]: stem for stem in told}
+            found = read_sheets(path, {sheet: len(told[stem][0]) for sheet, stem in sheets.items()})
+            check(found.keys() == sheets.keys(), f"{path} has other sheets")
+            for sheet, own in found.items():
+                require_same(own, sheets[sheet])
+        elif names.SUB_TABLE in file and (cells := read_cells(path, str(file["format"]))) is not None:
+            require_same(cells, _stem(file["path"]))
 
 
 def _listed_in_part(
