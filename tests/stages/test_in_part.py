@@ -217,6 +217,32 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     assert verify(build.folder.path).verified
 
 
+def test_a_report_says_how_many_cells_the_pattern_narrows(tmp_path: Path) -> None:
+    """Of a table that seven agree with, and of these itself alone leads to what is published."""
+    counts = {"000": 4, "010": 3, "100": 5, "101": 1}
+    rows = [(f"{a},{b},{c}") for (a, b, c), number in counts.items() for _ in range(number)]
+    (tmp_path / "people.csv").write_text("\n".join(["a,b,c", *rows, ""]))
+    sections = {
+        "release": {"require": ["a*b", "a*c", "b*c"], "in_part": "withhold"},
+        "posterior": {"refusals": 100},
+        "risk": {"min_width": 2, "small_count": 2},
+        "table": {"path": "people.csv", "categories": {v: ["0", "1"] for v in "abc"}},
+    }
+    build = built(config(tmp_path, **sections))
+    told = json.loads((build.folder.path / "posterior" / "refusals.json").read_text())
+    ranges = {kind: np.array(told[kind]) for kind in ("possible", "left", "own_possible", "own_left")}
+    narrowed = [
+        int(((np.ptp(ranges[all_], axis=1) >= 2) & (np.ptp(ranges[left], axis=1) < 2)).sum())
+        for all_, left in (("possible", "left"), ("own_possible", "own_left"))
+    ]
+    assert (told["feasible_tables"], told["alike"], narrowed) == (7, 1, [1, 2])
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert (
+        f"For whoever knows them {narrowed[0]} of {len(ranges['left'])} at-risk cells fall below the width of 2, and "
+        f"{narrowed[1]} of {len(ranges['own_left'])} small cells of the sub-tables in part."
+    ) in page
+
+
 # Rounded
 
 
