@@ -11,8 +11,10 @@ from markupsafe import Markup
 
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
+from sdc.model.subtable import SubTable
 from sdc.report import svg
 from sdc.report.evidence import AuditEvidence
+from sdc.treat.suppression import least_withheld
 
 PAGE, TOP, LEFT = 1000.0, 26.0, 26.0
 LARGEST, SMALLEST, MOST_DRAWN = 14.0, 1.5, 30_000  # the side of a cell, and how many are drawn
@@ -26,6 +28,7 @@ class PartRow:
     cells, withheld  how many it has, and how many of them have no count; records  in these
     small            of these with 1 up to the small count; told  of them what is known without it
     why              why it does not fit whole, where it was required; picture  None where it has too many cells
+    least            how many of its cells have to be withheld at least
     again            how many of them an earlier edition withheld; None where none was named
     new              names of those that it did not, the first of them
     """
@@ -38,6 +41,7 @@ class PartRow:
     told: int
     why: str
     picture: Markup | None
+    least: int
     again: int | None
     new: tuple[str, ...]
 
@@ -47,19 +51,31 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
     parts, schema, found = audit.found.parts, audit.table.schema, list[PartRow]()
     known = audit.known.plus(audit.found.release).telling(parts.facts)
     own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
-    kept = {view: len(rows) for view, rows, _ in own.of_views(schema)}
+    kept = {view: places for view, _, places in own.of_views(schema)}
     for number, part in enumerate(parts.tables):
         fact = part.fact
         if part.base or fact.between is None:
             continue
         counts, cells = audit.table.marginal(fact.view).count_at(fact.between.cells), st.cells(fact.view, schema)
         small = int(((counts > 0) & (counts <= audit.small_count)).sum())
-        told = small - kept.get(fact.view, 0)
+        protected = kept.get(fact.view, np.zeros(0, np.int64))
+        told, least = small - len(protected), _least(audit, fact.view, protected)
         label, why = st.label(fact.view, schema), audit.found.required.why(fact.view) if audit.found.required else ""
         picture = _picture(audit, fact, f"part-{number}")
         again, new = _beside_before(audit, fact)
-        found.append(PartRow(label, cells, len(counts), int(counts.sum()), small, told, why, picture, again, new))
+        numbers = cells, len(counts), int(counts.sum()), small, told
+        found.append(PartRow(label, *numbers, why, picture, least, again, new))
     return found
+
+
+def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) -> int:
+    """How many cells of a sub-table have to be withheld at least beside what is known and released."""
+    schema, known = audit.table.schema, audit.known.plus(audit.found.release)
+    sizes = schema.restrict(st.members(view)).keys.sizes
+    small = np.zeros(sizes, np.bool_)
+    small.reshape(-1)[places] = True
+    axes = [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
+    return least_withheld(small, [view & ~own in known.release for own in axes])
 
 
 def rounded(audit: AuditEvidence) -> list[str]:

@@ -6,6 +6,7 @@ Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,6 +168,19 @@ def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool) -> Suppres
     weight = int(counts[hidden].sum())
     optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
     return Suppressed(hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted])
+
+
+def least_withheld(small: Flags, summed: Sequence[bool]) -> int:
+    """How many cells of a table must be withheld at least, whatever else is public.
+
+    small   flags of the table's shape: cells that must keep a width and are told by nothing else
+    summed  of each axis whether the sums over it are public
+
+    All small cells must be, and in each line of cells along such an axis another beside one that is alone there, or the
+    sum would tell it. Of axes the one counts whose lines need most.
+    """
+    alone = (int((small.sum(axis=axis) == 1).sum()) for axis, is_public in enumerate(summed) if is_public)
+    return int(small.sum()) + max(alone, default=0)
 
 
 class _Intruder:

@@ -305,6 +305,10 @@ def in_part(run: Run) -> tuple[list[Names], int]:
     return named, sum(0 < counts[cell] <= run.config["risk"]["small_count"] for cell in named)
 
 
+def small_cells(run: Run, view: list[str]) -> list[Names]:
+    return [cell for cell, count in run.marginal(tuple(view)).items() if 0 < count <= run.config["risk"]["small_count"]]
+
+
 def statuses(run: Run) -> list[tuple[str, str]]:
     """What the published file of the sub-table in part says of cells without a count."""
     (path,) = (run.folder / "release" / one["path"] for one in run.resources_in_part if one["format"] == "csv")
@@ -815,10 +819,18 @@ def test_the_picture_of_a_sub_table_in_part_has_its_withheld_and_its_small_cells
     (told,) = run.document("search/search.json")["in_part"]["facts"]
     view = [v for v in run.own if v in told["view"]]
     text = (run.folder / "confidential" / "report.html").read_text()
-    (said,) = re.findall(r'<p class="of-part">(\d+) of (\d+) cells are withheld, (\d+) of them small\.(.*?)</p>', text)
+    pattern = r"(\d+) of (\d+) cells are withheld, (\d+) of them small; (\d+) have to be at least\.(.*?)</p>"
+    (said,) = re.findall(f'<p class="of-part">{pattern}', text)
     size = prod(len(run.categories[v]) for v in view)
     assert [int(number) for number in said[:3]] == [len(cells), size, small]
-    assert (" Whole it would not fit: " in said[3]) == (tuple(view) == tuple("ABCDEF"))
+    alone = []
+    for own in view:
+        kept = tuple(v for v in view if v != own)
+        small_at = small_cells(run, view)
+        lines = Counter(tuple(c for v, c in zip(view, cell, strict=True) if v != own) for cell in small_at)
+        alone.append(sum(n == 1 for n in lines.values()) * (frozenset(kept) in run.within))
+    assert number(said[3]) == small + max(alone)  # none of them is told without it
+    assert (" Whole it would not fit: " in said[4]) == (tuple(view) == tuple("ABCDEF"))
     figure = text[text.index('id="part-0"') :]
     figure = figure[: figure.index("</svg>")]
     side = min(14.0, (1000 - 26) * len(run.categories[view[0]]) / size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
+from math import prod
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Table
-from sdc.treat.suppression import Dense, Flags, Suppressed, suppress
+from sdc.treat.suppression import Dense, Flags, Suppressed, least_withheld, suppress
 from tests import judge
 from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
@@ -76,6 +77,23 @@ def test_the_cheapest_cells_are_withheld(shape: tuple[int, ...], drawn: list[int
     own = widths(counts, frozenset(np.flatnonzero(found.withheld).tolist()))
     cells = np.flatnonzero((counts > 0) & (counts <= 1)).tolist()
     assert [own[cell] for cell in cells] == (found.bounds[:, 1] - found.bounds[:, 0]).tolist()
+
+
+@settings(max_examples=50)
+@given(hs.sampled_from([(2, 2), (2, 3), (3, 3), (4, 5)]), hs.data())
+def test_no_choice_withholds_less_than_the_least(shape: tuple[int, ...], data: hs.DataObject) -> None:
+    """Beside all margins; and it is the small cells, and one more in each line where one of them is alone."""
+    drawn = data.draw(hs.lists(hs.integers(0, 6), min_size=prod(shape), max_size=prod(shape)))
+    counts = np.array(drawn).reshape(shape)
+    small = (counts > 0) & (counts <= 2)
+    try:
+        found = suppress(counts, 2, 2)
+    except NotReleasableError:
+        return
+    assert least_withheld(small, [True, True]) <= found.withheld.sum()
+    assert least_withheld(small, [False, False]) == small.sum()
+    rows = sum(int(row.sum() == 1) for row in small)
+    assert least_withheld(small, [False, True]) == small.sum() + rows
 
 
 def test_a_table_without_a_small_count_keeps_all() -> None:
