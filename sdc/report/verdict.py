@@ -114,6 +114,14 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
     return "undecided", f"Not releasable: {what} are undecided, and undecided is treated as unsafe"
 
 
+def _how_partly(audit: AuditEvidence) -> str:
+    """Those that are public in part, now or from before, and those that are rounded."""
+    tables = audit.found.parts.tables
+    is_withheld = any(not part.base for part in tables) or any(fact.between is not None for fact in audit.known.facts)
+    kinds = {"withheld in part": is_withheld, "rounded": any(part.base for part in tables)}
+    return " or ".join(kind for kind, is_so in kinds.items() if is_so)
+
+
 def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
@@ -149,7 +157,7 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
         yield _sharp(found.sharpness)
     if found.in_part is not None:
         yield (
-            f"Cells are withheld of sub-tables that are public. {_small(found.in_part.cells)} of these that no "
+            f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
             f"publication tells, with a count from 1 to {audit.small_count}, are to keep a width of {required:,} too; "
             f"of {found.in_part.unproven:,} that is not shown."
         )

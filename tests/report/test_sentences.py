@@ -305,6 +305,12 @@ def in_part(run: Run) -> tuple[list[Names], int]:
     return named, sum(0 < counts[cell] <= run.config["risk"]["small_count"] for cell in named)
 
 
+def is_withheld(run: Run) -> bool:
+    """Whether cells of sub-tables are withheld that go out now, or went out before."""
+    before = any(fact["between"] for fact in run.earlier["facts"])
+    return before or any("withheld" in one["in_part"] for one in run.resources_in_part)
+
+
 def small_cells(run: Run, view: list[str]) -> list[Names]:
     return [cell for cell, count in run.marginal(tuple(view)).items() if 0 < count <= run.config["risk"]["small_count"]]
 
@@ -548,7 +554,10 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"Beside them A\*B\*C\*E\*F is known but for {N} withheld cells?, by A\*B\*C\*E\*F of part\.": lambda run, n: (
         number(n) == len(in_part(run)[0])
     ),
-    "Cells are withheld of sub-tables that are public\\.": lambda run: bool(in_part(run)[0]),
+    r"Some public sub-tables are (withheld in part|rounded|withheld in part or rounded)\.": lambda run, how: (
+        ("rounded" in how) == bool(rounded(run))
+        and ("withheld" in how) == is_withheld(run)
+    ),
     rf"{N} small cells? of these that no publication tells, with a count from 1 to {N}, are to keep a width of {N} "
     rf"too; of {N} that is not shown\.": lambda run, cells, small, width, open_: (
         (number(cells), number(small), number(width), number(open_))
