@@ -492,10 +492,10 @@ def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dic
     if file.table is not None:
         resource[SUB_TABLE] = st.names(file.subtable, schema)
         if file.table.withheld is not None:
-            resource[IN_PART] = {"cells": file.table.space.cells, WITHHELD_STATUS: len(file.table.withheld)}
+            resource[IN_PART] = {"cells": file.table.cells, WITHHELD_STATUS: len(file.table.withheld)}
         elif (part := cleared.in_part.get(file.subtable)) is not None:
             margins = [st.names(margin, schema) for margin in part.margins]
-            resource[IN_PART] = {"cells": file.table.space.cells, ROUNDED_TO: part.base, MARGINS: margins}
+            resource[IN_PART] = {"cells": file.table.cells, ROUNDED_TO: part.base, MARGINS: margins}
     if file.format in READ:
         fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
         assert file.table is not None

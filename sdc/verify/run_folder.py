@@ -134,14 +134,14 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
         check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
     read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
     counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
+    unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
+    check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     if all(counted):
         for stem, of in {_stem(path): of for path, of in read}.items():
             *columns, counts = marginal(of).values()
             cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
             told[stem] = evidence.levels.telling(of), dict(cells)
         _check_formats(evidence, [*listed_tables, *others], told)
-    unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
-    check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
     shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
     check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
@@ -167,7 +167,7 @@ def _check_parts(
     check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
     for resource, view in zip(resources, found, strict=True):
         own = evidence.levels.telling(view)
-        size = int(np.prod([len(evidence.categories[v]) + totals for v in own]))
+        size = int(np.prod([len(evidence.categories[v]) for v in own]))
         said: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
         if view in rounded:
             margins = [evidence.levels.telling(margin - evidence.hidden) for margin in rounded[view].margins]

@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,7 @@ def in_pieces(format: str, suffix: str, secret: str) -> Leak:
         write = own.of_table[suffix]
 
         def leaking(table: CountTable) -> Pieces:
-            changed = CountTable(
-                table.name, table.title + secret, table.dimensions, table.codes, table.counts, table.about, table.zeros
-            )
-            return write(changed)
+            return write(replace(table, title=table.title + secret))
 
         changed = Format(own.label, {**own.of_table, suffix: leaking}, own.of_all)
         monkeypatch.setattr(publication, "FORMATS", {**FORMATS, format: changed})

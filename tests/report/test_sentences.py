@@ -555,8 +555,7 @@ PATTERN: dict[str, Callable[..., bool]] = {
         number(n) == len(in_part(run)[0])
     ),
     r"Some public sub-tables are (withheld in part|rounded|withheld in part or rounded)\.": lambda run, how: (
-        ("rounded" in how) == bool(rounded(run))
-        and ("withheld" in how) == is_withheld(run)
+        ("rounded" in how) == bool(rounded(run)) and ("withheld" in how) == is_withheld(run)
     ),
     rf"{N} small cells? of these that no publication tells, with a count from 1 to {N}, are to keep a width of {N} "
     rf"too; of {N} that is not shown\.": lambda run, cells, small, width, open_: (

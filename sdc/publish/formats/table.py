@@ -174,6 +174,11 @@ class CountTable:
         return KeySpace(tuple(len(dimension.categories) for dimension in self.variables))
 
     @property
+    def cells(self) -> int:
+        """How many there are, without totals."""
+        return KeySpace(tuple(len(dimension.categories) for dimension in self.dimensions)).cells
+
+    @property
     def records(self) -> int:
         """N."""
         return int(self.counts.sum()) if self.whole is None else self.whole
