@@ -17,7 +17,7 @@ COUNT = "count"
 BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
 KNOWN, KNOWN_FORMAT = "known.json", 1  # what is public of the table before anything is released
 STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are never published
-WITHHELD = "withheld"  # in an entry of a ledger: the cells of a fact of which nothing is told
+WITHHELD, BETWEEN = "withheld", "between"  # in an entry of a ledger: cells of a fact told not at all, or so
 KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/
 LOW, HIGH = OF_KNOWN_CELLS = "low", "high"
 PART_CELLS = "withheld_{}.parquet"  # in search/ and assessment/: of a sub-table in part the cells that are withheld

@@ -169,7 +169,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
-    "ledger": (*WISHES, IN_PART, OUTER, SHARP, *FILES, "curve", "posterior"),
+    "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
     REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     FORBID: (ONLY, MINUTES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     ONLY: (MINUTES, *IN_PARTS, OUTER, SHARP, *FILES, *LIKELY),
@@ -205,7 +205,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
     "suppress": (*IMPOSSIBLE, "earlier", *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, IN_PART, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
     "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
     "audit": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
@@ -309,8 +309,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (IN_PARTS, _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
     (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
     (IN_PARTS, ("suppress", "round"), "it is not judged beside what a build publishes in part; leave in_part out"),
-    ((ROUND,), ("ledger",), "a ledger keeps what is withheld, and nothing that is rounded; leave one out"),
-    ((ROUND,), ("check",), "what is rounded is not read back yet; leave how: round out"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""

@@ -25,19 +25,21 @@ from sdc.ingest.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
-from sdc.model.fact import Fact, withheld
+from sdc.model.fact import Between, Fact, withheld
+from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
+from sdc.model.parts import rounded
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
+from sdc.model.table import Counts, Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
 from sdc.record.ledger import Ledger, Publication, read_ledger
-from sdc.run_format import KNOWN, METADATA, SHA256, WITHHELD
+from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
@@ -78,7 +80,7 @@ class Origin:
         return {
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
-            "facts": [_named(fact, schema) for fact in known.facts],
+            "facts": [_named(fact, known) for fact in known.facts],
             "sources": self.sources,
             "declared": self.declared,
             "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
@@ -92,7 +94,8 @@ def read_origin(folder: Path) -> Origin:
     return typed(Origin, {**lacking, **read_more(folder)}, folder / KNOWN)
 
 
-def _named(fact: Fact, schema: Schema) -> dict[str, Any]:
+def _named(fact: Fact, known: Knowledge) -> dict[str, Any]:
+    schema = known.schema
     chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
     universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
     told = {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
@@ -103,7 +106,10 @@ def _named(fact: Fact, schema: Schema) -> dict[str, Any]:
     cells = [
         [names[code] for names, code in zip(categories, cell, strict=True)] for cell in fact.between.cells.tolist()
     ]
-    return {**told, WITHHELD: {"variables": [own.names[axis] for axis in own.axes], "cells": cells}}
+    listed = {"variables": [own.names[axis] for axis in own.axes], "cells": cells}
+    if fact.between.nothing(known.total).all():
+        return {**told, WITHHELD: listed}
+    return {**told, BETWEEN: {**listed, LOW: fact.between.low.tolist(), HIGH: fact.between.high.tolist()}}
 
 
 @dataclass(frozen=True)
@@ -266,11 +272,10 @@ def _require_others(table: Table, publications: Publications) -> None:
     for relation, tables in publications.relations:
         if not relation.disjoint or relation.key is not None:
             continue
-        if part := [one for one in tables if len(one.withheld)]:
+        if part := [one for one in tables if not one.is_exact]:
             raise InputError(
                 f"earlier says that {relation.label} is of other records than {publications.name}, and its "
-                f"{part[0].label} has cells without a count, so that totals do not tell; show by key that no record is "
-                "in both"
+                f"{part[0].label} {_how(part[0])}, so that totals do not tell; show by key that no record is in both"
             )
         if same := [one for one in tables if looks_the_same(table, one.table)]:
             raise InputError(
@@ -323,6 +328,9 @@ def _require_counts(table: Table, one: Related) -> None:
         raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
     codes, own = one.codes(table.columns[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
+    if one.published.base:
+        _require_near(one.published, codes, table.counts[inside])
+        return
     shown = ~one.published.withholds(codes[within])
     counts = Table.of(own.schema, codes[within][shown], table.counts[inside][within][shown])
     same = bool(within.all()) and np.array_equal(counts.codes, own.codes) and np.array_equal(counts.counts, own.counts)
@@ -332,6 +340,29 @@ def _require_counts(table: Table, one: Related) -> None:
             "by where which records it is of, by disjoint that it is of others, or build from the table that it is of; "
             "of a table that was corrected since, nothing more can be published beside it"
         )
+
+
+def _how(published: Published) -> str:
+    return f"is rounded to multiples of {published.base}" if published.base else "has cells without a count"
+
+
+def _require_near(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
+    """InputError where (n,) counts of (n, its variables) cells have other sums than such a rounded table may have."""
+    own, base = published.table, published.base
+    names = own.schema.names
+    for margin in (names, *published.margins, ()):
+        kept = [names.index(name) for name in margin]
+        both = np.concatenate([own.codes[:, kept].astype(np.int64), codes[:, kept]])
+        first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
+        moved = np.zeros(len(first), np.int64)
+        np.add.at(moved, group, np.concatenate([own.counts, -counts]))
+        if (np.abs(moved) >= base).any():
+            raise InputError(
+                f"{published.source} is not of these records: {int((np.abs(moved) >= base).sum())} counts of "
+                f"{'*'.join(margin) or 'all records'} are {base} or more from those of the table, and it is rounded to "
+                f"multiples of {base}. Say by where which records it is of, by disjoint that it is of others, or build "
+                "from the table that it is of"
+            )
 
 
 class _NamedBefore:
@@ -345,6 +376,8 @@ class _NamedBefore:
         self._marginals = list[Names]()
         self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
         self._withheld = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
+        self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
+        self._between = list[tuple[Names, dict[str, npt.NDArray[np.int64]], Counts, Counts, str]]()
 
     def known(self, zeros: StructuralZeros) -> Knowledge:
         """All of it; errors as `Knowledge.of`."""
@@ -355,14 +388,13 @@ class _NamedBefore:
             facts.append(Fact(st.named((*names, *universe), schema), pattern, None, source))
         for names, cells, source in self._withheld:
             view = st.named(names, schema)
-            own = schema.restrict(st.members(view))
-            if lacking := [own.names[axis] for axis in own.axes if own.names[axis] not in cells]:
-                raise InputError(
-                    f"{source} has cells without a count by several codings of {lacking[0]}, none of which tells the "
-                    "others; that cannot be expressed yet: leave it out, and publish nothing beside it"
-                )
-            codes = np.stack([cells[own.names[axis]] for axis in own.axes], axis=1)
-            facts.append(withheld(view, np.unique(codes, axis=0).astype(np.uint16), self.table.total, source))
+            codes = _cells_of(view, cells, schema, source)
+            facts.append(withheld(view, np.unique(codes, axis=0), self.table.total, source))
+        for names, cells, low, high, source in self._between:
+            view = st.named(names, schema)
+            facts.append(Fact(view, (), Between(_cells_of(view, cells, schema, source), low, high), source))
+        for rounding in self._rounded:
+            facts += _rounded(schema, *rounding)
         return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
 
     def add(self, one: Related, source: str) -> None:
@@ -372,12 +404,15 @@ class _NamedBefore:
         """
         all_names = [self._name_of(one, place) for place in range(len(one.variables))]
         names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
+        if not one.published.is_exact and one.where:
+            raise InputError(
+                f"{one.published.source} {_how(one.published)} and is of some of the records alone, which cannot be "
+                "expressed yet; leave it out, and publish nothing beside it"
+            )
+        if one.published.base:
+            self._rounded.append((names, one, all_names, source))
+            return
         if len(one.published.withheld):
-            if one.where:
-                raise InputError(
-                    f"{one.published.source} has cells without a count and is of some of the records alone, which "
-                    "cannot be expressed yet; leave it out, and publish nothing beside it"
-                )
             self._withheld.append((names, self._cells(one, all_names), source))
             return
         for v, flags in one.where.items():
@@ -423,7 +458,7 @@ class _NamedBefore:
                 level = variables[name].of
                 inside = chosen if level is None else chosen[np.array(level.groups)]
                 universe[same.get(name, name)] = self._codes(same.get(name, name), inside)
-            if (told := fact.get(WITHHELD)) is not None:
+            if (told := fact.get(WITHHELD) or fact.get(BETWEEN)) is not None:
                 codes = [[*variables[name].categories].index for name in told["variables"]]
                 cells = np.array([[c(text) for c, text in zip(codes, cell, strict=True)] for cell in told["cells"]])
                 columns = zip(told["variables"], cells.T, strict=True)
@@ -432,7 +467,12 @@ class _NamedBefore:
                     for old, column in columns
                     if (name := same.get(old, old))
                 }
-                self._withheld.append((_renamed(fact["view"], same), by_name, fact["source"]))
+                view = _renamed(fact["view"], same)
+                if WITHHELD in fact:
+                    self._withheld.append((view, by_name, fact["source"]))
+                else:
+                    low, high = (np.array(told[end], np.int64) for end in (LOW, HIGH))
+                    self._between.append((view, by_name, low, high, fact["source"]))
                 continue
             self._note(_renamed(fact["view"], same), universe, fact["source"])
 
@@ -479,6 +519,47 @@ class _NamedBefore:
         level = Variable(_free(name, schema.names), tuple(labels[code] for code in used), of)
         self.table = Table(with_refinements([*schema.variables, level]), self.table.codes, self.table.counts)
         return level.name
+
+
+def _cells_of(
+    view: SubTable, cells: Mapping[str, npt.NDArray[np.int64]], schema: Schema, source: str
+) -> npt.NDArray[np.uint16]:
+    """(n, axes of the view) codes; InputError where an axis has none of its own."""
+    own = schema.restrict(st.members(view))
+    if lacking := [own.names[axis] for axis in own.axes if own.names[axis] not in cells]:
+        raise InputError(
+            f"{source} has cells without a count by several codings of {lacking[0]}, none of which tells the others; "
+            "that cannot be expressed yet: leave it out, and publish nothing beside it"
+        )
+    return np.stack([cells[own.names[axis]] for axis in own.axes], axis=1).astype(np.uint16)
+
+
+def _rounded(schema: Schema, names: Names, one: Related, all_names: Sequence[str], source: str) -> tuple[Fact, ...]:
+    """What a rounded table tells of every cell of the table's variables that tell its own, and its margins of theirs.
+
+    InputError where several variables of it are told by one, or one by several codings.
+    """
+    view, own = st.named(names, schema), one.published.table
+    inside = schema.restrict(st.members(view))
+    axes = [inside.names[axis] for axis in inside.axes]
+    if sorted(axes) != sorted(names) or "" in all_names:
+        raise InputError(
+            f"{source} is rounded, by codings of its variables that cannot be expressed yet; leave it out, and publish "
+            "nothing beside it"
+        )
+    cells = inside.keys.unpack(np.arange(inside.cells))
+    codes = np.zeros((len(cells), len(all_names)), np.int64)
+    for place, name in enumerate(all_names):
+        groups = schema.levels.groups[schema.index(name)]
+        of_group = np.zeros(int(groups.max()) + 1, np.int64)
+        of_group[groups] = one.codings[place][schema.levels.groups[one.variables[place]]]
+        codes[:, place] = of_group[cells[:, axes.index(name)]]
+    known = (codes < np.array(own.schema.sizes)).all(axis=1)
+    counts = np.zeros(len(cells), np.int64)
+    counts[known] = own.count_at(codes[known].astype(np.uint16))
+    called = dict(zip(own.schema.names, all_names, strict=True))
+    margins = (st.named([called[name] for name in margin], schema) for margin in one.published.margins)
+    return rounded(view, counts, one.published.base, margins, schema, source).facts
 
 
 def _renamed(names: Sequence[str], same: Mapping[str, str]) -> Names:

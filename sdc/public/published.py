@@ -6,7 +6,7 @@ import csv
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,15 @@ from sdc.run_format import (
     COUNT,
     DICTIONARY,
     GUIDE,
+    IN_PART,
     INDEX,
+    MARGINS,
     METADATA,
     OF_ALL_TABLES,
     OF_SUMS,
     RELEASE_FORMAT,
     ROUNDED_COUNT,
+    ROUNDED_TO,
     SDMX_CSV,
     SHA256,
     STATUS,
@@ -55,20 +58,32 @@ class Published:
     table     its cells with records; one that is not listed has none
     is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
     withheld  (n, variables) codes of the cells whose counts are not told; the table has none of these
+    base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
+    margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
+              total is
     """
 
     source: str
     table: Table
     is_whole: bool
     withheld: Codes = field(default_factory=lambda: np.zeros((0, 0), np.uint16))
+    base: int = 0
+    margins: tuple[tuple[str, ...], ...] = ()
 
     @property
     def digest(self) -> str:
         """Of all that it says."""
+        if self.base:
+            return hashlib.sha256(f"{self.table.digest} {self.base} {self.margins}".encode()).hexdigest()
         if not len(self.withheld):
             return self.table.digest
         cells = self.withheld[np.lexsort(self.withheld.T)].astype("<u2")
         return hashlib.sha256(self.table.digest.encode() + cells.tobytes()).hexdigest()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it tells all its counts exactly."""
+        return not self.base and not len(self.withheld)
 
     def withholds(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(n,) whether it tells nothing of each of (n, variables) cells, whose codes may be beyond its own."""
@@ -113,16 +128,26 @@ def read_published(path: Path, total: str = TOTAL) -> list[Published]:
 
 def _tables_of(path: Path, total: str) -> list[Published]:
     if path.is_file():
-        return [_of_file(path, total)]
+        return [_by_itself(_of_file(path, total))]
     if not path.is_dir():
         raise AbsentError(f"{path} is no file or folder; name what was published")
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
         files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
-        found = [_of_file(one, total) for one in files]
+        found = [_by_itself(_of_file(one, total)) for one in files]
     if not found:
         raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
+    return found
+
+
+def _by_itself(found: Published) -> Published:
+    """InputError where it is rounded: how it may be read, the folder that it went out in says."""
+    if found.base:
+        raise InputError(
+            f"{found.source} is rounded to multiples of {found.base}, and by itself does not say which of its sums are "
+            "too; name the published folder that it is in"
+        )
     return found
 
 
@@ -195,6 +220,11 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     fields = [field for one in same for field in one["schema"]["fields"] if "constraints" in field]
     known = {field["name"]: field["constraints"]["enum"] for field in fields}
     found = _of_file(path, total, known)
+    told = resource.get(IN_PART, {})
+    if found.base != told.get(ROUNDED_TO, 0):
+        said = told.get(ROUNDED_TO, 0)
+        raise InputError(f"{path} is rounded to multiples of {found.base}, {METADATA} says {said}; publish it again")
+    found = replace(found, margins=tuple(map(tuple, told.get(MARGINS, ()))))
     if set(found.table.schema.names) != set(resource[SUB_TABLE]):
         raise InputError(
             f"{path} is of {found.label}, {METADATA} says {'*'.join(resource[SUB_TABLE])}; publish it again"
@@ -206,12 +236,13 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
 class Listed:
     """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them.
 
-    A count is None where the cell is listed without one.
+    A count is None where the cell is listed without one. Where the base is not 0 counts are rounded to multiples of it.
     """
 
     columns: Mapping[str, Sequence[str]]
     counts: Sequence[int | None]
     categories: Mapping[str, Sequence[str]]
+    base: int = 0
 
 
 def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None = None) -> Published:
@@ -264,8 +295,10 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], t
     codes = np.stack(columns, axis=1)
     if len(schema.keys.distinct(codes.astype(np.uint16))[0]) < len(codes):
         raise InputError(f"{path} lists a cell twice; name a table that has each once")
-    table = Table.of(schema, codes, np.array(counts, np.int64))
-    return Published(str(path), table, set(names) <= set(categories), codes[is_withheld].astype(np.uint16))
+    if listed.base and (is_withheld.any() or any(count % listed.base for count in counts)):
+        raise InputError(f"{path} has counts that are no multiples of {listed.base}; publish it again")
+    table, withheld = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_withheld].astype(np.uint16)
+    return Published(str(path), table, set(names) <= set(categories), withheld, listed.base)
 
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
@@ -279,23 +312,39 @@ def _reader(name: str) -> Callable[[Path], Listed] | None:
 def _csv(path: Path) -> Listed:
     with path.open(encoding="utf-8-sig", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
-    _require_count_alone(header, path)
+    measure, base = _measure(header, path)
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = [int(text) if text else None for text in columns.pop(COUNT)]
+    counts = [int(text) if text else None for text in columns.pop(measure)]
     _require_status(columns.pop(STATUS, None), counts)
-    return Listed({name: [_as_it_was(text) for text in column] for name, column in columns.items()}, counts, {})
+    own = {name: [_as_it_was(text) for text in column] for name, column in columns.items()}
+    return Listed(own, counts, {}, base)
 
 
-def _require_count_alone(columns: Iterable[str], path: Path) -> None:
-    """An error where a table has no counts, or other numbers besides: every other column is a variable."""
-    if COUNT not in columns:
-        raise ValueError(f"it has no column {COUNT}")
+def _measure(columns: Iterable[str], path: Path) -> tuple[str, int]:
+    """The column of counts, and what they are rounded to multiples of; every other column is a variable.
+
+    An error where a table has no counts, or other numbers besides.
+    """
     if WEIGHTED_TOTAL in columns:
         raise InputError(f"{path} {OF_WEIGHTS}")
-    if rounded := [name for name in columns if name.startswith(ROUNDED_COUNT)]:
-        raise ValueError(f"its numbers are also {rounded[0]}, and not exact")
+    found = [name for name in columns if name == COUNT or name.startswith(ROUNDED_COUNT)]
+    if not found:
+        raise ValueError(f"it has no column {COUNT}")
+    if len(found) > 1:
+        raise ValueError(f"its numbers are {' and '.join(found)}, and not one count a cell")
+    return found[0], _base_of(found[0])
+
+
+def _base_of(measure: str) -> int:
+    """What counts of this name are rounded to multiples of; an error where it is no name of counts."""
+    if measure == COUNT:
+        return 0
+    base = measure.removeprefix(ROUNDED_COUNT)
+    if not (base.isdecimal() and int(base) > 1 and measure.startswith(ROUNDED_COUNT)):
+        raise ValueError(f"its numbers are {measure}, and not exact")
+    return int(base)
 
 
 def _require_status(status: Sequence[str] | None, counts: Sequence[int | None]) -> None:
@@ -312,12 +361,12 @@ def _as_it_was(text: str) -> str:
 
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
-    _require_count_alone(columns, path)
-    counts = [None if count is None else int(count) for count in columns.pop(COUNT)]
+    measure, base = _measure(columns, path)
+    counts = [None if count is None else int(count) for count in columns.pop(measure)]
     _require_status(columns.pop(STATUS, None), counts)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")
-    return Listed(columns, counts, {})
+    return Listed(columns, counts, {}, base)
 
 
 def _json(path: Path) -> Any:
@@ -335,8 +384,7 @@ def _json_stat(path: Path) -> Listed:
     content = _json(path)
     if content.get("class") != "dataset" or str(content.get("version")) != "2.0":
         raise ValueError("it is no dataset of JSON-stat 2.0")
-    if (measure := content.get("extension", {}).get("measure", COUNT)) != COUNT:
-        raise ValueError(f"its numbers are {measure}, and not exact")
+    base = _base_of(content.get("extension", {}).get("measure", COUNT))
     if content.get("role", {}).get("metric"):
         raise ValueError(f"it has several measures, by {', '.join(content['role']['metric'])}; name a table of counts")
     names, sizes = content["id"], [int(size) for size in content["size"]]
@@ -357,7 +405,7 @@ def _json_stat(path: Path) -> Listed:
     keys = np.array(list(listed), np.int64)
     if len(keys) and not (keys.min() >= 0 and keys.max() < space.cells):
         raise ValueError("it numbers a cell that it does not have")
-    return _numbered(categories, space.unpack(keys), list(listed.values()))
+    return _numbered(categories, space.unpack(keys), list(listed.values()), base)
 
 
 def _confidential(status: Any) -> set[int]:
@@ -380,13 +428,14 @@ def _px(path: Path) -> Listed:
         space = KeySpace(tuple(map(len, found.categories.values())))
         if len(found.counts) != space.cells:
             raise ValueError(f"it has {len(found.counts)} numbers of {space.cells} cells")
-        return _numbered(found.categories, space.unpack(np.arange(space.cells)), found.counts)
+        return _numbered(found.categories, space.unpack(np.arange(space.cells)), found.counts, found.base)
     columns = zip(*found.cells, strict=True) if found.cells else ([] for _ in found.categories)
-    return Listed(dict(zip(found.categories, map(list, columns), strict=True)), found.counts, found.categories)
+    own = dict(zip(found.categories, map(list, columns), strict=True))
+    return Listed(own, found.counts, found.categories, found.base)
 
 
-def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any]) -> Listed:
+def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any], base: int) -> Listed:
     """From the codes of cells; a number that is whole is a count, however it is written."""
     columns = {name: [own[code] for code in codes[:, v].tolist()] for v, (name, own) in enumerate(categories.items())}
     whole = [int(n) if isinstance(n, float) and n.is_integer() else n for n in counts]
-    return Listed(columns, whole, categories)
+    return Listed(columns, whole, categories, base)

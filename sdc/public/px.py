@@ -18,12 +18,14 @@ class PxTable:
     """What a PX file has: the codes of each variable by its name, and its numbers.
 
     counts  None where it says that one is withheld
+    base    what counts are rounded to multiples of; 0 where they are exact
     cells   with KEYS the codes of each row; else None, and all cells are in C order, the last variable fastest
     """
 
     categories: Mapping[str, Sequence[str]]
     cells: Sequence[Sequence[str]] | None
     counts: Sequence[int | None]
+    base: int = 0
 
 
 def read_px(content: bytes) -> PxTable:
@@ -36,8 +38,10 @@ def read_px(content: bytes) -> PxTable:
     if contents := said.get(("CONTVARIABLE", "")):
         raise ValueError(f"it has several contents, by {', '.join(contents)}; name a table of counts")
     labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
-    if any(" rounded to " in text for text in said.get(("CONTENTS", ""), ())):
+    rounded = [text.rpartition(" rounded to ") for text in said.get(("CONTENTS", ""), ()) if " rounded to " in text]
+    if any(not base.isdecimal() for _, _, base in rounded):
         raise ValueError("its counts are rounded, and not exact")
+    base = int(rounded[0][2]) if rounded else 0
     if not labels:
         raise ValueError("it names no STUB and no HEADING")
     categories = {
@@ -51,8 +55,8 @@ def read_px(content: bytes) -> PxTable:
         cells = [re.findall(r'"([^"]*)"', codes) for codes, _ in rows]
         if any(len(cell) != len(labels) for cell in cells):
             raise ValueError("a row has not a code for each variable")
-        return PxTable(categories, cells, [_count(number, said) for _, number in rows])
-    return PxTable(categories, None, [_count(number, said) for number in data.split()])
+        return PxTable(categories, cells, [_count(number, said) for _, number in rows], base)
+    return PxTable(categories, None, [_count(number, said) for number in data.split()], base)
 
 
 def _count(text: str, said: Mapping[tuple[str, str], Sequence[str]]) -> int | None:

@@ -43,9 +43,7 @@ class Related:
         sizes = self.published.table.schema.sizes
         pairs = zip(self.codings, sizes, strict=True)
         return (
-            not self.where
-            and not len(self.published.withheld)
-            and all(size <= len(c) and is_renaming(c) for c, size in pairs)
+            not self.where and self.published.is_exact and all(size <= len(c) and is_renaming(c) for c, size in pairs)
         )
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:

@@ -19,9 +19,9 @@ Flags = npt.NDArray[np.bool_]
 def require_agreement(schema: Schema, tables: Sequence[Related]) -> None:
     """InconsistentError, which names both, where two of them have other counts of the records that both count.
 
-    Of tables without withheld cells: whether the others agree with all is for the system to tell.
+    Of tables that tell all counts exactly: whether the others agree with all is for the system to tell.
     """
-    for one, other in combinations([table for table in tables if not len(table.published.withheld)], 2):
+    for one, other in combinations([table for table in tables if table.published.is_exact], 2):
         kept, others = _of_both(one, other), _of_both(other, one)
         if kept is None or others is None:
             continue

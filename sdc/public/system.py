@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model.errors import InputError
+from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
 from sdc.model.table import Counts
 from sdc.public.relation import Related
@@ -38,7 +39,7 @@ class System:
     def of(schema: Schema, tables: Sequence[Related]) -> System:
         """InputError where the cells are too many; InconsistentError where a published count has no cell for it."""
         cells = _candidates(schema, tables)
-        return System(schema, cells, Equations.joined([_equations(table, cells) for table in tables]))
+        return System(schema, cells, Equations.joined([part for table in tables for part in _told(table, cells)]))
 
     @cached_property
     def upper(self) -> Counts:
@@ -98,6 +99,8 @@ def _times(schema: Schema, cells: npt.NDArray[np.uint16], variable: int) -> npt.
 
 def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.bool_]:
     """(n,) whether the table has a record in the cell's cell, tells nothing of it, or is of other records."""
+    if table.published.base:
+        return np.ones(len(cells), np.bool_)  # what became 0 may have been less than the base
     return ~table.holds(cells) | (_place(table, cells) >= 0) | table.published.withholds(table.codes(cells))
 
 
@@ -108,6 +111,39 @@ def _place(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int6
     found = np.full(len(cells), -1, np.int64)
     found[inside] = own.schema.keys.matching(own.codes.astype(np.int64), codes[inside])
     return found
+
+
+def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
+    """What a table tells: of each of its cells, and of its margins where it is rounded."""
+    if not table.published.base:
+        yield _equations(table, cells)
+        return
+    names = table.published.table.schema.names
+    for margin in (names, *table.published.margins, ()):
+        yield _near(table, cells, [names.index(name) for name in margin])
+
+
+def _near(table: Related, cells: npt.NDArray[np.uint16], kept: list[int]) -> Equations:
+    """That sums of the cells of a rounded table are less than the base from those of the true ones."""
+    own, base = table.published.table, table.published.base
+    held = np.flatnonzero(table.holds(cells))
+    codes = table.codes(cells)[held][:, kept]
+    both = np.concatenate([own.codes[:, kept].astype(np.int64), codes])
+    # a category that the table has not comes after its own
+    first, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
+    sums = np.zeros(len(first), np.int64)
+    np.add.at(sums, group[: len(own)], own.counts)
+    of = np.full(len(cells), -1)
+    of[held] = group[len(own) :]
+    if len(lacking := np.setdiff1d(np.flatnonzero(sums >= base), of)):
+        source = table.published.source
+        raise InconsistentError(
+            f"{source} counts records of {len(lacking)} cells, and the other tables have none there"
+        )
+    there, place = np.unique(of[of >= 0], return_inverse=True)
+    of[of >= 0] = place
+    found = Equations.by_place(of, sums[there])
+    return replace(found, low=np.maximum(sums[there] - base + 1, 0), high=sums[there] + base - 1)
 
 
 def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:

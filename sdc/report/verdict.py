@@ -116,9 +116,9 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
 
 def _how_partly(audit: AuditEvidence) -> str:
     """Those that are public in part, now or from before, and those that are rounded."""
-    tables = audit.found.parts.tables
-    is_withheld = any(not part.base for part in tables) or any(fact.between is not None for fact in audit.known.facts)
-    kinds = {"withheld in part": is_withheld, "rounded": any(part.base for part in tables)}
+    facts = [*audit.found.parts.facts, *audit.known.facts]
+    nothing = np.concatenate([fact.between.nothing(audit.known.total) for fact in facts if fact.between is not None])
+    kinds = {"withheld in part": nothing.any(), "rounded": not nothing.all()}
     return " or ".join(kind for kind, is_so in kinds.items() if is_so)
 
 

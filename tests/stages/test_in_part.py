@@ -19,7 +19,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, NotReleasableError, SdcError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
@@ -285,13 +285,39 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Callable[[], Build]) -> 
     guide = (release / "README.txt").read_text()
     assert "The table of area, age is rounded: each count, each sum by area, each sum by age and the total bec" in guide
     assert "rounded to multiples of 5" in (release / "index.html").read_text()
-    for path in (next(release.glob("*_area-age.json")), next(release.glob("*_area-age.px"))):
-        with pytest.raises(SdcError, match="rounded"):
-            read_published(path)
+    (read,) = [one for one in read_published(release) if one.base]
+    assert (read.base, read.margins, read.label) == (5, (("area",), ("age",)), "area*age")
+    assert read.table.counts.sum() == rows["(total)", "(total)"]
+    for suffix in (".csv", ".parquet", ".json", ".px"):
+        with pytest.raises(InputError, match="is rounded to multiples of 5, and by itself does not say"):
+            read_published(next(release.glob(f"*_area-age{suffix}")))
     found = verify(build.folder.path)
     assert found.verified
     assert found.notes[0].startswith("0 of ")
     assert json.loads((build.folder.path / "search" / "search.json").read_text())["in_part"]["rounded"][0]["base"] == 5
+
+
+def test_a_ledger_and_earlier_know_what_went_out_rounded(rounded_yearbook: Callable[[], Build], tmp_path: Path) -> None:
+    """As the build knew it; what it excludes is refused then, and another table is found out."""
+    own = rounded_yearbook().made
+    new_ledger(tmp_path / "led")
+    built(config(tmp_path, "first", ledger="led", release=ROUNDED))
+    (entry,) = read_ledger(tmp_path / "led").entries
+    assert sorted("between" in fact for fact in entry.known["facts"]) == [True] * len(entry.known["facts"])
+    only = {"require": ["area*sex*edu"]}
+    for more in ({"ledger": "led"}, {"earlier": [{"folder": str(rounded_yearbook().folder.stage("release"))}]}):
+        second = built(config(tmp_path, "second", release=only, **more))
+        assert {fact.identity for fact in second.made.known.facts} == {
+            fact.identity for fact in own.found.parts.facts if fact.view not in second.made.known.release
+        }
+        assert verify(second.folder.path).verified
+        with pytest.raises(SdcError, match=r"area\*age is"):
+            built(config(tmp_path, "third", release={"require": ["area*age"]}, **more))
+    people = records()[:-40]
+    columns = {v: [f"{v}{code:02}" for code in column] for v, column in zip(NAMES, people.T.tolist(), strict=True)}
+    write_csv(tmp_path / "people.csv", columns)
+    with pytest.raises(InputError, match="counts"):
+        built(config(tmp_path, "other", release=only, earlier=more["earlier"]))
 
 
 def test_the_next_way_is_taken_where_one_does_not_do(tmp_path: Path) -> None:
