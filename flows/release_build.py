@@ -41,8 +41,9 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
     build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
     made = build.made
     release = release_facts(made.found.release, made.table.schema)
-    if (parts := made.found.parts).facts:
-        release[IN_PART] = part_facts(parts, made.table, build.folder.stage(RELEASE))
+    parts, coarsened = made.found.parts, build.coarsened
+    if parts.facts or coarsened:
+        release[IN_PART] = part_facts(parts, coarsened, made.table, build.folder.stage(RELEASE))
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     cut = build.made.widths.cut(build.criteria.floor) if build.listing.most else ""
     found = {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}

@@ -71,6 +71,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.MINUTES: {"release": {"minutes": 60.0}},
     table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
     table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
+    table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -94,10 +95,14 @@ ASKED: dict[str, dict[str, Any]] = {
 def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     """The config that asks for all of these."""
     found = CONFIG | more
-    for name in sorted(asked, key=lambda name: name == table.ROUND):  # which is said where in_part is
+    # how is said where in_part is
+    for name in sorted(asked, key=lambda name: name in (table.ROUND, table.COARSEN)):
         for section, value in ASKED[name].items():
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
+    if {table.ROUND, table.COARSEN} <= {*asked}:
+        ways = {"of": "d*c", "how": ["coarsen", "round"], "base": BASE}
+        found = found | {"release": found["release"] | {"in_part": [ways]}}
     if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
         (part,) = found["release"]["in_part"]
         found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
@@ -201,6 +206,42 @@ class Case:
                 found[tuple(names[:-1])] = cells, one["in_part"]["margins"]
         return found
 
+    @property
+    def merged(self) -> Iterator[Fact]:
+        """What the sub-tables tell that went out with merged categories, cell by cell, listed or not."""
+        folder = self.folder / "runs"
+        if table.COARSEN not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if one["format"] == "csv" and any(name not in NAMES for name in one.get("sub_table", ())):
+                with (self.run / "release" / one["path"]).open() as file:
+                    rows = [*csv.DictReader(file)]
+                listed = {tuple(row[name] for name in one["sub_table"]): int(row["count"]) for row in rows}
+                enums = [field["constraints"]["enum"] for field in one["schema"]["fields"] if "constraints" in field]
+                for cell in product(*enums):
+                    count = listed.get(cell, 0)
+                    yield Fact(self._inside(one["sub_table"], cell), count, count)
+
+    @property
+    def levels(self) -> dict[str, tuple[str, dict[str, tuple[str, ...]]]]:
+        """Of each published level with merged categories its axis, and which categories of that are in each."""
+        found = dict[str, tuple[str, dict[str, tuple[str, ...]]]]()
+        with (self.run / "release" / "data_dictionary.csv").open() as file:
+            for row in csv.DictReader(file):
+                if row["variable"].endswith("_merged"):
+                    _, sets = found.setdefault(row["variable"], (row["variable"].removesuffix("_merged"), {}))
+                    sets[row["category"]] = tuple(row["category"].split(" or "))
+                elif row["variable"] not in NAMES:  # of the bands of what was published before
+                    bands = {True: "low", False: "high"}
+                    found[row["variable"]] = (
+                        "d",
+                        {
+                            name: tuple(d for d, low in zip(VARIABLES["d"], LOW, strict=True) if low is is_low)
+                            for is_low, name in bands.items()
+                        },
+                    )
+        return found
+
     def near(self, names: Sequence[str], counts: dict[tuple[str, ...], int]) -> list[Fact]:
         """That each cell of a sub-table is less than the base from what is listed, or from 0."""
         found = []
@@ -210,14 +251,16 @@ class Case:
         return found
 
     def _inside(self, names: Sequence[str], cell: Sequence[str]) -> frozenset[tuple[int, ...]]:
-        kept = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
+        levels = self.levels if {*names} - {*NAMES} else {}
+        told = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
+        kept = [(levels[v][0], levels[v][1][c]) if v in levels else (v, (c,)) for v, c in told]
         every = product(*map(range, SIZES))
-        return frozenset(codes for codes in every if all(VARIABLES[v][codes[NAMES.index(v)]] == c for v, c in kept))
+        return frozenset(codes for codes in every if all(VARIABLES[v][codes[NAMES.index(v)]] in c for v, c in kept))
 
     @property
     def told(self) -> list[Fact]:
         """What these say."""
-        found = []
+        found = [*self.merged]
         for names, (cells, margins) in self.rounded.items():
             listed = {cell: count for cell, count in cells.items() if TOTAL not in cell}
             found += self.near(names, listed)
@@ -330,6 +373,8 @@ def published(folder: Path) -> list[list[str]]:
     }
     resources = [one for one in metadata["resources"] if "in_part" not in one]
     found = [one["sub_table"] for one in resources if "count" in fields[one["path"]]]
+    # those with merged categories are read by the case
+    found = [names for names in found if {*names} <= {*NAMES}]
     return [names for place, names in enumerate(found) if names not in found[:place]]
 
 
@@ -602,7 +647,13 @@ def _judge_suppress(case: Case) -> None:
 
 def _judge_check(case: Case) -> None:
     """What a folder tells by itself, to whoever knows nothing else."""
-    status, told = sdc("check", case.run / "release", "--cells", "all")
+    relations = case.folder / "relations.yaml"
+    levels = {
+        name: {"of": axis, "groups": {group: [*own] for group, own in sets.items()}}
+        for name, (axis, sets) in case.levels.items()
+    }
+    relations.write_text(yaml.safe_dump([{"folder": str(case.run / "release"), "variables": levels}]))
+    status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", relations)
     facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
     tables = agreeing(SIZES, [*facts, *case.told])
     assert (status, told["consistent"]) == (0, True)

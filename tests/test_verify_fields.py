@@ -61,6 +61,7 @@ CLAIM_NOTHING = {
     "table/known.json sources*": "where what is known is from, for people",
     "table/known.json declared*": "what the config says of earlier publications, for the ledger",
     "table/known.json foreign*": "what no ledger has, for the ledger",
+    "table/known.json merged*": "which levels were added last; what is judged on them is in the certificate",
     "table/known.json table": "the digest of the table without hidden levels, for the ledger",
     "table/weights.parquet *": "evidence like the counts; a change that moves no rounded total is no claim about one",
     "widths/*": "what the search went by",

@@ -109,6 +109,9 @@ def print_release(facts: dict[str, Any]) -> None:
         if part["how"] == "round":
             print(f"rounded       {name}: to multiples of {part['base']}")
             continue
+        if part["how"] == "coarsen":
+            print(f"coarsened     {name}: by {'*'.join(part['by'])}, {part['left']} cells of {part['cells']}")
+            continue
         of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
         print(f"in part       {name}: {of} withheld, with {records}")
 

@@ -67,12 +67,12 @@ def is_model(law: Any) -> bool:
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
 ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
-ROUND = "release.in_part.how"
+ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
 BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES)
-IN_PARTS = (IN_PART, ROUND)
+IN_PARTS = (IN_PART, ROUND, COARSEN)
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
 STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
@@ -125,12 +125,12 @@ def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
     keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
-    keys |= {MINUTES: (MINUTES, "release.ended_after"), ROUND: (IN_PART,)}
+    keys |= {MINUTES: (MINUTES, "release.ended_after"), ROUND: (IN_PART,), COARSEN: (IN_PART,)}
     values, also = (
         {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
-    values |= {ROUND: ("round",)}
+    values |= {ROUND: ("round",), COARSEN: ("coarsen",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -174,8 +174,9 @@ WORKS: dict[str, tuple[str, ...]] = {
     FORBID: (ONLY, MINUTES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     ONLY: (MINUTES, *IN_PARTS, OUTER, SHARP, *FILES, *LIKELY),
     MINUTES: (*IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
-    IN_PART: (ROUND, SHARP, *FILES, "posterior"),
-    ROUND: (SHARP, *FILES, "posterior"),
+    IN_PART: (ROUND, COARSEN, SHARP, *FILES, "posterior"),
+    ROUND: (COARSEN, SHARP, *FILES, "posterior"),
+    COARSEN: (SHARP, *FILES, "posterior"),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),

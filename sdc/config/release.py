@@ -204,24 +204,33 @@ class PatternConfig(Section):
 PatternLike: TypeAlias = Text | PatternConfig
 
 
+Way: TypeAlias = Literal["withhold", "coarsen", "round"]
+"""How a sub-table goes out that may not go out whole."""
+
+
 class InPartConfig(Section):
     """What becomes of a sub-table that may not go out whole."""
 
     of: Annotated[PatternLike, Field(description="a sub-table, or several, as in require")]
     how: Annotated[
-        Literal["withhold", "round"] | Annotated[tuple[Literal["withhold", "round"], ...], Field(min_length=1)],
+        Way | Annotated[tuple[Way, ...], Field(min_length=1)],
         Field(
-            description="withhold: all cells go out but some; round: all go out rounded to multiples of base; or a "
-            "list of both, of which the next is tried where one does not do"
+            description="withhold: all cells go out but some; coarsen: all go out, some categories of an axis merged; "
+            "round: all go out rounded to multiples of base; or a list of these, of which the next is tried where one "
+            "does not do"
         ),
     ] = "withhold"
+    merge: Annotated[
+        Text | None,
+        Field(description="the variable of which categories are merged; for coarsen alone; default what loses least"),
+    ] = None
     base: Annotated[
         Positive | None,
         Field(ge=2, description="what counts are rounded to multiples of, at least 2; for round alone"),
     ] = None
     cost: Annotated[
         Literal["cells", "records"],
-        Field(description="what is to be little of what is withheld: cells, or records and cells added up"),
+        Field(description="what is to be little of what is withheld or merged: cells, or records and cells added up"),
     ] = "cells"
     most: Annotated[
         float,
@@ -230,13 +239,13 @@ class InPartConfig(Section):
             le=1,
             strict=True,
             allow_inf_nan=False,
-            description="the largest share of its cells that may be withheld, more than 0 and at most 1; where more "
-            "would have to be, the next way is tried, and without one it does not go out",
+            description="the largest share of its cells that may be withheld, or in merged categories, more than 0 and "
+            "at most 1; where more would have to be, the next way is tried, and without one it does not go out",
         ),
     ] = 1.0
 
     @property
-    def ways(self) -> tuple[Literal["withhold", "round"], ...]:
+    def ways(self) -> tuple[Way, ...]:
         """In the order in which they are tried."""
         return self.how if isinstance(self.how, tuple) else (self.how,)
 
@@ -244,6 +253,8 @@ class InPartConfig(Section):
     def _has_a_base(self) -> InPartConfig:
         if ("round" in self.ways) != (self.base is not None):
             raise ValueError("base goes with how: round, which needs one; give both or none")
+        if self.merge is not None and "coarsen" not in self.ways:
+            raise ValueError("merge goes with how: coarsen; give that, or leave it out")
         if len({*self.ways}) < len(self.ways):
             raise ValueError("how names a way twice; name each once")
         return self
@@ -349,6 +360,11 @@ class ReleaseConfig(Section):
     annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
     simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
     weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
+
+    @property
+    def coarsens(self) -> bool:
+        """Whether sub-tables may go out with some categories merged."""
+        return any("coarsen" in section.ways for section in self.in_part if isinstance(section, InPartConfig))
 
     @property
     def ended_parts(self) -> tuple[str, ...]:

@@ -122,6 +122,11 @@ def subsets(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
     return (union(chosen) for chosen in product(*choices))
 
 
+def with_level(subtable: SubTable, level: int, schema: Schema) -> SubTable:
+    """A sub-table with a level in the place of the axis of that."""
+    return schema.levels.closed(subtable & ~schema.levels.of_axis[level] | 1 << level)
+
+
 def ways(subtable: SubTable, schema: Schema) -> int:
     """How many variables a sub-table has, of an axis and its levels one: what its dimension is without levels."""
     return dimension(schema.levels.telling(subtable))

@@ -30,7 +30,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
 from sdc.model.parts import rounded
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
@@ -40,6 +40,7 @@ from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
 from sdc.record.ledger import Ledger, Publication, read_ledger
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
+from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
@@ -56,6 +57,9 @@ class Origin:
     declared what the config says of records and categories of each publication, which nothing but its word shows
     foreign  of what no ledger has: what it is, for people, and the digest of its table
     table    digest of the table without the hidden levels
+    merged   those of the hidden levels that were added for what may be coarsened, the last of them
+    tried    of each such sub-table, written `a*b`, the levels that may take the place of its axis, the finest first:
+             these are published where what is released is on them
     """
 
     hidden: tuple[str, ...] = ()
@@ -63,20 +67,45 @@ class Origin:
     declared: tuple[str, ...] = ()
     foreign: tuple[tuple[str, str], ...] = ()
     table: str = ""
+    merged: tuple[str, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
 
-    def hides(self, schema: Schema) -> SubTable:
-        """The hidden levels, as bits."""
-        return st.of(map(schema.index, self.hidden))
+    @property
+    def without_merged(self) -> Origin:
+        """Without the levels for what may be coarsened."""
+        hidden = self.hidden[: len(self.hidden) - len(self.merged)]
+        return replace(self, hidden=hidden, merged=(), tried=())
+
+    def hides(self, schema: Schema, release: Release = NOTHING) -> SubTable:
+        """The hidden levels, as bits; of those that were tried not what names a released sub-table."""
+        named = st.union(map(schema.levels.telling, release.frontier))
+        tried = named & st.of(schema.index(level) for _, level in self.tried)
+        return st.of(map(schema.index, self.hidden)) & ~tried
+
+    def coarsened(self, asked: Iterable[SubTable], release: Release, schema: Schema) -> dict[SubTable, SubTable]:
+        """Of those asked for that are released with merged categories, what is released of them."""
+        found = dict[SubTable, SubTable]()
+        for view in asked:
+            levels = (schema.index(level) for label, level in self.tried if label == st.label(view, schema))
+            coarser = (st.with_level(view, level, schema) for level in levels)
+            if (public := next((one for one in coarser if one in release), None)) is not None:
+                found[view] = public
+        return found
 
     @property
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
         return asdict(self)
 
-    def entered(self, known: Knowledge, ledger: Ledger) -> dict[str, Any]:
-        """As an entry of the ledger has it, by names: all that counts for the next release of this table."""
+    def entered(self, known: Knowledge, public: Release, ledger: Ledger) -> dict[str, Any]:
+        """As an entry of the ledger has it, by names: all that counts for the next release of this table.
+
+        public  what is released with it
+        """
         schema = known.schema
-        hidden = [schema.variables[schema.index(name)] for name in self.hidden]
+        named = st.union(map(schema.levels.telling, [*public.frontier, *known.release.frontier]))
+        told = [name for name in self.hidden if name not in self.merged or named >> schema.index(name) & 1]
+        hidden = [schema.variables[schema.index(name)] for name in told]
         return {
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
@@ -252,7 +281,11 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
     own = table.marginal(kept) if noted.hidden else table
     publications = publications_at(config, head)
     found, anew, origin = with_earlier(own, known.zeros.within(kept), publications)
-    if (found.digest, anew, origin.hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
+    hidden = (*origin.hidden, *noted.merged)
+    if noted.merged and table.schema.variables[: len(found.schema)] == found.schema.variables:
+        # levels of the table's own, which tell nothing of what was published before
+        found, anew = Table(table.schema, found.codes, found.counts), known_at(anew, table.schema)
+    if (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "
             "remove the run folder and run again"
@@ -450,7 +483,7 @@ class _NamedBefore:
             name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
             variables[name] = Variable(name, tuple(told["categories"]), of)
             same[name] = self._level(own.index(of.axis), np.array(of.groups), variables[name].categories, name)
-        self._marginals += [*entry.sub_tables, *(_renamed(names, same) for names in known["release"])]
+        self._marginals += [_renamed(names, same) for names in (*entry.sub_tables, *known["release"])]
         for fact in known["facts"]:
             universe = {}
             for name, categories in fact["universe"].items():

@@ -73,6 +73,7 @@ def _first_page(audit: AuditEvidence, done: str) -> dict[str, Any]:
         "required_in_part": len(required.in_part) if required else 0,
         "in_part": parts.in_part(audit),
         "rounded": parts.rounded(audit),
+        "coarsened": parts.coarsened(audit),
         "before": first_page.before(audit),
         "unmet": first_page.unmet(audit),
         "assumptions": list(first_page.assumptions(audit)),

@@ -90,8 +90,8 @@ class AuditEvidence:
 
     @cached_property
     def hidden(self) -> SubTable:
-        """The levels that were added to the table for what was known before, and are never published."""
-        return self.origin.hides(self.table.schema)
+        """The levels that were added to the table and are not published with what was found."""
+        return self.origin.hides(self.table.schema, self.found.release)
 
     @property
     def threshold(self) -> float:

@@ -78,6 +78,51 @@ def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) 
     return least_withheld(small, [view & ~own in known.release for own in axes])
 
 
+@dataclass(frozen=True)
+class CoarserRow:
+    """A sub-table that goes out with merged categories, and as what.
+
+    cells    how many it has; left  and how many of what goes out
+    records  which share is in merged categories
+    why      why it does not fit as it is
+    """
+
+    label: str
+    coarser: str
+    cells: int
+    left: int
+    records: float
+    why: str
+
+
+def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
+    """What goes out with merged categories, as the search found it."""
+    schema, required = audit.table.schema, audit.found.required
+    if required is None:
+        return []
+    found = audit.origin.coarsened(required.in_part, audit.found.release, schema)
+    return [
+        CoarserRow(
+            st.label(view, schema),
+            st.label(coarser, schema),
+            st.cells(view, schema),
+            st.cells(coarser, schema),
+            _in_merged(audit, view, coarser),
+            required.why(view),
+        )
+        for view, coarser in found.items()
+    ]
+
+
+def _in_merged(audit: AuditEvidence, view: SubTable, coarser: SubTable) -> float:
+    """Which share of the records is in categories that were merged with others."""
+    levels = audit.table.schema.levels
+    (level,) = st.members(levels.telling(coarser) & ~levels.telling(view))
+    groups = levels.groups[level]
+    records = audit.table.one_way()[levels.axis_of[level]]
+    return float(records[(np.bincount(groups) > 1)[groups]].sum() / records.sum())
+
+
 def rounded(audit: AuditEvidence) -> list[str]:
     """What goes out rounded, and what readers are told of it."""
     schema, said = audit.table.schema, list[str]()

@@ -12,6 +12,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
@@ -109,9 +110,10 @@ class ReleaseSearch:
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
             return self._by(method, resume)
-        beside, required = self._in_part(required)
+        beside, required, coarser = self._in_part(required)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in (*required.refused, *required.in_part))
+        kept = (*kept, *coarser)
         proven = None if method == "decomposable" else required.judgement
         found = beside._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
         found = replace(found, parts=beside.parts.without(found.release))
@@ -122,23 +124,25 @@ class ReleaseSearch:
         ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
 
-    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required]:
+    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, tuple[SubTable, ...]]:
         """Beside what goes out in part of what was refused, where that is wished for; NotReleasableError as `in_part`.
 
+        Last what goes out of sub-tables with merged categories.
         What does not go out in part either is refused where the best subset is wished for, else nothing is released.
         """
         ordered = self.ordered
         wished = [wish for wish in ordered.wishes.in_part if wish.view in required.refused]
         if not wished:
-            return self, required
+            return self, required, ()
         found = in_part(self._inquiry(), required.judgement, wished)
         if found.refused and not ordered.wishes.best_subset:
             raise NotReleasableError("; ".join(why for _, why in found.refused))
         lacking = {view for view, _ in found.refused}
         left = tuple(t for t in required.refused if t in lacking or t not in {wish.view for wish in wished})
         beside = replace(ordered, inquiry=found.inquiry)
-        told = replace(required, refused=left, judgement=found.judgement, in_part=found.parts.views)
-        return replace(self, ordered=beside, parts=found.parts), told
+        partly = (*found.parts.views, *found.coarsened)
+        told = replace(required, refused=left, judgement=found.judgement, in_part=partly)
+        return replace(self, ordered=beside, parts=found.parts), told, found.coarser
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""

@@ -10,6 +10,8 @@ import numpy as np
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, ReleaseError
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
 from sdc.model.parts import Part, Parts, rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -30,16 +32,19 @@ class FoundParts:
     inquiry    knows it
     judgement  of all that goes out whole with it
     refused    sub-tables that do not go out in part either, and why
+    coarsened  those that go out with merged categories; coarser  and what goes out of them, which is whole itself
     """
 
     parts: Parts
     inquiry: Inquiry
     judgement: Judgement
     refused: tuple[tuple[SubTable, str], ...] = ()
+    coarsened: tuple[SubTable, ...] = ()
+    coarser: tuple[SubTable, ...] = ()
 
 
 def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> FoundParts:
-    """Sub-tables that were refused go out rounded, or but for some cells, so that all that is public is proven safe.
+    """Sub-tables that were refused go out coarser, rounded, or but for some cells, so that all is proven to be safe.
 
     whole  the judgement that let out what fits
 
@@ -77,7 +82,10 @@ def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> F
         raise RuntimeError(
             "sub-tables in part are not proven by what was found for them; this is a fault of the search"
         )
-    return FoundParts(parts, told, judgement, tuple(refused))
+    elsewhere, asked = {*parts.views, *(view for view, _ in refused)}, [wish.view for wish in wishes]
+    coarsened = tuple(t for t in asked if t not in release and t not in elsewhere)
+    coarser = tuple(t for t in (part.view for part in found.tables) if t in release and t not in asked)
+    return FoundParts(parts, told, judgement, tuple(refused), coarsened, coarser)
 
 
 def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
@@ -95,20 +103,50 @@ class _Told:
 
 def _told(inquiry: Inquiry, wishes: Sequence[PartWish]) -> _Told:
     """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them."""
+    told, coarser = inquiry, list[Part]()
+    for wish in (wish for wish in wishes if wish.how[0] == "coarsen"):
+        told, whole = _coarsened(told, wish)
+        coarser.append(whole)
     multiples = [_rounded(inquiry, wish) for wish in wishes if wish.how[0] == "round"]
-    withheld, told = [wish for wish in wishes if wish.how[0] == "withhold"], inquiry
+    withheld = [wish for wish in wishes if wish.how[0] == "withhold"]
     if multiples:
         # what is withheld is sought beside what is rounded, which is safe by itself or not
-        told = inquiry.knowing(inquiry.known.telling(fact for part in multiples for fact in part.facts))
-        told.bank = told.bank.with_evidence(_evidence(inquiry), told.known, {})
-        judgement = told.ask(NOTHING)
+        facts = (fact for part in multiples for fact in part.facts)
+        told, judgement = _with(told, told.known.telling(facts))
         _require_safe(told, judgement, [part.view for part in multiples], "rounded")
-        told = replace(told, bank=judgement.bank)
     if not withheld:
-        return _Told(told, tuple(multiples))
+        return _Told(told, (*coarser, *multiples))
     found = _withheld(told, withheld)
-    facts = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
-    return _Told(found, (*multiples, *(Part(facts[wish.view]) for wish in withheld)))
+    own = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
+    return _Told(found, (*coarser, *multiples, *(Part(own[wish.view]) for wish in withheld)))
+
+
+def _with(inquiry: Inquiry, known: Knowledge, depth: Depth = Depth.FULL) -> tuple[Inquiry, Judgement]:
+    """What knows more, and its judgement of that."""
+    told = inquiry.knowing(known)
+    told.bank = told.bank.with_evidence(_evidence(inquiry), known, {})
+    judgement = told.ask(NOTHING, depth)
+    return replace(told, bank=judgement.bank), judgement
+
+
+def _coarsened(inquiry: Inquiry, wish: PartWish) -> tuple[Inquiry, Part]:
+    """What is known with the sub-table at the finest of its coarser levels that is proven; NotReleasableError without.
+
+    All of it is told, so that it is no part but whole.
+    """
+    schema = inquiry.table.schema
+    for view in wish.coarser:
+        told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), Depth.BRIEF)
+        if judgement.verdict is Verdict.SAFE:
+            return told, Part(Fact(view, source=st.label(view, schema)))
+    name, number = st.label(wish.view, schema), len(wish.coarser)
+    raise NotReleasableError(
+        f"{name} with merged categories: of {number} ways to merge them, from few to many, none is proven; publish "
+        "coarser categories"
+        if number
+        else f"{name} with merged categories: nothing merges away its small counts in as few cells as in_part allows "
+        f"({wish.most:g} of them); allow more, or publish coarser categories"
+    )
 
 
 def _rounded(inquiry: Inquiry, wish: PartWish) -> Part:

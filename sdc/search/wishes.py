@@ -9,7 +9,7 @@ from itertools import combinations, product
 from math import comb
 from typing import Literal
 
-from sdc.config.release import PatternLike, ReleaseConfig
+from sdc.config.release import PatternLike, ReleaseConfig, Way
 from sdc.feasible.walk import MAX_VARIABLES
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -29,15 +29,19 @@ class PartWish:
     how    ways, in the order in which they are tried
     cost   what is to be little of what is withheld; most  the largest share of its cells that may be
     base   what counts are rounded to multiples of
+    merge  the axis of which categories are merged; None for the one that loses least
+    coarser  with merged categories, the finest first, each without a small count
     again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
     """
 
     view: SubTable
-    how: tuple[Literal["withhold", "round"], ...] = ("withhold",)
+    how: tuple[Way, ...] = ("withhold",)
     cost: Literal["cells", "records"] = "cells"
     most: float = 1.0
     again: tuple[int, ...] = ()
     base: int = 0
+    merge: str | None = None
+    coarser: tuple[SubTable, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
                 raise InputError(
                     f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
-            found[view] = PartWish(view, section.ways, section.cost, section.most, base=section.base or 0)
+            named_by = section.ways, section.cost, section.most
+            found[view] = PartWish(view, *named_by, base=section.base or 0, merge=section.merge)
     return tuple(found.values())
 
 

@@ -106,11 +106,10 @@ def withhold(
     is refuted by what is known without the views: that cannot be helped by withholding; ReleaseError where a component
     is too large for walks.
     """
-    table, width = inquiry.table, inquiry.criteria.width
+    table = inquiry.table
     closed = tuple(map(table.schema.levels.closed, views))
     costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
-    support = _shown(inquiry, [Fact(view, source=st.label(view, table.schema)) for view in closed])
-    narrow = width.short(support, width.doubtful(support))
+    support, narrow = shown(inquiry, closed)
     searches, hidden = list[_Search](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
@@ -158,18 +157,25 @@ def _require_wide(view: SubTable, own: OwnCells, inquiry: Inquiry) -> None:
         )
 
 
-def _shown(inquiry: Inquiry, whole: Sequence[Fact]) -> Support:
-    """What supports at-risk cells where all of the views is shown, after one short walk of each that is in doubt."""
-    shown = inquiry.known.telling(whole)
+def shown(
+    inquiry: Inquiry, views: Sequence[SubTable], found: Iterable[tuple[SubTable, Differences]] = ()
+) -> tuple[Support, Ints]:
+    """What supports at-risk cells where all of the views is shown, after one short walk of each that is in doubt.
+
+    And (n,) the rows of those that are not shown to keep the width then. Differences that were `found` before, by the
+    components that they are of, support them too.
+    """
+    public = inquiry.known.telling(Fact(view, source=st.label(view, inquiry.table.schema)) for view in views)
     known_proof = Support(inquiry.known, inquiry.bank).proof()
-    support = Support(shown, inquiry.bank.learnt(known_proof, shown))
+    bank = inquiry.bank.learnt(known_proof, public)
+    support = Support(public, bank.with_evidence(found, public, bank.missed))
     width = inquiry.criteria.width
     # who is not found to move soon is walked again, by moves that are paid for
     budget = inquiry.effort.budget
     short = replace(budget, seconds_per_cell=min(budget.seconds_per_cell, SHORT_WALK))
     certifying = Certifying(width, inquiry.table, support, replace(inquiry.effort, budget=short), {})
     certifying.walk_once(width.short(support, width.doubtful(support)))
-    return support
+    return support, width.short(support, width.doubtful(support))
 
 
 def _fact(table: Table, view: SubTable, hidden: Flags) -> Fact:

@@ -14,8 +14,10 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
+from sdc.public.earlier import Origin
 from sdc.public.published import Published
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
@@ -24,6 +26,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
+from sdc.search.coarsening import merged
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.pace import NEVER, Ending, Pace
@@ -74,7 +77,7 @@ class SearchSettings:
     listing   the sub-tables whose critical widths are found
     release   the section of a config, whose demand is no file
     executor  changes how long a search takes, never the answer
-    hidden    levels that only what was published before needs, by name: nobody's wish, and not asked about
+    origin    levels of the table that are nobody's wish, and not asked about, and those of what may be coarsened
     like      sub-tables of an earlier edition that withhold cells, which are withheld again
     """
 
@@ -83,7 +86,7 @@ class SearchSettings:
     listing: Listing = ALL_WIDTHS
     release: ReleaseConfig = field(default_factory=ReleaseConfig)
     executor: Executor = IN_PROCESS
-    hidden: Sequence[str] = ()
+    origin: Origin = field(default_factory=Origin)
     like: Sequence[Published] = ()
 
     @property
@@ -114,7 +117,7 @@ class SearchSettings:
     def wished(self, known: Knowledge) -> Wishes:
         """What the release must have and must not have; InputError for patterns that do not fit what is there."""
         schema = known.schema
-        hidden = [schema.index(name) for name in self.hidden]
+        hidden = st.members(self.origin.hides(schema))
         # names of the table alone; of a hidden level no search asks but with what tells it
         named = schema.restrict(st.members(st.full(len(schema)) & ~st.of(hidden)))
         wishes = Wishes.of(named, self.release)
@@ -123,12 +126,17 @@ class SearchSettings:
         return replace(
             wishes,
             require=tuple(map(schema.levels.closed, wishes.require)),
-            in_part=self._as_before(
-                [replace(one, view=schema.levels.closed(one.view)) for one in wishes.in_part], schema
-            ),
+            in_part=self._as_before([self._coarser(one, schema) for one in wishes.in_part], schema),
             forbid=tuple(map(schema.levels.closed, wishes.forbid)),
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
+
+    def _coarser(self, wish: PartWish, schema: Schema) -> PartWish:
+        """By the levels of this schema, with what it may be coarsened to."""
+        levels, label = schema.levels, st.label(wish.view, schema)
+        tried = [schema.index(level) for of, level in self.origin.tried if of == label]
+        coarser = (st.with_level(wish.view, v, schema) for v in tried)
+        return replace(wish, view=levels.closed(wish.view), coarser=tuple(coarser))
 
     def _as_before(self, wishes: Sequence[PartWish], schema: Schema) -> tuple[PartWish, ...]:
         """With the cells that an earlier edition withholds; InputError where it does of no such sub-table."""
@@ -151,6 +159,19 @@ class SearchSettings:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""
         start = self.release.annealing.start
         return None if start is None else DecomposableGraph.parse(start, schema)
+
+    def coarser(self, table: Table, known: Knowledge) -> tuple[Table, Knowledge, Origin]:
+        """The table with the levels on which sub-tables may go out that may be coarsened, and which these are.
+
+        InputError as `merged`.
+        """
+        wishes, hidden = self.wished(known), self.origin.hides(table.schema)
+        partly = {wish.view for wish in wishes.in_part}
+        beside = Release.of(t for t in wishes.require if t not in partly)
+        found = merged(self.inquiry(table, known), wishes.in_part, hidden, beside)
+        levels = found.table.schema.names[len(table.schema) :]
+        own = replace(self.origin, hidden=(*self.origin.hidden, *levels), merged=levels, tried=found.tried)
+        return found.table, found.known, own
 
     def widths(self, table: Table, memory: int | None = None, parts: Cells | None = None) -> CriticalWidths:
         """Critical widths from the floor on; `memory` and `parts` as `critical_widths` has them."""

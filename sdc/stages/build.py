@@ -89,8 +89,15 @@ class Build:
 
     @property
     def hidden(self) -> SubTable:
-        """Levels of the table that are judged, and never published."""
-        return self.origin.hides(self.made.table.schema)
+        """Levels of the table that are judged, and not published with what was found."""
+        return self.origin.hides(self.made.table.schema, self.made.found.release)
+
+    @property
+    def coarsened(self) -> dict[SubTable, SubTable]:
+        """Of each sub-table that went out with merged categories what went out of it."""
+        found = self.made.found
+        asked = () if found.required is None else found.required.in_part
+        return self.origin.coarsened(asked, found.release, self.made.table.schema)
 
     @cached_property
     def folder(self) -> RunFolder:
@@ -175,8 +182,7 @@ class Build:
         release = self.config.release
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
-        hidden = self.origin.hidden
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, hidden, self.like)
+        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, self.origin, self.like)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

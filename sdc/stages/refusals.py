@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,26 +13,33 @@ from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.feasible.in_part import begins, places_in
 from sdc.intruder.refusals import Refusals
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.levels import numbered
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.search.coarsening import without_levels
 from sdc.stages.assemble import SearchSettings, release_search
 
 TABLES_PER_UNIT = 16
+Told: TypeAlias = tuple[frozenset[Hashable], frozenset[Hashable]]
 
 
 @dataclass(frozen=True, eq=False)
 class Again:
-    """Tables of which a release is to be searched again: (tables, cells) dense counts, and what they are to end in."""
+    """Tables of which a release is to be searched again: (tables, cells) dense counts, and what they are to end in.
+
+    known  what is before anything is released, without levels for what may be coarsened: these depend on the table
+    """
 
     settings: SearchSettings
     method: str
     known: Knowledge
-    release: Release
-    parts: Parts
+    told: Told
     tables: npt.NDArray[np.int64]
 
 
@@ -60,9 +68,12 @@ def refusals(
         return Refusals.none(f"more than {most} tables agree with the release, and no more are built again")
     tables = np.array([counts.reshape(-1) for counts in feasible_tables(table, public)])
     # a worker has no workers of its own
-    alone = replace(settings, executor=IN_PROCESS)
-    units = [Again(alone, method, known, release, parts, some) for some in _parts(tables)]
-    is_alike = np.concatenate(list(executor.run(are_alike, table, units)))
+    alone = replace(settings, executor=IN_PROCESS, origin=settings.origin.without_merged)
+    merged = st.of(map(table.schema.index, settings.origin.merged))
+    own, before = without_levels(table, known, merged)
+    told = _told(release, parts, table)
+    units = [Again(alone, method, before, told, some) for some in _parts(tables)]
+    is_alike = np.concatenate(list(executor.run(are_alike, own, units)))
     if not is_alike[(tables == _dense(table)).all(axis=1)].any():
         raise RuntimeError(
             f"of {len(tables)} tables that agree with the release {is_alike.sum()} lead to it, and the true table is "
@@ -111,11 +122,26 @@ def are_alike(table: Table, unit: Again) -> npt.NDArray[np.bool_]:
 
 def _leads_there(table: Table, unit: Again) -> bool:
     try:
-        search = release_search(table, unit.known, unit.settings, unit.settings.widths(table))
-        found = search.run(unit.method)
-        return (found.release, found.parts.tables) == (unit.release, unit.parts.tables)
+        own, known, settings = table, unit.known, unit.settings
+        if settings.release.coarsens:
+            own, known, origin = settings.coarser(table, known)
+            settings = replace(settings, origin=origin)
+        found = release_search(own, known, settings, settings.widths(own)).run(unit.method)
+        return _told(found.release, found.parts, own) == unit.told
     except NotReleasableError:
         return False
+
+
+def _told(release: Release, parts: Parts, table: Table) -> Told:
+    """What goes out, by what levels tell and not by their numbers: these depend on the table."""
+    schema = table.schema
+
+    def named(view: SubTable) -> Hashable:
+        told = st.members(schema.levels.telling(view))
+        return frozenset((schema.levels.axis_of[v], tuple(numbered(schema.levels.groups[v]).tolist())) for v in told)
+
+    partly = ((named(part.view), part.base, replace(part.fact, view=0)) for part in parts.tables)
+    return frozenset(map(named, release.frontier)), frozenset(partly)
 
 
 def _parts(tables: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:

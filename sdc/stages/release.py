@@ -131,7 +131,7 @@ def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
         "table": ledger.keyed(build.origin.table),
         "build": build.base,
         "sub_tables": [st.names(element, made.table.schema) for element in public.frontier if element],
-        "known": build.origin.entered(made.beside, ledger),
+        "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE.name).absolute()),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sdc.config.table import FILES
 from sdc.events import WARNING, tell
@@ -12,7 +13,7 @@ from sdc.model.weights import WeightRanges
 from sdc.run_format import BAD_RECORDS
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
-from sdc.stages.stage import Say, Stage
+from sdc.stages.stage import Say, Stage, plain
 from sdc.storage.known import write_known
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import read_json, write_json
@@ -26,7 +27,13 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     for source in origin.sources:
         say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
-    check_names(replace(build, given=origin), known)
+    build = replace(build, given=origin)
+    check_names(build, known)
+    if build.config.release.coarsens:
+        table, known, origin = build.settings(executor).coarser(table, known)
+        for sub_table, level in origin.tried:
+            left = table.schema.sizes[table.schema.index(level)]
+            say(f"table: {sub_table} may go out by {level}, of {left} categories")
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     for (variable, fault), records in counted.set_aside.items():
@@ -56,11 +63,18 @@ def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
         tell(WARNING, warning)
 
 
+def _settings(build: Build) -> list[Any]:
+    """What the table depends on, with what says which levels it gets for what may be coarsened."""
+    release, risk = build.config.release, build.config.risk
+    coarsened = [release.model_dump(mode="json"), plain(risk)] if release.coarsens else ()
+    return [build.config.table.model_dump(mode="json", exclude=FILES), *coarsened]
+
+
 TABLE = Stage(
     "table",
     "counts the records",
     needs=(),
-    sections=lambda build: build.config.table.model_dump(mode="json", exclude=FILES),
+    sections=_settings,
     make=_make,
     enter=_warn_of_loss,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from sdc.model.parts import Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods, Sharpness
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.run_format import IN_PART, METADATA, SHARPNESS, SUB_TABLE
+from sdc.run_format import METADATA, SHARPNESS, SUB_TABLE
 from sdc.search.required import Required, RequiredRecord
 from sdc.search.why import Reason
 from sdc.storage.refutations import refutation_facts
@@ -34,11 +36,20 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
     }
 
 
-def part_facts(parts: Parts, table: Table, release: Path) -> list[dict[str, Any]]:
-    """Of each sub-table that went out in part what is withheld, or how it is rounded, and its first file."""
+def part_facts(
+    parts: Parts, coarsened: Mapping[SubTable, SubTable], table: Table, release: Path
+) -> list[dict[str, Any]]:
+    """Of each sub-table that went out in part what is withheld or merged, or how it is rounded, and its first file.
+
+    coarsened  of those with merged categories what went out of them
+    """
     listed = read_json(release / METADATA)["resources"]
-    files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if IN_PART in one}
+    files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if SUB_TABLE in one}
     found = []
+    for view, coarser in coarsened.items():
+        names, by = st.names(view, table.schema), st.names(coarser, table.schema)
+        numbers = {"cells": st.cells(view, table.schema), "left": st.cells(coarser, table.schema)}
+        found.append({"sub_table": names, "how": "coarsen", **numbers, "by": by, "file": files[frozenset(by)]})
     for part in parts.tables:
         assert part.fact.between is not None
         names, cells = st.names(part.view, table.schema), st.cells(part.view, table.schema)

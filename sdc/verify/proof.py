@@ -132,6 +132,7 @@ class EvidenceFolder:
         self.in_part = InPart([], [])
         self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
         check(self.hidden <= self.categories.keys(), "a hidden variable is unknown")
+        self.tried = frozenset(level for _, level in told.get(names.TRIED, ()))
         for fact in self.known.facts:
             counts = self.at(fact.view, fact.cells)
             wrong = int(((counts < fact.low) | (counts > fact.high)).sum())
@@ -215,6 +216,7 @@ class EvidenceFolder:
             same = {*map(identity, one)} == {*map(identity, other)}
             check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
         asked, between = (self.levels.subtables(content[key]) for key in (names.ASKED, "separators"))
+        self.hidden -= self.tried.intersection(*[[v for element in asked for v in self.levels.telling(element)]])
         check(len(content[names.PUBLIC_IN_PART]) <= 1, "it says twice what goes out in part")
         for told in content[names.PUBLIC_IN_PART]:
             self.in_part = self.read_parts(names.ASSESSMENT, told)

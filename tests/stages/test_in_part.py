@@ -92,7 +92,7 @@ def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Callable[[], Build])
     assert made.found.required is not None
     assert (made.found.required.in_part, made.found.required.refused) == ((view,), ())
     assert all(st.parse(name, schema) in made.found.release for name in ("area*sex", "age*sex*edu", "area*edu"))
-    (told,) = part_facts(made.found.parts, made.table, release)
+    (told,) = part_facts(made.found.parts, {}, made.table, release)
     counts = made.table.marginal(view)
     small = counts.codes[counts.counts <= 2]
     hidden = fact.between.cells if fact.between is not None else small[:0]
@@ -185,7 +185,7 @@ def test_a_ledger_and_the_next_build_know_what_went_out_in_part(tmp_path: Path) 
     (entry,) = read_ledger(tmp_path / "led").entries
     (told,) = entry.known["facts"]
     assert told["view"] == ["area", "age"]
-    (own,) = part_facts(first.made.found.parts, first.made.table, first.folder.stage("release"))
+    (own,) = part_facts(first.made.found.parts, {}, first.made.table, first.folder.stage("release"))
     assert len(told["withheld"]["cells"]) == own["withheld"]
     more = {"release": {"require": ["area*sex*edu"]}, "ledger": "led"}
     second = built(config(tmp_path, "second", **more))
@@ -578,3 +578,53 @@ FORGED_ROUNDED: dict[str, tuple[Callable[[Path], None], str]] = {
 @pytest.mark.parametrize("name", FORGED_ROUNDED)
 def test_what_was_forged_of_a_rounded_sub_table_is_rejected(name: str, rounded_run: Path) -> None:
     rejected(rounded_run, *FORGED_ROUNDED[name])
+
+
+COARSENED = {"require": REQUIRED, "in_part": [{"of": "area*age", "how": "coarsen"}]}
+
+
+def test_what_goes_out_with_merged_categories_is_like_any_other(tmp_path: Path) -> None:
+    """In the files, the page, the report and what the command prints; the ledger knows it and its level again."""
+    new_ledger(tmp_path / "ledger")
+    asked = {"release": COARSENED, "ledger": str(tmp_path / "ledger")}
+    build = built(config(tmp_path, publication={"formats": FORMATS}, **asked))
+    made, release = build.made, build.folder.stage("release")
+    schema = made.table.schema
+    assert made.found.required is not None
+    assert (made.found.required.in_part, made.found.parts.tables) == ((st.parse("area*age", schema),), ())
+    ((of, instead),) = build.coarsened.items()
+    assert (st.label(of, schema), {*st.names(instead, schema)}) == ("area*age", {"area_merged", "age"})
+    (told,) = part_facts(made.found.parts, build.coarsened, made.table, release)
+    assert told.pop("file") in {path.name for path in release.iterdir()}
+    left = schema.sizes[schema.index("area_merged")] * 6
+    assert told == {
+        "sub_table": ["area", "age"], "how": "coarsen", "cells": 24 * 6, "left": left, "by": ["age", "area_merged"]
+    }  # fmt: skip
+    (published,) = (one for one in read_published(release) if {*one.table.schema.names} == {"age", "area_merged"})
+    assert published.table.total == 6000
+    assert published.table.counts.min() > 2
+    assert not verify(build.folder.path).failures
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="coarsened"' in page
+    assert "in part, rounded or with merged categories" in page
+    (entry,) = read_ledger(tmp_path / "ledger").entries
+    assert [level["name"] for level in entry.known["hidden"]] == ["area_merged"]
+    again = built(config(tmp_path, "again", release={"require": ["sex*edu"]}, ledger=str(tmp_path / "ledger")))
+    assert st.parse("age*area_merged", again.made.table.schema) in again.made.known.release
+    assert "area_merged" in again.origin.hidden
+    assert not verify(again.folder.path).failures
+
+
+@pytest.mark.parametrize(
+    ("section", "fault"),
+    [
+        ({"how": "withhold", "merge": "area"}, "merge goes with how: coarsen"),
+        ({"how": "coarsen", "merge": "edu"}, "'edu' is none of its axes; name an axis"),
+        ({"how": "coarsen", "base": 5}, "base goes with how: round"),
+        ({"how": "coarsen", "most": 0.01}, "nothing merges away its small counts in as few cells as in_part allows"),
+    ],
+)
+def test_coarsening_that_cannot_be_is_refused(tmp_path: Path, section: dict[str, Any], fault: str) -> None:
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", **section}]}
+    with pytest.raises(SdcError, match=re.escape(fault)):
+        built(config(tmp_path, release=release))

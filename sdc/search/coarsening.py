@@ -1,0 +1,311 @@
+"""Coarsening: levels on which a sub-table may go out that does not fit whole, some of its categories merged.
+
+Such a level is a variable of the table like those of a hierarchy, and what is released on it is judged, proven and
+published so. Which categories are merged is found before a release is searched, beside what is required to go out
+whole: first those with small counts, and then, as long as cells are not shown to keep the width with the sub-table on
+that level, those that they lie in. Of each axis the levels form a chain, each coarser than the one before: no two
+overlap, whatever sub-tables they are for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.feasible.differences import Differences, Flags
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.levels import numbered
+from sdc.model.release import Release
+from sdc.model.schema import Coarser, Schema, Variable, with_refinements
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.support import Support
+from sdc.search.wishes import PartWish
+from sdc.search.withholding import shown
+
+Ints = npt.NDArray[np.int64]
+MOST_CELLS = 1 << 24  # of a sub-table
+_NUMBER = re.compile("[0-9]{1,9}")
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """A table with levels that were made for sub-tables which may be coarsened.
+
+    tried  of each sub-table, written `a*b`, the levels that may take the place of its axis, the finest first
+    """
+
+    table: Table
+    known: Knowledge
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+def merged(inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, beside: Release) -> Merged:
+    """The table with levels of which one may take the place of an axis in each sub-table that may be coarsened.
+
+    hidden  levels of the table that are nobody's
+    beside  what is to go out whole; it counts for nothing where it is not shown to be safe
+
+    Of a sub-table categories of the axis that loses least are merged, or of the one wished for, and only within a
+    category of the levels that the axis has; what is lost are cells in merged categories, or records and cells. Of an
+    axis whose categories are numbers in order neighbours alone are merged. Last the levels are tried that the axis has.
+    InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
+    than 63 variables.
+    """
+    schema, small = inquiry.table.schema, inquiry.criteria.small_count
+    mergings = [_best(inquiry.table, wish, hidden, small) for wish in wishes if "coarsen" in wish.how]
+    judgement = inquiry.ask(beside)
+    asked = inquiry.knowing(inquiry.knows(beside) if inquiry.accepts(judgement) else inquiry.known)
+    asked.bank = judgement.bank
+    groups, found = dict[int, Ints](), dict[SubTable, str]()
+    for merging in sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small))):
+        before = groups.get(merging.variable, merging.alone)
+        planned = _planned(asked, merging, before)
+        if planned is not None:
+            asked, level, groups[merging.variable] = planned
+            if level is not None:
+                found[merging.wish.view] = level
+    after = asked.table.schema
+    own = [(one, [*filter(None, [found.get(one.wish.view)]), *_levels_of(one, schema, hidden)]) for one in mergings]
+    tried = ((st.label(one.wish.view, schema), level) for one, levels in own for level in levels)
+    return Merged(asked.table, known_at(inquiry.known, after), tuple(tried))
+
+
+def known_at(known: Knowledge, schema: Schema) -> Knowledge:
+    """The same with levels more, which come last: what is told of an axis is told of them."""
+    closed = schema.levels.closed
+    facts = tuple(replace(fact, view=closed(fact.view)) for fact in known.facts)
+    release = Release.of(map(closed, known.release.frontier))
+    return Knowledge(schema, known.total, release, known.zeros, facts)
+
+
+def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Table, Knowledge]:
+    """The same without levels that come last."""
+    if not levels:
+        return table, known
+    kept = st.full(len(table.schema)) & ~levels
+    own, facts = table.marginal(kept), tuple(replace(fact, view=fact.view & kept) for fact in known.facts)
+    release = Release.of(element & kept for element in known.release.frontier)
+    return own, Knowledge(own.schema, known.total, release, known.zeros, facts)
+
+
+def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry, str | None, Ints] | None:
+    """What is known with the sub-table at the first level that is shown to be safe; no level where it is whole.
+
+    before  groups of the axis' categories that it begins with; last come those that it ends with. None where no level
+            is.
+    """
+    schema, small = inquiry.table.schema, inquiry.criteria.small_count
+    view, axis = schema.levels.closed(merging.wish.view), merging.variable
+    # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
+    if not merging.small(merging.alone, min(small, inquiry.criteria.width.min_width - 1)):
+        support, narrow = shown(inquiry, [view])
+        if not len(narrow):
+            return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
+    groups, column = merging.groups(before, small), schema.axes.index(axis)
+    found = list[tuple[SubTable, Differences]]()
+    while 1 < (number := groups.max() + 1) < len(groups) and merging.share(groups) <= merging.wish.most:
+        at, level = _with_level(inquiry, groups, axis, merging.adjacent)
+        closed = at.table.schema.levels.closed
+        view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
+        support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
+        if not len(narrow):
+            return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
+        # what was found is feasible where less is told
+        found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]
+        open_ = np.zeros(len(groups), np.bool_)
+        open_[at.bank.at_risk.cells[narrow, column]] = True
+        groups = merging.groups(groups, small, open_)
+        if groups.max() + 1 == number:
+            return None
+    return None
+
+
+def _with_level(inquiry: Inquiry, groups: Ints, axis: int, adjacent: bool) -> tuple[Inquiry, str]:
+    """An inquiry about the table with a level more, unless it has it, by its name; what was found stays."""
+    table, schema = inquiry.table, inquiry.table.schema
+    for v in st.members(schema.levels.coarser[axis]):
+        if np.array_equal(numbered(schema.levels.groups[v]), groups):
+            return inquiry, schema.names[v]
+    level = _level(groups, schema, axis, adjacent)
+    own = Table(with_refinements([*schema.variables, level]), table.codes, table.counts)
+    at = Inquiry(own, known_at(inquiry.known, own.schema), inquiry.criteria, inquiry.policy, inquiry.effort)
+    return _knowing(at, at.known, Support(inquiry.known, inquiry.bank)), level.name
+
+
+def _knowing(inquiry: Inquiry, known: Knowledge, support: Support) -> Inquiry:
+    """Where that is known, with what supports less of it."""
+    told = inquiry.knowing(known)
+    closed = known.schema.levels.closed
+    claimed = ((closed(part.variables), part.differences) for part in support.proof().parts)
+    told.bank = told.bank.with_evidence(claimed, known, {})
+    return told
+
+
+def _levels_of(merging: _Merging, schema: Schema, hidden: SubTable) -> list[str]:
+    """Levels that the axis has, the finest first, with no more merged cells than are wished for."""
+    coarser = st.members(schema.levels.coarser[merging.variable] & ~hidden)
+    levels = [v for v in coarser if merging.share(schema.levels.groups[v]) <= merging.wish.most]
+    return [schema.names[v] for v in sorted(levels, key=lambda v: (-schema.sizes[v], v))]
+
+
+def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _Merging:
+    """Of the axes of a sub-table the one whose merged categories cost least."""
+    schema = table.schema
+    axes = [v for v in st.members(schema.levels.telling(wish.view)) if schema.variables[v].of is None]
+    axes = [v for v in axes if wish.merge in (None, schema.names[v])]
+    if not axes:
+        what = "it has none but levels" if wish.merge is None else f"{wish.merge!r} is none of its axes"
+        raise InputError(
+            f"in_part would coarsen {st.label(wish.view, schema)} by merging categories of an axis, and {what}; name "
+            "an axis, or another way"
+        )
+    if st.cells(wish.view, schema) > MOST_CELLS:
+        raise InputError(
+            f"in_part would coarsen {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
+            f"at most {MOST_CELLS:,} are merged, name another way"
+        )
+    mergings = [_merging(table, wish, axis, hidden) for axis in axes]
+
+    def rank(merging: _Merging) -> tuple[int, int]:
+        groups = merging.groups(merging.alone, small_count)
+        return merging.small(groups, small_count), merging.loss(groups)
+
+    return min(mergings, key=rank)
+
+
+def _merging(table: Table, wish: PartWish, axis: int, hidden: SubTable) -> _Merging:
+    schema = table.schema
+    told = st.members(schema.levels.telling(wish.view))
+    dense = np.moveaxis(table.marginal(wish.view).dense, told.index(axis), 0)
+    counts = dense.reshape(len(dense), -1).astype(np.int64)
+    levels = [schema.levels.groups[v] for v in st.members(schema.levels.coarser[axis] & ~hidden)]
+    parents = numbered(np.zeros(len(counts)), *levels, *_told(table, axis))
+    costs = np.full(len(counts), counts.shape[1]) + counts.sum(axis=1) * (wish.cost == "records")
+    return _Merging(wish, axis, counts, parents, _is_in_order(schema.variables[axis]), costs)
+
+
+def _told(table: Table, axis: int) -> Iterator[Ints]:
+    """Of each variable that has fewer categories, and that an axis tells in these records, (categories,) which it has.
+
+    Where both are public, categories with others of it are of no use to each other.
+    """
+    axes, sizes = table.schema.axes, table.schema.sizes
+    own = table.codes[:, axes.index(axis)]
+    for column, other in enumerate(axes):
+        if other != axis and sizes[other] < sizes[axis]:
+            least, most = np.full(sizes[axis], sizes[other]), np.full(sizes[axis], -1)
+            np.minimum.at(least, own, table.codes[:, column])
+            np.maximum.at(most, own, table.codes[:, column])
+            if (most <= least).all():  # of a category without records neither is found
+                yield most
+
+
+def _is_in_order(variable: Variable) -> bool:
+    """Whether most categories begin with numbers that grow; codes of as many digits, 007, are none."""
+    numbers = [number[0] for text in variable.categories if (number := _NUMBER.match(text))]
+    are_codes = any(len(number) > 1 and number[0] == "0" for number in numbers)
+    found = [int(number) for number in numbers]
+    return not are_codes and 3 * len(found) >= max(9, 2 * len(variable.categories)) and sorted(set(found)) == found
+
+
+def _level(groups: Ints, schema: Schema, axis: int, adjacent: bool) -> Variable:
+    """The variable of a partition of an axis."""
+    own = schema.variables[axis]
+    names = (f"{own.name}_merged{f'_{number}' * (number > 1)}" for number in range(1, len(schema) + 2))
+    name = next(name for name in names if name not in schema.names)
+    members = (np.flatnonzero(groups == group) for group in range(groups.max() + 1))
+    categories = tuple(_category([own.categories[code] for code in codes], adjacent) for codes in members)
+    return Variable(name, categories, Coarser(own.name, tuple(groups.tolist())))
+
+
+def _category(names: Sequence[str], adjacent: bool) -> str:
+    return f"{names[0]} to {names[-1]}" if adjacent and len(names) > 2 else " or ".join(names)
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """Of a sub-table the counts by the categories of one of its variables: (categories, all others).
+
+    parents  (categories,) only those of one parent are merged; adjacent  and only neighbours in their order
+    costs    (categories,) of each that is merged with another
+    """
+
+    wish: PartWish
+    variable: int
+    counts: Ints
+    parents: Ints
+    adjacent: bool
+    costs: Ints
+
+    @property
+    def alone(self) -> Ints:
+        """(categories,) each a group."""
+        return np.arange(len(self.parents))
+
+    def groups(self, groups: Ints, small_count: int, open_: Flags | None = None) -> Ints:
+        """(categories,) groups that begin as these, merged until no cell has a small count, as far as that can be.
+
+        open_  (categories,) those that are merged with another in any case
+
+        The smallest group that is to be is merged with another that is, so that few categories are: with the one with
+        which it has fewest small counts left. Where there is none, with the cheapest that leaves it fewest.
+        """
+        groups = numbered(groups)
+        sums = np.zeros((groups.max() + 1, self.counts.shape[1]), np.int64)
+        np.add.at(sums, groups, self.counts)
+        parents, costs = np.zeros(len(sums), np.int64), np.zeros(len(sums), np.int64)
+        parents[groups] = self.parents
+        np.add.at(costs, groups, self.costs)
+        costs[np.bincount(groups) > 1] = 0  # they are merged already
+        alive, stuck, of = np.ones(len(sums), np.bool_), np.zeros(len(sums), np.bool_), np.arange(len(sums))
+        left = _small(sums, small_count)
+        if open_ is not None:
+            left[groups[open_]] += 1
+        while (waiting := np.flatnonzero(alive & ~stuck & (left > 0))).size:
+            one = int(waiting[np.argmin(sums[waiting].sum(axis=1))])
+            others = np.flatnonzero(alive & (parents == parents[one]))
+            others = others[others != one]
+            if self.adjacent:
+                # groups are runs, numbered in their order
+                place = np.searchsorted(others, one)
+                others = others[max(0, place - 1) : place + 1]
+            if not len(others):
+                stuck[one] = True
+                continue
+            after = _small(sums[others] + sums[one], small_count)
+            dearer = np.where(left[others] > 0, 0, costs[others])
+            other = int(others[np.lexsort([sums[others].sum(axis=1), after, dearer])[0]])
+            kept, gone = min(one, other), max(one, other)
+            sums[kept] += sums[gone]
+            left[kept], costs[kept], alive[gone] = _small(sums[kept : kept + 1], small_count)[0], 0, False
+            stuck[kept] = False
+            of[of == gone] = kept
+        return numbered(of[groups])
+
+    def loss(self, groups: Ints) -> int:
+        """What the categories cost that are merged."""
+        return int(self.costs[np.bincount(groups)[groups] > 1].sum())
+
+    def share(self, groups: npt.NDArray[np.integer]) -> float:
+        """Which share of the cells is in categories that are merged."""
+        return float((np.bincount(groups)[groups] > 1).mean())
+
+    def small(self, groups: Ints, small_count: int) -> int:
+        """How many cells have a small count."""
+        sums = np.zeros((groups.max() + 1, self.counts.shape[1]), np.int64)
+        np.add.at(sums, groups, self.counts)
+        return int(_small(sums, small_count).sum())
+
+
+def _small(sums: Ints, small_count: int) -> Ints:
+    """(n,) how many of the (n, m) counts are small."""
+    found: Ints = np.count_nonzero((sums > 0) & (sums <= small_count), axis=1)
+    return found

@@ -1,0 +1,153 @@
+"""Levels on which sub-tables may go out that do not fit whole, beside listings of all tables that agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from sdc.config.release import ReleaseConfig
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Policy
+from sdc.search.coarsening import Merged, known_at, merged, without_levels
+from sdc.search.wishes import PartWish
+from sdc.stages.assemble import SearchSettings, release_search
+from tests.judge import Fact, TooManyTablesError, agreeing, exact
+from tests.profiles import scaled
+
+SIZES, NAMES = (5, 2, 2), ("area", "sex", "old")
+AREAS = ("small", "other", "town", "city", "port")
+
+
+def table(counts: np.ndarray, areas: tuple[str, ...] = AREAS) -> Table:
+    own = [areas, *([f"{name}{code}" for code in range(size)] for name, size in zip(NAMES[1:], SIZES[1:], strict=True))]
+    schema = Schema(tuple(Variable(name, tuple(c)) for name, c in zip(NAMES, own, strict=True)))
+    return Table.of(schema, np.argwhere(counts >= 0).astype(np.uint16), counts.reshape(-1))
+
+
+def planned(own: Table, *wishes: PartWish, width: int = 2, beside: Release = NOTHING) -> Merged:
+    inquiry = Inquiry(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS), Criteria.of(2, width))
+    return merged(inquiry, wishes, 0, beside)
+
+
+def groups_of(found: Merged) -> list[tuple[int, ...]]:
+    levels = found.table.schema.variables[len(NAMES) :]
+    return [level.of.groups for level in levels if level.of is not None]
+
+
+def by_area(*counts: list[int]) -> np.ndarray:
+    """Counts by area and sex, which are many of both ages."""
+    return np.stack([np.array(counts), np.full((5, 2), 30)], axis=2)
+
+
+def test_small_categories_are_merged_with_each_other_first() -> None:
+    counts = np.array([[1, 9], [9, 2], [20, 30], [40, 50], [60, 60]])
+    own = table(np.stack([counts, 0 * counts + 40], axis=2))
+    found = planned(own, PartWish(0b111, ("coarsen",)))
+    ((label, level),) = found.tried
+    assert (label, level) == ("area*sex*old", "area_merged")
+    variable = found.table.schema.variables[-1]
+    assert variable.categories == ("small or other", "town", "city", "port")
+    assert variable.of == Coarser("area", (0, 0, 1, 2, 3))
+    assert found.table.schema.variables[:3] == own.schema.variables
+    assert found.table.counts.tolist() == own.counts.tolist()
+
+
+def test_neighbours_alone_are_merged_of_categories_that_are_numbers_in_order() -> None:
+    counts = np.array([[1, 9], [20, 30], [40, 50], [60, 60], [9, 1]])
+    dense = np.stack([counts, 0 * counts + 40], axis=2)
+    wish = PartWish(0b111, ("coarsen",), merge="area")
+    for areas in (("0", "1", "2", "3", "4"), ("15-24", "25-34", "35-44", "45-64", "65+")):
+        assert groups_of(planned(table(dense, areas), wish)) == [(0, 0, 1, 2, 2)]
+    # codes of as many digits are none, and neither are names
+    for areas in (("07", "08", "09", "10", "11"), AREAS):
+        assert groups_of(planned(table(dense, areas), wish)) == [(0, 1, 2, 3, 0)]
+
+
+def test_categories_are_merged_within_what_they_tell() -> None:
+    """Areas of one region alone: the region's sums are public with others, and would tell areas of two apart."""
+    counts = np.array([2, 30, 2, 30, 2, 2])
+    schema = Schema((Variable("area", tuple("abcdef")), Variable("region", ("n", "s")), Variable("sex", ("f", "m"))))
+    codes = np.array([[area, area // 3, sex] for area in range(6) for sex in range(2)], np.uint16)
+    own = Table.of(schema, codes, np.repeat(counts, 2))
+    found = planned(own, PartWish(0b101, ("coarsen",)), width=3, beside=Release.of([0b110]))
+    (groups,) = (v.of.groups for v in found.table.schema.variables if v.of is not None)
+    assert groups == (0, 1, 0, 2, 3, 3)
+
+
+def test_levels_of_one_axis_are_a_chain() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        own = table(rng.choice([0, 1, 2, 3, 20], SIZES))
+        found = planned(own, *(PartWish(view, ("coarsen",), merge="area") for view in (0b011, 0b101, 0b111)))
+        levels = sorted(groups_of(found), key=lambda groups: -len({*groups}))
+        for fine, coarse in pairwise(levels):
+            assert len({*zip(fine, coarse, strict=True)}) == len({*fine})
+
+
+def test_no_more_than_is_wished_for_is_merged() -> None:
+    counts = by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60])
+    wish = PartWish(0b111, ("coarsen",), merge="area", most=0.3)
+    assert planned(table(counts), wish).tried == ()
+
+
+def test_what_has_no_axis_is_refused() -> None:
+    own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
+    with pytest.raises(InputError, match=r"coarsen area\*sex .* 'old' is none of its axes; name an axis"):
+        planned(own, PartWish(0b011, ("coarsen",), merge="old"))
+
+
+def test_levels_are_taken_off_again() -> None:
+    own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
+    known = Knowledge.of(own, Release.of([0b011]), NO_ZEROS, NO_FACTS)
+    found = planned(own, PartWish(0b111, ("coarsen",), merge="area"))
+    more = known_at(known, found.table.schema)
+    assert more.release.frontier == (0b1011,)
+    assert without_levels(found.table, more, 0b1000) == (own, known)
+
+
+def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
+    """Judged by a listing of all tables that agree with what is released, cell by cell of its levels."""
+    rng, judged, coarser = np.random.default_rng(9), 0, 0
+    while judged < scaled(60):
+        counts = np.concatenate([rng.choice([0, 1, 1, 2, 3, 4], (4, 2, 2)), np.zeros((1, 2, 2), np.int64)])
+        own, at_risk = table(counts), (counts > 0) & (counts <= 2)
+        section = {"of": "area*sex", "how": "coarsen", "cost": ("cells", "records")[judged % 2]}
+        asked = {"require": ["sex", "area*sex"], "conflicts": "best_subset", "only": "required", "in_part": [section]}
+        settings = SearchSettings(Criteria.of(2, 2), Policy.REFUSE, release=ReleaseConfig.model_validate(asked))
+        try:
+            levelled, before, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))
+            settings = replace(settings, origin=origin)
+            found = release_search(levelled, before, settings, settings.widths(levelled)).run("ordered")
+            facts = told(found.release.frontier, levelled.schema, counts)
+            tables = agreeing(SIZES, [*exact(counts, ()), *facts])[:, at_risk.reshape(-1)]
+        except (NotReleasableError, TooManyTablesError):
+            continue
+        assert (np.ptp(tables, axis=0) >= 2).all()
+        judged += 1
+        assert found.required is not None
+        coarser += len(origin.coarsened(found.required.in_part, found.release, levelled.schema))
+    assert coarser > judged / 3
+
+
+def told(frontier: Iterable[int], schema: Schema, counts: np.ndarray) -> Iterator[Fact]:
+    """What sub-tables on whatever levels tell, cell by cell."""
+    cells = np.argwhere(counts >= 0)
+    for element in frontier:
+        codes = schema.columns(cells, st.members(schema.levels.telling(element)))
+        for group in np.unique(codes, axis=0):
+            inside = [tuple(cell) for cell in cells[(codes == group).all(axis=1)].tolist()]
+            count = sum(int(counts[cell]) for cell in inside)
+            yield Fact(frozenset(inside), count, count)
