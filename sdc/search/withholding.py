@@ -36,6 +36,7 @@ Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"]
 """What is to be little of what is withheld: cells, or records and cells added up."""
 PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
+DEARER = 4  # times the price where records count, for half of the cells cost less than the median, and are spared too
 SHORT_WALK = 0.02  # seconds of a reference core
 DEAREST = 4  # times the price of a cell of median cost, at most
 FIRST_BATCH, LAST_BATCH, MOST_PER_UNIT = 16, 128, 64
@@ -229,7 +230,8 @@ class _Search:
         is_by_records = np.concatenate(by_records)
         self._costs = 1 + self._counts * is_by_records
         typical = max(1, int(np.median(self._costs)))
-        self._prices = np.minimum(PRICE * self._costs // typical + 1, DEAREST * PRICE) - ~is_by_records
+        price = np.where(is_by_records, DEARER * PRICE, PRICE)
+        self._prices = np.minimum(price * self._costs // typical + 1, DEAREST * price) - ~is_by_records
         self._places, self.spent = np.flatnonzero(self._small), 0
         self._differences: list[_Chosen] = []
         self._targets(component, narrow)
