@@ -29,6 +29,7 @@ from side_by_side import check, in_child, machine, say, show, timed
 
 from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
+from sdc.model.errors import NotReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -175,8 +176,11 @@ def _in_part(counts: Dense, groups: Sequence[slice]) -> Flags:
 
 
 def _proven(counts: Dense, groups: Sequence[slice]) -> tuple[int, int] | None:
-    """Cells and cost of the least, where it is proven of each group."""
-    found = [suppress(counts[group], SMALL_COUNT, MIN_WIDTH) for group in groups]
+    """Cells and cost of the least, where it is proven of each group, and there is any."""
+    try:
+        found = [suppress(counts[group], SMALL_COUNT, MIN_WIDTH) for group in groups]
+    except NotReleasableError:
+        return None
     cells = sum(int(one.withheld.sum()) for one in found)
     return (cells, cells + sum(one.weight for one in found)) if all(one.optimal for one in found) else None
 
