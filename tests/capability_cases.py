@@ -175,6 +175,11 @@ class Case:
         return self.build.folder.path
 
     @property
+    def is_run(self) -> bool:
+        """Whether its build has released something; where it has levels other ways to say so are asked."""
+        return table.HIERARCHIES not in self.asked and (self.run / "release").is_dir()
+
+    @property
     def parts(self) -> dict[tuple[str, ...], dict[tuple[str, ...], int | None]]:
         """Of each sub-table that went out in part the cells that are listed, withheld ones without a count."""
         folder, found = self.folder / "runs", dict[tuple[str, ...], dict[tuple[str, ...], int | None]]()
@@ -220,7 +225,7 @@ class Case:
                 enums = [field["constraints"]["enum"] for field in one["schema"]["fields"] if "constraints" in field]
                 for cell in product(*enums):
                     count = listed.get(cell, 0)
-                    yield Fact(self._inside(one["sub_table"], cell), count, count)
+                    yield Fact(self.inside(one["sub_table"], cell), count, count)
 
     @property
     def levels(self) -> dict[str, tuple[str, dict[str, tuple[str, ...]]]]:
@@ -247,10 +252,11 @@ class Case:
         found = []
         for cell in product(*(VARIABLES[name] for name in names)):
             count = counts.get(cell, 0)
-            found.append(Fact(self._inside(names, cell), max(count - BASE + 1, 0), count + BASE - 1))
+            found.append(Fact(self.inside(names, cell), max(count - BASE + 1, 0), count + BASE - 1))
         return found
 
-    def _inside(self, names: Sequence[str], cell: Sequence[str]) -> frozenset[tuple[int, ...]]:
+    def inside(self, names: Sequence[str], cell: Sequence[str]) -> frozenset[tuple[int, ...]]:
+        """The cells that are in one of a sub-table, on whatever levels."""
         levels = self.levels if {*names} - {*NAMES} else {}
         told = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
         kept = [(levels[v][0], levels[v][1][c]) if v in levels else (v, (c,)) for v, c in told]
@@ -273,7 +279,7 @@ class Case:
             totals = [TOTAL] if any(TOTAL in cell for cell in listed) else []
             for cell in product(*([*VARIABLES[name], *totals] for name in names)):
                 if (count := listed.get(cell, 0)) is not None:
-                    found.append(Fact(self._inside(names, cell), count, count))
+                    found.append(Fact(self.inside(names, cell), count, count))
         return found
 
     def tables(self, facts: Sequence[Fact]) -> np.ndarray:
@@ -603,16 +609,31 @@ def _is_forbidden(case: Case, *words: Any) -> bool:
 
 
 def _judge_round(case: Case) -> None:
-    words = "round", _file(case), "d*c", "--base", 3
-    if _is_forbidden(case, *words):
+    """Beside what was published before, and beside what a run releases."""
+    if _is_forbidden(case, "round", _file(case), "d*c", "--base", BASE):
         return
-    status, told = sdc(*words)
-    truth = case.counts.sum(axis=0)
-    assert status == 0
-    for one in told["cells"]:
-        n = int(truth[VARIABLES["d"].index(one["cell"]["d"]), VARIABLES["c"].index(one["cell"]["c"])])
-        assert one["rounded"] % 3 == 0
-        assert abs(one["rounded"] - n) < 3
+    for run, asked in ((False, "d*c"), *(((True, "a*d"),) if case.is_run else ())):
+        released = published(case.run / "release") if run else []
+        try:
+            status, told = sdc("round", case.run if run else _file(case), asked, "--base", BASE)
+        except (InputError, NotReleasableError):
+            continue  # it is not proven, or whole already
+        assert status == 0
+        names, counts = told["sub_table"], Counter[tuple[str, ...]]()
+        for one in told["cells"]:
+            cell = tuple(one["cell"][name] for name in names)
+            counts[cell] = one["rounded"]
+            true = sum(int(case.counts[code]) for code in case.inside(names, cell))
+            assert one["rounded"] % BASE == 0
+            assert abs(one["rounded"] - true) < BASE
+        facts = [*case.near(names, counts)]
+        for margin in (text.split("*") for text in told["margins"] if text != "(total)"):
+            sums = Counter[tuple[str, ...]]()
+            for cell, count in counts.items():
+                sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
+            facts += case.near([v for v in names if v in margin], sums)
+        exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
+        assert not case.narrow([*exactly, *facts])
 
 
 def _judge_suppress(case: Case) -> None:
@@ -643,6 +664,25 @@ def _judge_suppress(case: Case) -> None:
     if "earlier" in case.asked:
         of_all = [replace(fact, cells=frozenset((a, *cell) for a in range(2) for cell in fact.cells)) for fact in shown]
         assert not case.narrow([*margins, *of_all])
+    if case.is_run:
+        _require_safe_beside(case)
+
+
+def _require_safe_beside(case: Case) -> None:
+    """Beside what a run releases, whole and in part."""
+    released = published(case.run / "release")
+    try:
+        _, told = sdc("suppress", case.run, "a*d")
+    except (InputError, NotReleasableError):
+        return
+    names = told["sub_table"]
+    shown = [
+        Fact(case.inside(names, [one[name] for name in names]), one["count"], one["count"])
+        for one in told["cells"]
+        if one["count"] is not None
+    ]
+    exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
+    assert not case.narrow([*exactly, *shown])
 
 
 def _judge_check(case: Case) -> None:

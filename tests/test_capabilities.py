@@ -133,6 +133,7 @@ def method_for(asked: Iterable[str]) -> Asked:
         (table.MODEL, "posterior"),
         (table.ONLY, table.REQUIRE),
         (table.ROUND, table.IN_PART),
+        (table.COARSEN, table.IN_PART),
     )
     for setting, section in needs:
         names = (section, *names) if setting in names and section not in names else names

@@ -50,7 +50,22 @@ def round_command(
     from sdc import api
 
     _require_new(out, OF_TABLES)
-    table = _marginal(_subject(subject, variables, structural_zeros, "round"), sub_table)
+    about = _subject(subject, variables, structural_zeros, "round")
+    table = _marginal(about, sub_table)
+    beside = ALONE if about.build is None else _beside(about)
+    if about.build is not None:
+        public, whole = about.besides
+        api.judge_rounding(
+            about.table,
+            public,
+            sub_table,
+            base=base,
+            small_count=about.small_count(None),
+            min_width=about.min_width(None),
+            posterior_limit=about.limit(None),
+            budget=about.budget,
+            whole=whole,
+        )
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         from sdc.stages.publish import rounded_table
@@ -65,14 +80,14 @@ def round_command(
                 "base": base,
                 "margins": margins,
                 "cells": rounded.cells(table),
-                **_judged(ALONE),
+                **_judged(beside),
                 "confidential": {"moved": rounded.moved},
             }
         )
         return
     print(f"rounded to multiples of {base}")
     print(f"rounded margins that cells add up to: {', '.join(margins)}")
-    print(ALONE)
+    print(beside)
     print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
 
 
@@ -98,17 +113,16 @@ def suppress(
 
     _require_new(out, OF_ROWS)
     about = _subject(subject, variables, structural_zeros, "suppress")
-    table, is_run = _marginal(about, sub_table), about.released is not None
-    is_before = about.known.facts or about.known.release.variables
-    beside = BESIDE if is_run else BEFORE if is_before else ALONE
+    table, beside, (public, whole) = _marginal(about, sub_table), _beside(about), about.besides
     found = api.suppress(
         about.table,
-        about.public(None) if is_run else about.known,
+        public,
         sub_table,
         small_count=about.small_count(small_count),
         min_width=about.min_width(min_width),
         posterior_limit=about.limit(None),
         budget=about.budget,
+        whole=whole,
     )
     rows = found.rows(table)
     if out is not None:
@@ -241,6 +255,13 @@ def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) ->
     from sdc.stages.subject import Subject
 
     return Subject.open(path, variables.split(",") if variables else None, zeros, asked=[verb])
+
+
+def _beside(subject: Subject) -> str:
+    """With what a single table of it was judged, and what that does not know."""
+    if subject.released is not None:
+        return BESIDE
+    return BEFORE if subject.known.facts or subject.known.release.variables else ALONE
 
 
 def _marginal(subject: Subject, sub_table: str) -> Table:

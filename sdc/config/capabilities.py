@@ -204,8 +204,8 @@ WORKS: dict[str, tuple[str, ...]] = {
     "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "publish": (*IMPOSSIBLE, *WISHES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
-    "suppress": (*IMPOSSIBLE, "earlier", *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "round": (*IMPOSSIBLE, *WISHES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "suppress": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
     "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
@@ -229,12 +229,11 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("simulate", "replay", "audit"), BEFORE, "a server judges alone what it answers; leave earlier and ledger out"),
     (("redesign",), BEFORE, _ALONE),
     (
-        ("round",),
-        BEFORE,
-        "it is not judged together with what was published before, and enters no ledger; give the table alone, or "
-        "leave earlier and ledger out",
+        ("suppress", "round"),
+        ("ledger",),
+        "it enters no ledger, and a build does: require the sub-table there, with only: required and in_part; use sdc "
+        "run",
     ),
-    (("suppress",), ("ledger",), "it enters no ledger; name what was published under earlier, and leave ledger out"),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
         BEFORE,
@@ -309,7 +308,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (IN_PARTS, (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
     (IN_PARTS, _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
     (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
-    (IN_PARTS, ("suppress", "round"), "it is not judged beside what a build publishes in part; leave in_part out"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 """Of the pairs of each of the ones with each of the others, why not and what to do."""

@@ -88,6 +88,15 @@ def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> F
     return FoundParts(parts, told, judgement, tuple(refused), coarsened, coarser)
 
 
+def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
+    """A sub-table rounded to multiples of a base beside what an inquiry knows.
+
+    NotReleasableError where that is not proven.
+    """
+    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)]).tables
+    return part
+
+
 def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
     for evidence in inquiry.bank.evidence.values():
         yield evidence.variables, evidence.differences

@@ -128,6 +128,17 @@ class Subject:
         return bounds.narrowed(places, CellBounds(old.cells, old.counts, old.outer, inner, "certificate"))
 
     @property
+    def besides(self) -> tuple[Knowledge, Knowledge]:
+        """What is public beside a single table, and what of it is whole: with a run's release, else before any.
+
+        By the second it is told which small cells of sub-tables in part nothing can help.
+        """
+        own = {*self.parts.facts}
+        whole = replace(self.known, facts=tuple(fact for fact in self.known.facts if fact not in own))
+        released = NOTHING if self.released is None else self.released
+        return self.known.plus(released), whole.plus(released)
+
+    @property
     def start(self) -> tuple[CellBounds | None, Proof]:
         """What a run shows under its release, for sharper bounds to start from; errors as `certified`.
 

@@ -118,14 +118,20 @@ def _intruder(counts: Dense, small_count: int, min_width: int, zeros: Flags | No
 
 
 def suppress_beside(
-    table: Table, known: Knowledge, subtable: SubTable, criteria: Criteria, effort: Effort
+    table: Table,
+    known: Knowledge,
+    subtable: SubTable,
+    criteria: Criteria,
+    effort: Effort,
+    before: Knowledge | None = None,
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
     Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be: then
     the cells that `suppress` finds are withheld, and more where they do not do beside all else. Every at-risk cell of
     the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but those that
-    what is known without it shows to be too narrow.
+    what is known without it shows to be too narrow; so does every small cell of sub-tables that are in part already,
+    but those that what is known `before` these shows so.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
     what is known is not safe without it; ReleaseError where the table is too large for walks.
@@ -134,13 +140,13 @@ def suppress_beside(
     if subtable in known.release:
         raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
     margins = Release.of(st.margins(subtable, table.schema))
-    inquiry = Inquiry(table, known.plus(margins), criteria, effort=effort)
+    inquiry = Inquiry(table, known.plus(margins), criteria, effort=effort, before=before)
     if inquiry.ask(NOTHING).verdict is Verdict.SAFE:
         try:
             return _withheld(inquiry, subtable, margins=True)
         except NotReleasableError:
             pass  # without its margins less of it need be withheld
-    inquiry = Inquiry(table, known, criteria, effort=effort)
+    inquiry = Inquiry(table, known, criteria, effort=effort, before=before)
     if (answer := inquiry.ask(NOTHING).verdict) is not Verdict.SAFE:
         raise NotReleasableError(
             f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "

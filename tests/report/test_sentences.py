@@ -90,7 +90,8 @@ class Run:
 
     @cached_property
     def hidden(self) -> set[str]:
-        return set(self.earlier["hidden"])
+        named = {name for one in self.resources for name in one.get("sub_table", ())}
+        return set(self.earlier["hidden"]) - named
 
     @cached_property
     def earlier(self) -> dict[str, Any]:
@@ -331,6 +332,12 @@ def rounded(run: Run) -> dict[str, tuple[int, list[str]]]:
     }
 
 
+def merged(run: Run) -> list[Names]:
+    """The published sub-tables with merged categories, by names."""
+    found = (tuple(one["sub_table"]) for one in run.resources if "sub_table" in one)
+    return [*dict.fromkeys(names for names in found if {*names} & {*run.earlier["merged"]})]
+
+
 def is_near(run: Run, view: str, base: int) -> bool:
     """Whether each published count of a rounded sub-table, and each sum of these, is a multiple less than that away."""
     (path,) = (
@@ -367,6 +374,13 @@ CONSTANT = {
     "Signatures": lambda run: True,
     "What is published": lambda run: (run.folder / "release").is_dir(),
     "What was required": lambda run: bool(run.config["release"]["require"]),
+    "What goes out with merged categories": lambda run: merged(run) != [],
+    "What goes out is exact, a sub-table like all others.": lambda run: all(
+        is_exact(run, one) for one in run.resources if tuple(one.get("sub_table", ())) in merged(run)
+    ),
+    "Which categories are merged was chosen by the counts of these sub-tables; how is taken as unknown to readers.": (
+        lambda run: all(level in run.earlier["merged"] for _, level in run.earlier["tried"])
+    ),
     "What goes out rounded": lambda run: bool(rounded(run)),
     "What goes out in part": lambda run: bool(run.resources_in_part),
     "What was published before": lambda run: bool(run.earlier["sources"]),
@@ -526,11 +540,12 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"… and {N} more tables that disclose groups, see Appendix A\d+\.": lambda run, n: (
         number(n) == sum(run.groups(t) > 0 for t in run.tables) - 4
     ),
-    rf"{N} of {N} required sub-tables are published( whole, and {N} in part or rounded)?\.": (
+    rf"{N} of {N} required sub-tables are published( whole, and {N} in part, rounded or with merged categories)?\.": (
         lambda run, released, asked, whole, parts: (
             number(asked) == len(run.config["release"]["require"])
             and number(released) == sum(frozenset(t.split("*")) in run.within for t in run.config["release"]["require"])
-            and number(parts or "0") == len({tuple(one["sub_table"]) for one in run.resources_in_part})
+            and number(parts or "0")
+            == len({tuple(one["sub_table"]) for one in run.resources_in_part}) + len(merged(run))
         )
     ),
     rf"Totals of the weights, rounded to multiples of {N}, go out of {N} tables, (instead of|beside) the counts: with "
@@ -661,6 +676,16 @@ def with_rounding(folder: Path) -> Run:
     return built(folder, "rounded", release={"require": ["A*B*C", part["of"]], "in_part": [part]})
 
 
+def with_merging(folder: Path) -> Run:
+    """A sub-table that may not go out whole goes out with some areas merged."""
+    random = np.random.default_rng(4)
+    columns = random.geometric(0.3, 900) % 8, random.poisson(1.2, 900) % 5, random.integers(0, 2, 900)
+    lines = [f"area{a},age{b},sex{c}" for a, b, c in zip(*columns, strict=True)]
+    (folder / "merged.csv").write_text("\n".join(["area,age,sex", *lines]))
+    release = {"require": ["area*sex", "area*age"], "in_part": [{"of": "area*age", "how": "coarsen"}]}
+    return built(folder, "merged", table={"path": "merged.csv"}, risk={"min_width": 3}, release=release)
+
+
 def with_groups(folder: Path) -> Run:
     """Variables of which many follow from others, two at a time: tables of them show whose category is known."""
     random = np.random.default_rng(3)
@@ -736,6 +761,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "in part": with_a_part,
     "withheld": withheld,
     "rounded": with_rounding,
+    "merged": with_merging,
     "groups": with_groups,
     "zeros": with_zeros,
     "hierarchies": with_hierarchies,
