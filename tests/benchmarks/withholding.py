@@ -7,7 +7,7 @@ areas  A made-up yearbook of 150,000 people in 300 areas of very different size:
        that are withheld, all small ones among them, the records in these, and small cells without a proof, of which
        there is to be none.
 search The whole search for a release of the yearbook, with all eight tables required: where what does not fit whole
-       goes out in part, and where it is refused.
+       goes out in part, where it goes out with merged categories, and where it is refused.
 least  Two-way tables by themselves, also with rows in groups: records and cells withheld by differences beside the
        least, where `sdc.treat.suppression` proves it within a minute; beside the hypercube method, with cubes that
        are wide enough and with any that are not 0; and beside G-Confid, where GCONFID_PYTHON names an interpreter
@@ -21,7 +21,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from rival_patterns import Dense, Flags, by_cubes, by_gconfid, narrow, small_cells
@@ -86,28 +88,43 @@ def by_areas(title: str, table: Table, asked: Sequence[Sequence[str]]) -> None:
 
 def search() -> None:
     """In part first, so that no kernel is compiled for the other alone."""
-    table, rows = yearbook(), list[list[object]]()
-    known = Knowledge.of(table, NOTHING, NO_ZEROS, ())
+    whole, rows = yearbook(), list[list[object]]()
     asked = {"require": (*PUBLIC, *(name for (name,) in ASKED[:3]))}
-    for ways in ({"in_part": "withhold"}, {"conflicts": "best_subset"}):
-        release = ReleaseConfig.model_validate(asked | ways)
+    coarser = [{"of": name, "how": "coarsen"} for (name,) in ASKED[:3]]
+    ways: dict[str, dict[str, Any]] = {
+        "withhold": {"in_part": "withhold"},
+        "coarsen": {"in_part": coarser},
+        "refuse": {"conflicts": "best_subset"},
+    }
+    for way, section in ways.items():
+        release = ReleaseConfig.model_validate(asked | section)
         settings = SearchSettings(Criteria.of(SMALL_COUNT, MIN_WIDTH), Policy.REFUSE, release=release)
         begun = time.perf_counter()
+        table, known = whole, Knowledge.of(whole, NOTHING, NO_ZEROS, ())
+        if release.coarsens:
+            table, known, origin = settings.coarser(table, known)
+            settings = replace(settings, origin=origin)
         widths = settings.widths(table)
         found = release_search(table, known, settings, widths).run("ordered")
         took = time.perf_counter() - begun
-        check(found.judgement.verdict is Verdict.SAFE, f"{ways}: {found.judgement.verdict.name}")
+        check(found.judgement.verdict is Verdict.SAFE, f"{way}: {found.judgement.verdict.name}")
         required = found.required
         assert required is not None
-        whole = len(required.sub_tables) - len(required.refused) - len(required.in_part)
+        fit = len(required.sub_tables) - len(required.refused) - len(required.in_part)
         withheld = [
             f"{len(fact.between.cells) / st.cells(fact.view, table.schema):.1%}"
             for fact in found.parts.facts
             if fact.between is not None
         ]
-        counts = whole, len(required.in_part), len(required.refused), ", ".join(withheld), found.sub_tables
-        rows.append([*ways.values(), *counts, required.asked, len(found.steps), took])
-    header = ["otherwise", "whole", "in part", "refused", "withheld", "sub-tables", "about required", "questions", "s"]
+        levels = settings.origin.coarsened(required.in_part, found.release, table.schema)
+        withheld += [
+            f"{st.cells(coarse, table.schema)} of {st.cells(view, table.schema)} cells left"
+            for view, coarse in levels.items()
+        ]
+        counts = fit, len(required.in_part), len(required.refused), ", ".join(withheld), found.sub_tables
+        rows.append([way, *counts, required.asked, len(found.steps), took])
+    about = "withheld or left", "sub-tables", "about required", "questions", "s"
+    header = ["otherwise", "whole", "in part", "refused", *about]
     show("the search, all required", header, rows)
 
 
