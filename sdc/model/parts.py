@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import Between, Fact, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -69,9 +70,26 @@ class Part:
         counts[inside.keys.pack(self.fact.between.cells)] = self.fact.between.high - self.base + 1
         return counts
 
+    def places(self, schema: Schema) -> npt.NDArray[np.int64]:
+        """(withheld,) of its cells that are withheld, in C order, ascending."""
+        assert self.fact.between is not None
+        return np.sort(schema.restrict(st.members(self.view)).keys.pack(self.fact.between.cells))
+
+    def shown(self, marginal: Table) -> Table:
+        """The marginal without the cells that are withheld, so that nobody who publishes it has their counts."""
+        assert self.fact.between is not None
+        told = marginal.schema.keys.matching(self.fact.between.cells, marginal.codes) < 0
+        return Table.of(marginal.schema, marginal.codes[told], marginal.counts[told])
+
     def label(self, schema: Schema) -> str:
         """By names."""
         return self.fact.label(schema)
+
+
+def withholding(view: SubTable, places: npt.NDArray[np.int64], schema: Schema, total: int) -> Part:
+    """A sub-table of N records that is told but for the cells at (n,) places, in C order."""
+    cells = schema.restrict(st.members(view)).keys.unpack(places)
+    return Part(withheld(view, cells, total, f"{st.label(view, schema)} in part"))
 
 
 def rounded(
@@ -101,8 +119,8 @@ def _near(schema: Schema, counts: Counts, base: int) -> Between:
 class Parts:
     """What goes out in part, and beside what.
 
-    beside  the sub-tables that were released whole when it was made: a small cell that these and what was known before
-            tell is told anyway; all others are to keep the width
+    beside  the sub-tables that were released whole when the last of them was made: a small cell that these and what was
+            known before tell is told anyway; all others are to keep the width, and so none of an earlier one is told
     tables  one of each sub-table
     """
 
@@ -122,6 +140,10 @@ class Parts:
     def without(self, release: Release) -> Parts:
         """Those that are not released whole."""
         return Parts(self.beside, tuple(part for part in self.tables if part.view not in release))
+
+    def then(self, later: Parts) -> Parts:
+        """With those that go out after them."""
+        return Parts(later.beside, (*self.tables, *later.tables))
 
     def before(self, known: Knowledge) -> Knowledge:
         """What tells of their cells without them, for whoever knew that before."""

@@ -6,7 +6,7 @@ Of a schema with levels sub-tables are closed sets, see `Levels.closed`: whateve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, product
+from itertools import combinations, groupby, product
 from math import prod
 from typing import Annotated, TypeAlias
 
@@ -96,6 +96,12 @@ def children(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
 def margins(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
     """The sub-tables with one axis fewer, and none of its levels: without levels the children."""
     return (subtable & ~schema.levels.of_axis[v] for v in _bits(schema.levels.telling(subtable)))
+
+
+def over_fewer(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:
+    """Those over some of its axes, one at least and not all, each at the levels that it has."""
+    axes = [own for axis in schema.axes if (own := subtable & schema.levels.of_axis[axis])]
+    return (union(kept) for size in range(1, len(axes)) for kept in combinations(axes, size))
 
 
 def parents(subtable: SubTable, schema: Schema) -> Iterator[SubTable]:

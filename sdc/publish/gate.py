@@ -241,15 +241,9 @@ def _cleared(
         margins = tuple(st.within(margin.view & ~hidden, kept) for margin in part.margins)
         own = PublicPart(cells[:0], part.base, margins) if part.base else PublicPart(cells)
         in_part[st.within(view, kept)] = own
-        shown = _rounded(marginal, part, table.schema) if part.base else _shown(marginal, cells)
+        shown = _rounded(marginal, part, table.schema) if part.base else part.shown(marginal)
         marginals[st.within(view, kept)] = shown
     return Cleared(subject, schema, within, table.total, unproven, marginals, totals, in_part, _KEY)
-
-
-def _shown(marginal: Table, withheld: Codes) -> Table:
-    """Without the cells that are withheld, so that nobody who publishes it has their counts."""
-    shown = marginal.schema.keys.matching(withheld, marginal.codes) < 0
-    return Table.of(marginal.schema, marginal.codes[shown], marginal.counts[shown])
 
 
 def _rounded(marginal: Table, part: Part, schema: Schema) -> Table:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal
 
@@ -291,11 +290,8 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
 
 def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
     """The largest public sub-tables over fewer axes of one in part, which tell its totals."""
-    levels = cleared.schema.levels
-    axes = [own for axis in cleared.schema.axes if (own := element & levels.of_axis[axis])]
-    fewer = (st.union(kept) for size in range(1, len(axes)) for kept in combinations(axes, size))
     exact = {one for one, part in cleared.in_part.items() if not part.base}
-    return st.maximal(one for one in fewer if one in cleared.release or one in exact)
+    return st.maximal(one for one in st.over_fewer(element, cleared.schema) if one in cleared.release or one in exact)
 
 
 def _counted(cleared: Cleared, texts: Texts) -> bool:

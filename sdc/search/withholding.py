@@ -24,9 +24,10 @@ from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.in_part import InPart, begins, changed_places
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
-from sdc.model.fact import Fact, withheld
+from sdc.model.fact import Fact
+from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Codes, Counts
 from sdc.risk.certifying import WALK_STEPS, Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component, Support
@@ -118,7 +119,8 @@ def withhold(
     for search in searches:
         search.run()
         hidden |= search.hidden_by_view()
-    known = inquiry.known.telling(_fact(table, view, hidden[view]) for view in closed)
+    parts = (withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
+    known = inquiry.known.telling(part.fact for part in parts)
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
         (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
@@ -177,12 +179,6 @@ def shown(
     certifying = Certifying(width, inquiry.table, support, replace(inquiry.effort, budget=short), {})
     certifying.walk_once(width.short(support, width.doubtful(support)))
     return support, width.short(support, width.doubtful(support))
-
-
-def _fact(table: Table, view: SubTable, hidden: Flags) -> Fact:
-    schema = table.schema.restrict(st.members(view))
-    cells = schema.keys.unpack(np.flatnonzero(hidden))
-    return withheld(view, cells, table.total, f"{st.label(view, table.schema)} in part")
 
 
 def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
