@@ -14,6 +14,7 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
+    from sdc.feasible.proof import Proof
     from sdc.model.knowledge import Knowledge
     from sdc.model.table import Table
     from sdc.server.desk.audit import Standard
@@ -112,6 +113,7 @@ def audit(
                 "head": found.head,
                 "decisions": found.decisions,
                 "releases": found.releases,
+                "in_part": len(found.in_part),
                 "criterion": None if standard is None else {**standard.facts, "of": standard.source},
                 "verified": found.verified,
                 "failures": found.failures,
@@ -120,6 +122,8 @@ def audit(
     else:
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
+        if found.in_part:
+            print(f"in part       {len(found.in_part)} sub-tables, but for cells that are withheld")
         if standard is not None:
             told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
             print(f"criterion     {told}, of {standard.source}")
@@ -168,7 +172,7 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
         build.config.require("audit")
         counted = build.counted(IN_PROCESS)
         known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
-        return Standard(counted.table, known, build.criteria, given)
+        return Standard(counted.table, known, build.criteria, given, _kept(history, counted.table))
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
     if not said and given is None:
@@ -180,7 +184,20 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
             f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
             "server's config with --table, or --small-count and --min-width"
         )
-    return Standard(*_read(path), Criteria.of(small_count, min_width), "the options")
+    read, known = _read(path)
+    return Standard(read, known, Criteria.of(small_count, min_width), "the options", _kept(history, read))
+
+
+def _kept(history: str, table: Table) -> Proof | None:
+    """The evidence in a server's folder, which is believed no more than the history; None where there is none."""
+    from sdc.model.errors import InputError, RunFolderError
+    from sdc.server.desk.prepare import EVIDENCE
+    from sdc.storage.certificate import read_certificate
+
+    try:
+        return read_certificate(Path(history, EVIDENCE), table.schema).proof
+    except (RunFolderError, InputError):
+        return None
 
 
 def _read(path: str) -> tuple[Table, Knowledge]:

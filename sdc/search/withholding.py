@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.in_part import InPart, begins, changed_places
+from sdc.feasible.in_part import MOST_CELLS, InPart, begins, changed_places
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact
@@ -104,12 +104,18 @@ def withhold(
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
-    withheld does not depend on the workers. NotReleasableError where a small cell stays without a proof, but one that
-    is refuted by what is known without the views: that cannot be helped by withholding; ReleaseError where a component
-    is too large for walks.
+    withheld does not depend on the workers. NotReleasableError where a view has too many cells, or a small cell stays
+    without a proof, but one that is refuted by what is known without the views: that cannot be helped by withholding;
+    ReleaseError where a component is too large for walks.
     """
     table = inquiry.table
     closed = tuple(map(table.schema.levels.closed, views))
+    for view in closed:
+        if (cells := st.cells(view, table.schema)) > MOST_CELLS:
+            raise NotReleasableError(
+                f"{st.label(view, table.schema)} has {cells} cells, and some can be withheld of at most {MOST_CELLS}; "
+                "take fewer variables, or coarser categories"
+            )
     costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
     support, narrow = shown(inquiry, closed)
     searches, hidden = list[_Search](), dict[SubTable, Flags]()

@@ -16,7 +16,7 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.desk import Explained, Moment, Reply, Request
+from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.judge import one_way
 from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
@@ -48,7 +48,7 @@ class SmallDesk:
     def state(self) -> State:
         return self._state
 
-    def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
+    def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
         witness = None
         if subtable in self.state.released:
             reply = self._reply("answered", subtable)
@@ -79,6 +79,9 @@ class SmallDesk:
 
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None
+
+    def in_part(self, subtable: SubTable) -> InPart | None:
+        return None
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         return [request for request, _, _ in self._told[::-1] if who in (None, request.who)][:limit]

@@ -27,7 +27,7 @@ from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.desk import Request
 from sdc.server.desk.judge import Finding, Judge, one_way, surveyed
 from sdc.server.desk.log import Writing
-from sdc.server.desk.outcome import PROBLEMS, PUBLIC, TOLD, Decided, Standing, Way
+from sdc.server.desk.outcome import PROBLEMS, PUBLIC, TOLD, WHOLE, Decided, Standing, Way
 from sdc.server.desk.rules import MYOPIC, rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.state import State
@@ -153,6 +153,44 @@ def opened(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     yield opening
     for service in services:
         service.close()
+
+
+def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Way]) -> None:
+    """Whole where that is safe; what nothing is found for at once is looked into, and then told."""
+    service = opened()
+    Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": lambda *_: done(None)}
+    asked = service.ask(EVERYTHING, "ada", in_part=True).result(30)
+    assert asked.code in (TOLD[Way.LOOKED_INTO.after].code, TOLD[Way.SAFE_IN_PART.after].code)
+    wait_until(lambda: not service.log.course.pending)
+    assert service.ask(EVERYTHING, "bob", in_part=True).result(30).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
+    assert service.ask(0b11, "ada", in_part=True).result(30).message == WHOLE
+    assert gone == [Way.SAFE_IN_PART, Way.IS_PUBLIC_IN_PART, Way.SAFE]
+    Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done(None)}
+    assert service.ask(0b11111, "ada", in_part=True).result(30).decision in ("pending", "refused")
+    wait_until(lambda: not service.log.course.pending)
+    assert gone[3:] == [Way.NOT_IN_PART]
+    last = service.requests()[0]
+    assert (last.decision, last.code) == ("refused", TOLD[Way.NOT_IN_PART.after].code)
+    said = "This table is not released, nor in part: with all that was released before it might tell too much."
+    assert last.message == said
+    explained = service.explained(last.number)
+    assert explained is not None
+    assert explained.why == "it does not go out whole, nor in part: 3 small cells were not proven"
+
+
+def done(found: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_result(found)
+    return future
+
+
+def not_in_part(past: Past, subtable: SubTable, who: str, whole: Decision, *_: Any) -> Future[Decision]:
+    return done(Decision(Way.NOT_IN_PART, MYOPIC, whole.state, said="3 small cells were not proven"))
+
+
+def never_in_part(*args: Any) -> Future[Decision]:
+    Scripted.script["decide_in_part"] = never_in_part
+    return not_in_part(*args)
 
 
 def two_of_which_one_can_be_public(truth: BruteForce, schema: Schema) -> tuple[Release, SubTable, SubTable]:

@@ -339,7 +339,7 @@ def course_of(url: str, table: Table, released: list[str], *rules: str) -> Cours
                 "decision", "", "C*D*E", {"request": number, "outcome": "refused", "rule": rules[0], "version": 0}
             )
             turn.append("started", "", "", {"rules": [{"rule": rule} for rule in rules]})
-        course = Course(table.schema)
+        course = Course(table.schema, table.total)
         for entry in history.entries():
             course.apply(entry)
         return course

@@ -76,7 +76,7 @@ def entries_of(url: str) -> list[Entry]:
 def test_frontiers_are_those_of_a_replay_after_every_entry(served: str, czech: Table) -> None:
     with asking(served) as ask:
         spans = ask("SELECT * FROM history_frontiers")
-    course = Course(czech.schema)
+    course = Course(czech.schema, czech.total)
     for entry in (entries := entries_of(served)):
         course.apply(entry)
         if entry.kind != "frontier":

@@ -12,11 +12,15 @@ from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import Any
 
+import numpy as np
+
 from sdc.bounds.method import is_small
 from sdc.canonical import canonical
+from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import MAX_VARIABLES, Schema, Variable
 from sdc.model.subtable import SubTable
@@ -24,13 +28,15 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, OPENED, Entry, broken_links
-from sdc.risk.criteria import Criteria
+from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
+from sdc.server.desk.course import WITHHELD
 from sdc.server.desk.levels import LEVELS, schema_told
 from sdc.server.desk.outcome import TOLD
+from sdc.server.desk.parts import part_at, require_places
 from sdc.server.desk.rules import is_of_another_rule
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
@@ -40,13 +46,15 @@ _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 class Standard:
     """What a history is held against; `source` is who says so, such as the path of a config.
 
-    known  what is known of the table beside what was released
+    known     what is known of the table beside what was released
+    evidence  feasible tables that somebody kept: each is checked, and what they do not show is looked for
     """
 
     table: Table
     known: Knowledge
     criteria: Criteria
     source: str
+    evidence: Proof | None = None
 
     @property
     def facts(self) -> dict[str, int]:
@@ -60,7 +68,7 @@ class Audit:
 
     head       hash of the last entry: whoever has it from an earlier audit sees that none after it is gone
     variables  names, by whose places `released` numbers them
-    released   the last R(t)
+    released   the last R(t); in_part  what was public in part then
     is_judged  whether the releases were held against the criterion; else only chain and versions were checked
     failures   what is wrong, each with the number of its entry
     """
@@ -71,6 +79,7 @@ class Audit:
     head: str
     variables: tuple[str, ...]
     released: Release
+    in_part: tuple[SubTable, ...]
     is_judged: bool
     failures: tuple[str, ...]
 
@@ -86,7 +95,10 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
     effort  what each judgement may cost
 
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
-    found by bisection. Of small tables, whose bounds are exact, each sub-table recorded as unreleasable is judged too.
+    found by bisection. A sub-table in part brings small cells of its own: what was public before it is judged alone,
+    and all together at last, but for the cells that the history says were withheld. Of small tables, whose bounds are
+    exact, each sub-table recorded as unreleasable is judged too.
+
     ChainError where entries cannot be read, or the history says that it was kept under another criterion; ConfigError
     for a criterion with a limit on the posterior.
     """
@@ -109,7 +121,7 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
         differences = _differences(standard, about, replay)
         is_judged = not differences
         inquiry = Inquiry(standard.table, standard.known, standard.criteria, effort=effort or Effort())
-        failures += differences or replay.unproven(inquiry)
+        failures += differences or replay.unproven(inquiry, standard.evidence)
     return Audit(
         entries=len(entries),
         decisions=replay.decisions,
@@ -117,6 +129,7 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
         head=entries[-1].hash if entries else FIRST,
         variables=tuple(replay.numbers),
         released=replay.released,
+        in_part=tuple(sorted(replay.in_part)),
         is_judged=is_judged,
         failures=tuple(failures),
     )
@@ -124,11 +137,16 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
 
 @dataclass(frozen=True)
 class _Version:
-    """R(t) from the entry of this number on, which released `added`."""
+    """R(t) from the entry of this number on, which released `added`, and the parts.
+
+    begins  whether that was in part
+    """
 
     seq: int
     added: SubTable
     released: Release
+    parts: Parts = NO_PARTS
+    begins: bool = False
 
 
 @dataclass
@@ -137,7 +155,9 @@ class _Replay:
 
     schema        what tells what: of the table, else as the history says; with room for names of none
     numbers       of the variables by name, as the table has them or as they come
+    records       N, where there is a table; else it is not known which cells are withheld
     versions      R(0), R(1), ...
+    in_part       what was answered in part, and not released whole since
     version       the last number that an entry gave
     unreleasable  the frontier as recorded
     claims        each sub-table recorded as unreleasable, with R(t) at that time and the entry
@@ -146,6 +166,8 @@ class _Replay:
 
     schema: Schema
     numbers: dict[str, int]
+    records: int | None = None
+    in_part: set[SubTable] = field(default_factory=set)
     versions: list[_Version] = field(default_factory=list)
     version: int = 0
     recorded: set[SubTable] = field(default_factory=set)
@@ -163,12 +185,18 @@ class _Replay:
         except _NOT_AS_WRITTEN:
             return _Replay(_with_room(()), {}, failures=[f"entry 1 does not say its {LEVELS} as a server writes them"])
         variables = told.variables if told else ()
-        return _Replay(_with_room(variables), {variable.name: v for v, variable in enumerate(variables)})
+        numbers = {variable.name: v for v, variable in enumerate(variables)}
+        return _Replay(_with_room(variables), numbers, standard.table.total if standard else None)
 
     @property
     def released(self) -> Release:
         """R(t) so far."""
         return self.versions[-1].released if self.versions else Release.of([])
+
+    @property
+    def parts(self) -> Parts:
+        """What was answered in part so far, as far as it is known."""
+        return self.versions[-1].parts if self.versions else NO_PARTS
 
     def take(self, entry: Entry) -> None:
         """Goes on by one entry."""
@@ -197,14 +225,32 @@ class _Replay:
             self._fail(entry, f"has the unknown outcome {outcome!r}")
         if not self.versions:
             self._fail(entry, "decides before the first frontier is recorded")
-        self._require_version(entry, self.version + (outcome == "released"))
+        self._require_version(entry, self.version + (outcome in ("released", "released_in_part")))
         rule = str(body.get("rule"))
         if outcome == "refused" and is_of_another_rule(rule, self.released, sub_table, self.schema):
             self._fail(entry, f"refuses {self._label(sub_table)} by the rule {rule}, which had nothing against it")
         if outcome == "answered" and sub_table not in self.released:
             self._fail(entry, f"answers {self._label(sub_table)}, which was not public")
+        if outcome == "answered_in_part" and sub_table not in self.in_part:
+            self._fail(entry, f"answers {self._label(sub_table)} in part, which was not public in part")
         if outcome == "released":
             self._release(entry, sub_table)
+        if outcome == "released_in_part":
+            self._answer(entry, sub_table)
+
+    def _answer(self, entry: Entry, sub_table: SubTable) -> None:
+        """Takes a sub-table in part; which cells that is follows from the table's categories."""
+        self.end()
+        places, parts = entry.body[WITHHELD], self.parts
+        require_places(places)
+        if sub_table in self.released or sub_table in self.in_part:
+            how = "whole" if sub_table in self.released else "in part"
+            self._fail(entry, f"releases {self._label(sub_table)} in part, which was public {how}")
+        elif self.records is not None:
+            part = part_at(sub_table, places, self.schema, self.records)
+            parts = parts.then(Parts(self.released, (part,)))
+        self.in_part |= {sub_table}
+        self.versions.append(_Version(entry.seq, sub_table, self.released, parts, begins=True))
 
     def _release(self, entry: Entry, sub_table: SubTable) -> None:
         self.end()
@@ -212,7 +258,9 @@ class _Replay:
             if st.is_within(element, sub_table):
                 within = f"which contains {self._label(element)}, recorded as unreleasable"
                 self._fail(entry, f"releases {self._label(sub_table)}, {within}")
-        self.versions.append(_Version(entry.seq, sub_table, self.released.add(sub_table)))
+        larger = self.released.add(sub_table)
+        self.in_part = {view for view in self.in_part if view not in larger}
+        self.versions.append(_Version(entry.seq, sub_table, larger, self.parts.without(larger)))
         self.unrecorded = entry
 
     def _record(self, entry: Entry) -> None:
@@ -235,7 +283,7 @@ class _Replay:
         before = self.unreleasable
         self.unreleasable = self._changed(before, entry.body, "unreleasable")
         for element in sorted(self.unreleasable - before):
-            self.claims.append(_Version(entry.seq, element, self.released))
+            self.claims.append(_Version(entry.seq, element, self.released.add(element), self.parts))
             if element in self.released:
                 self._fail(entry, f"records {self._label(element)} as unreleasable, which is public")
         for element in sorted(before - self.unreleasable):
@@ -276,23 +324,62 @@ class _Replay:
 
     # Against the table
 
-    def unproven(self, inquiry: Inquiry) -> Iterator[str]:
-        """The first version that is not proven to satisfy the criterion, and whatever is wrongly unreleasable."""
-        versions = self.versions
-        if versions and not _is_safe(inquiry, versions[-1]):
-            first = versions[bisect_left(versions, True, key=lambda version: not _is_safe(inquiry, version))]
-            answer = inquiry.anew().ask(first.released).assessment
-            does = "breaks the criterion" if answer.verdict is Verdict.UNSAFE else "is not proven to keep the criterion"
-            (low, high), number = answer.min_width, versions.index(first)
-            done = f"releases {self._label(first.added)}" if number else "begins"
-            yield (
-                f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
-                f"min width {low} to {high}, required {answer.min_width_required}"
-            )
+    def unproven(self, inquiry: Inquiry, evidence: Proof | None = None) -> Iterator[str]:
+        """What tells small cells, the first version that is not proven, and whatever is wrongly unreleasable."""
+
+        def is_unsafe(version: _Version) -> bool:
+            return _judged(inquiry, version, evidence).verdict is not Verdict.SAFE
+
+        yield from self._telling_small_cells(inquiry)
+        for versions in self._stretches():
+            if is_unsafe(versions[-1]):
+                yield self._said(inquiry, versions[bisect_left(versions, True, key=is_unsafe)], evidence)
+                break
         # of larger tables bounds may be too wide to tell, and what a server found by luck an audit may not find
         for claim in self.claims if is_small(inquiry.table.schema) else []:
-            if inquiry.anew().ask(claim.released.add(claim.added)).verdict is not Verdict.UNSAFE:
+            if _judged(inquiry, claim, evidence).verdict is not Verdict.UNSAFE:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
+
+    def _stretches(self) -> list[list[_Version]]:
+        """The versions, each with those after it before the next sub-table in part.
+
+        Only that brings small cells that were not asked about: within a stretch what is safe at its end was so before.
+        """
+        found = list[list[_Version]]()
+        for version in self.versions:
+            if version.begins or not found:
+                found.append([])
+            found[-1].append(version)
+        return found
+
+    def _said(self, inquiry: Inquiry, first: _Version, evidence: Proof | None) -> str:
+        """Of a version that is not proven."""
+        answer = _judged(inquiry, first, evidence).assessment
+        does = "breaks the criterion" if answer.verdict is Verdict.UNSAFE else "is not proven to keep the criterion"
+        (low, high), number = answer.min_width, self.versions.index(first)
+        done = f"releases {self._label(first.added)}{' in part' if first.begins else ''}" if number else "begins"
+        own = answer.in_part
+        more = (
+            f"; {own.unproven} of {own.cells} small cells of sub-tables in part are open"
+            if own and own.unproven
+            else ""
+        )
+        return (
+            f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
+            f"min width {low} to {high}, required {answer.min_width_required}{more}"
+        )
+
+    def _telling_small_cells(self, inquiry: Inquiry) -> Iterator[str]:
+        """Of sub-tables in part that show counts which are to be withheld whatever else is."""
+        for version in self.versions:
+            if version.begins and (part := version.parts.tables[-1:]) and part[0].view == version.added:
+                counts = inquiry.table.marginal(version.added).dense.reshape(-1)
+                small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.small_count))
+                if shown := len(np.setdiff1d(small, part[0].places(inquiry.table.schema))):
+                    yield (
+                        f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
+                        f"cells with counts of 1 to {inquiry.criteria.small_count}"
+                    )
 
 
 def _with_room(variables: Iterable[Variable]) -> Schema:
@@ -310,9 +397,14 @@ def _list_of(kind: type, found: Any) -> list[Any]:
     return found
 
 
-def _is_safe(inquiry: Inquiry, version: _Version) -> bool:
+def _judged(inquiry: Inquiry, version: _Version, evidence: Proof | None) -> Judgement:
     # each with a budget of its own, whatever was asked before
-    return inquiry.anew().ask(version.released).verdict is Verdict.SAFE
+    asked, parts = inquiry.anew(), version.parts
+    if parts.tables:
+        asked = asked.knowing(inquiry.known.telling(parts.facts), parts.before(inquiry.known))
+    if evidence is not None:
+        asked.learn(evidence, version.released)
+    return asked.ask(version.released)
 
 
 def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:

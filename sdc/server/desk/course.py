@@ -15,12 +15,14 @@ from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Moment, Request
-from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Telling
+from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
+from sdc.server.desk.parts import part_at, places_of
 from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 from sdc.server.desk.state import State
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")
+IN_PART, WITHHELD = "in_part", "withheld"
 STARTED = "started"
 
 
@@ -28,6 +30,7 @@ STARTED = "started"
 class Course:
     """What is public, and what was asked; `apply` takes every entry of the history, in order.
 
+    records   N
     seq, head  number and hash of the last entry
     state     R(t) and U(t)
     requests  by their number, which is that of their entry
@@ -36,6 +39,7 @@ class Course:
     """
 
     schema: Schema
+    records: int
     seq: int = 0
     head: str = FIRST
     state: State = field(init=False)
@@ -81,7 +85,8 @@ class Course:
         subtable = self._of([entry.body["sub_table"]])[0]
         told = TOLD["pending"]
         said = told.decision, told.code, told.message
-        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1)
+        in_part = bool(entry.body.get(IN_PART, False))
+        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1, in_part)
         self.pending[entry.seq] = None
         self.interest[subtable] += 1
 
@@ -90,13 +95,19 @@ class Course:
         request, version = self.requests[number], int(entry.body["version"])
         if outcome == "released":
             self._release(request)
+        elif outcome == "released_in_part":
+            part = part_at(request.sub_table, entry.body[WITHHELD], self.schema, self.records)
+            self.state = self.state.answering(part)
+            self._note(request.at, request.sub_table)
         if version != self.state.version:
             raise ChainError(
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
         told: Telling = TOLD[outcome]
         rule = self._known(entry, str(entry.body["rule"]))
-        message = self._refusal(rule, request.sub_table) if told.decision == "refused" else told.message
+        message = self._refusal(rule, request) if told.decision == "refused" else told.message
+        if outcome == "released" and request.in_part:
+            message = WHOLE
         self.requests[number] = replace(
             request, decision=told.decision, code=told.code, message=message, version=version
         )
@@ -113,10 +124,11 @@ class Course:
             )
         return rule
 
-    def _refusal(self, rule: str, subtable: SubTable) -> str:
+    def _refusal(self, rule: str, request: Request) -> str:
         # an earlier version's rule of the same name had another reason
-        is_other = is_of_another_rule(rule, self.state.released, subtable, self.schema)
-        return NOT_RELEASED if is_other else told_of_refusal(rule, self.rules, self.schema)
+        if is_of_another_rule(rule, self.state.released, request.sub_table, self.schema):
+            return NOR_IN_PART if request.in_part else NOT_RELEASED
+        return told_of_refusal(rule, self.rules, self.schema, in_part=request.in_part)
 
     def _release(self, request: Request) -> None:
         before = self.state.released.sub_tables(self.schema)
@@ -147,7 +159,7 @@ class Course:
     def _note(self, at: str, cause: SubTable | None) -> None:
         state = self.state
         frontier, count = state.released.frontier, state.released.sub_tables(self.schema)
-        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count))
+        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count, state.parts.views))
 
     def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
         return [st.named(names, self.schema) for names in named]
@@ -173,10 +185,16 @@ def _frontiers(state: State) -> tuple[tuple[SubTable, ...], ...]:
     return state.released.frontier, state.unreleasable, state.undecided
 
 
+def asked(subtable: SubTable, schema: Schema, *, in_part: bool) -> dict[str, Any]:
+    """The body of a request entry."""
+    return {"sub_table": st.names(subtable, schema), **({IN_PART: True} if in_part else {})}
+
+
 def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema, milliseconds: float) -> dict[str, Any]:
-    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took."""
+    """The body of a decision entry: rule, criterion, bounds of the witness, and how long it took; what is withheld."""
     finding = decision.finding
-    witness = finding.witness if finding and decision.outcome != "released" else None
+    part = decision.state.part(subtable) if decision.outcome == "released_in_part" else None
+    witness = finding.witness if finding and decision.outcome not in PUBLIC else None
     return {
         "request": number,
         "sub_table": st.names(subtable, schema),
@@ -196,6 +214,7 @@ def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema,
         },
         "version": decision.state.version,
         "milliseconds": round(milliseconds, 1),
+        **({} if part is None else {WITHHELD: places_of(part, schema)}),
     }
 
 

@@ -18,8 +18,9 @@ from sdc.model.errors import SdcError
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.decision import Decision, Past
+from sdc.server.desk.decision import BY_CRITERION, Decision, Past
 from sdc.server.desk.desk import Request
+from sdc.server.desk.judge import FoundPart
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import Way
 from sdc.server.desk.reception import Queue, after
@@ -58,7 +59,8 @@ class Deciding(threading.Thread):
         self._log, self._waiting, self._keep = log, waiting, keep
         self._decider, self._certifier = decider, certifier
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
-        self._tries: Counter[int] = Counter()
+        self._tries, self._parts_tried = Counter[int](), Counter[int]()
+        self._found = dict[int, FoundPart]()  # of requests what was found of them in part
         self._busy = set[int]()  # queued here, being certified, or tried again later
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._ends = threading.Event()
@@ -140,9 +142,19 @@ class Deciding(threading.Thread):
             if decision.way is Way.UNPROVEN and is_new:
                 self._certify(request, state)
                 break
+            if request.in_part and decision.way in BY_CRITERION:
+                decision = self._decide_in_part(request, past, decision)
+                if decision.way is Way.NOT_IN_PART and self._parts_tried[number] < MOST_TRIES:
+                    self._find_in_part(request, decision.state)
+                    break
             if self._stored(decision.lasting(request.sub_table), request, state, 1000 * (time.perf_counter() - begun)):
+                self._found.pop(number, None)
                 break
         self._waiting.tell_early(number)
+
+    def _decide_in_part(self, request: Request, past: Past, whole: Decision) -> Decision:
+        found = self._found.get(request.number)
+        return self._decider.ask(Seat.decide_in_part, past, request.sub_table, request.who, whole, found).result()
 
     def _asked(self, number: int) -> tuple[Request, State, Past] | None:
         """A request without a decision, and what comes before it; None where it has one."""
@@ -182,13 +194,23 @@ class Deciding(threading.Thread):
         for subtable in chosen:
             who = first[subtable].who
             decision = self._decider.ask(Seat.decide_in_round, state, past, subtable, who).result().lasting(subtable)
+            decision = self._in_part_of_round(first[subtable], past, decision)
             state = decision.state
             yield first[subtable], decision
         decided_first = {first[subtable].number for subtable in chosen}
         for request in requests:
             if request.number not in decided_first:
                 way = Way.ROUND_HAS_IT if request.sub_table in state.released else Way.ROUND_HAS_OTHERS
-                yield request, Decision(way, Batch.name, state)
+                decision = self._in_part_of_round(request, past, Decision(way, Batch.name, state))
+                state = decision.state
+                yield request, decision
+
+    def _in_part_of_round(self, request: Request, past: Past, whole: Decision) -> Decision:
+        """Of a request that takes it in part."""
+        if not request.in_part or whole.way not in BY_CRITERION:
+            return whole
+        asked = past, request.sub_table, request.who, whole
+        return self._decider.ask(Seat.decide_in_part_in_round, *asked).result()
 
     def _stored_together(self, state: State, found: list[tuple[Request, Decision]]) -> bool:
         with self._log.turn() as turn:
@@ -222,12 +244,30 @@ class Deciding(threading.Thread):
         if proof is not None:
             # of a decider that dies just now nothing is learnt
             with suppress(BrokenProcessPool):
-                self._decider.ask(Seat.learn, proof, state.released.add(request.sub_table))
+                self._decider.ask(Seat.learn, proof, state.releasing(request.sub_table))
         else:
             # longer than this nobody looks; unsafe or undecided is found again at once, or told as undecided
             self._tries[number] = MOST_TRIES
         if finding.verdict is Verdict.UNSAFE:
             self._know_unsafe(request.sub_table)
+        self._numbers.put(number)
+
+    def _find_in_part(self, request: Request, state: State) -> None:
+        """Looks for what to withhold for longer, beside what is decided meanwhile, and then decides again."""
+        self._parts_tried[request.number] += 1
+        self._busy.add(request.number)
+        future = self._certifier.ask(Seat.find_in_part, state, request.sub_table)
+        future.add_done_callback(lambda done: self._found_in_part(done, request.number))
+
+    def _found_in_part(self, done: Future[FoundPart | None], number: int) -> None:
+        if self._ends.is_set():
+            return  # it is pending still, and looked into after the next start
+        found = None if done.cancelled() or done.exception() is not None else done.result()
+        if found is None:
+            # longer than this nobody looks
+            self._parts_tried[number] = MOST_TRIES
+        else:
+            self._found[number] = found
         self._numbers.put(number)
 
     def _know_unsafe(self, subtable: SubTable) -> None:

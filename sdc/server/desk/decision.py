@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import log2
@@ -11,7 +12,10 @@ from math import log2
 from sdc.config.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
 from sdc.config.release import SimulatableConfig
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import Part
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -19,8 +23,8 @@ from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.simulatable import SimulatableSearch
-from sdc.server.desk.effect import Effect, effect_of
-from sdc.server.desk.judge import Finding, Judge, surveyed
+from sdc.server.desk.effect import Effect, effect_in_part, effect_of
+from sdc.server.desk.judge import Finding, FoundPart, Judge, surveyed
 from sdc.server.desk.outcome import Standing, Way
 from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
 from sdc.server.desk.state import State, Status
@@ -71,7 +75,11 @@ class Past:
     caused: Mapping[str, int] = field(default_factory=Counter)
 
 
-def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision | None:
+BY_CRITERION = (Way.IS_KNOWN, Way.UNSAFE, Way.UNPROVEN, Way.ROUND_HAS_OTHERS)
+"""Ways by which a sub-table is refused whole, and may go out in part."""
+
+
+def at_once(rules: Sequence[Rule], state: State, subtable: SubTable, *, in_part: bool = False) -> Decision | None:
     """The decision on what is public, or proven never to be; None where somebody has to look.
 
     A rule that looks at nothing but what is public comes before what is known of the table: whether it refuses then
@@ -79,7 +87,9 @@ def at_once(rules: Sequence[Rule], state: State, subtable: SubTable) -> Decision
     """
     if subtable in state.released:
         return Decision(Way.IS_PUBLIC, MYOPIC, state)
-    if any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
+    if in_part and state.part(subtable) is not None:
+        return Decision(Way.IS_PUBLIC_IN_PART, MYOPIC, state)
+    if in_part or any(rule.is_public for rule in rules) or state.status(subtable) is not Status.UNRELEASABLE:
         return None
     return Decision(Way.IS_KNOWN, MYOPIC, state)
 
@@ -126,7 +136,7 @@ class Decider:
         state, subtable = question.state, question.sub_table
         status, finding = state.status(subtable), None
         if status is Status.OPEN:
-            finding = self.judge.ask(state.released, subtable, self.seconds)
+            finding = self.judge.ask(state, subtable, self.seconds)
             if finding.verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])
         if status is Status.UNDECIDED or (finding and finding.verdict is Verdict.UNDECIDED):
@@ -137,8 +147,70 @@ class Decider:
             if not rule.is_public and (why := rule.objection(question)) is not None:
                 return Decision(Way.OBJECTED, rule.name, state, finding, why)
         state = state.releasing(subtable)
-        self.judge.settle(state.released)
+        self.judge.settle(state)
         return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, state), finding)
+
+    # In part
+
+    def decide_in_part(
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | None = None
+    ) -> Decision:
+        """The decision on a request that takes a sub-table in part where it is refused whole, as it was by then.
+
+        It stays as it is where something else refused it than the criterion, or a round. It is judged like all else,
+        by what it withholds; the rules that weigh what it makes unreleasable are asked then.
+
+        found  by somebody who looked for longer, maybe beside less than is public now
+        """
+        if whole.way not in BY_CRITERION:
+            return whole
+        state = whole.lasting(subtable).state
+        if (known := at_once(self.rules, state, subtable, in_part=True)) is not None:
+            return known
+        if any(isinstance(rule, Batch) for rule in self.rules):
+            return Decision(Way.WAITS, Batch.name, state)
+        if found is not None and (decision := self._with(found, state, past, subtable, who)) is not None:
+            return decision
+        try:
+            found = self.judge.in_part(state, subtable, self.seconds)
+        except ReleaseError as error:
+            return replace(whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said=str(error))
+        return self._with(found, state, past, subtable, who) or replace(
+            whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said="what was found to be withheld is not proven"
+        )
+
+    def _with(self, found: FoundPart, state: State, past: Past, subtable: SubTable, who: str) -> Decision | None:
+        """The decision on a sub-table in part that somebody found; None where it is not proven."""
+        larger = state.releasing(subtable) if found.part is None else state.answering(found.part)
+        trial = copy(self.judge)
+        trial.learn(found.proof, larger)
+        finding = trial.ask(larger, st.GRAND_TOTAL, self.seconds)
+        if finding.verdict is not Verdict.SAFE:
+            return None
+        question = self._question(state, past, subtable, who)
+        if found.part is not None:
+            question = self._weighed(question, trial, larger, found.part)
+        for rule in self.rules:
+            if not rule.is_public and (why := rule.objection(question)) is not None:
+                return Decision(Way.OBJECTED, rule.name, state, finding, why)
+        self.judge.learn(found.proof, larger)
+        if found.part is None:
+            return Decision(Way.SAFE, MYOPIC, surveyed(self.judge, larger), finding)
+        cells = st.cells(subtable, state.schema)
+        return Decision(
+            Way.SAFE_IN_PART, MYOPIC, larger, finding, f"{found.part.withheld} of {cells} cells are withheld"
+        )
+
+    def _weighed(self, question: Question, judge: Judge, larger: State, part: Part) -> Question:
+        """As rules see a sub-table in part: it is worth as much of its own value as is shown of its cells."""
+        schema, state = larger.schema, question.state
+        shown = 1 - part.withheld / st.cells(part.view, schema)
+        value = (self.weights or Weights.equal(len(schema))).of_sub_table(part.view, schema)
+
+        def effect() -> Effect:
+            return effect_in_part(judge, state, part.view, larger)
+
+        return replace(question, effect=effect, weight=lambda: shown * float(value), gain=lambda: 0.0)
 
     def _not_released(self, way: Way, state: State, finding: Finding | None) -> Decision:
         # to refuse would tell of the table what the drawn ones do not

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
+from sdc.model.table import Codes, Table
 from sdc.publish.publication import Texts
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Decided
@@ -25,6 +25,7 @@ class Reply:
     decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
     job         the number under which to ask again, of one that is pending
+    in_part     whether it would have been taken in part
     """
 
     decision: Decided
@@ -34,6 +35,7 @@ class Reply:
     version: int
     projection: tuple[SubTable, ...] = ()
     job: int | None = None
+    in_part: bool = False
 
     @staticmethod
     def not_released(subtable: SubTable, state: State, message: str = NOT_RELEASED) -> Reply:
@@ -47,9 +49,27 @@ class Reply:
         return next(told.status for told in TOLD.values() if told.code == self.code)
 
 
+@dataclass(frozen=True, eq=False)
+class InPart:
+    """What is public of a sub-table that was answered in part.
+
+    marginal  its cells that are told, with their exact counts; withheld  (n, axes) those that are not
+    within    public marginals over fewer of its axes, which tell totals
+    records   N
+    """
+
+    marginal: Table
+    withheld: Codes
+    within: tuple[Table, ...]
+    records: int
+
+
 @dataclass(frozen=True)
 class Request:
-    """One request and what became of it, as its user may see it; `decided` is None while it is pending."""
+    """One request and what became of it, as its user may see it; `decided` is None while it is pending.
+
+    in_part  whether it takes the sub-table in part where it does not go out whole
+    """
 
     number: int
     at: str
@@ -59,6 +79,7 @@ class Request:
     code: str
     message: str
     version: int
+    in_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +101,10 @@ class Explained:
 
 @dataclass(frozen=True)
 class Moment:
-    """The frontiers at one version, with the size of R(t); `cause` is what was released."""
+    """The frontiers at one version, with the size of R(t); `cause` is what was released.
+
+    in_part  what was public in part
+    """
 
     version: int
     at: str
@@ -88,6 +112,7 @@ class Moment:
     released: tuple[SubTable, ...]
     unreleasable: tuple[SubTable, ...]
     sub_tables: int
+    in_part: tuple[SubTable, ...] = ()
 
 
 class DeskLike(Protocol):
@@ -119,14 +144,20 @@ class DeskLike(Protocol):
     def state(self) -> State:
         """What is public now. Users see of it `released`, and where that is published `unreleasable`."""
 
-    def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
-        """A request; the future ends when it is decided and stored, or pending."""
+    def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
+        """A request; the future ends when it is decided and stored, or pending.
+
+        in_part  it takes the sub-table in part where it does not go out whole; not where rules let only draws decide
+        """
 
     def reply_to(self, number: int, who: str) -> Reply | None:
         """What became of a request of this user; None where there is none of that number."""
 
     def marginal(self, subtable: SubTable) -> Table | None:
         """The exact marginal of a released sub-table; None of any other."""
+
+    def in_part(self, subtable: SubTable) -> InPart | None:
+        """What is public of a sub-table that was answered in part; None of any other."""
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         """Requests of one user, or of all, newest first."""

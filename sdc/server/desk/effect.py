@@ -53,20 +53,37 @@ def effect_of(
     candidates  open sub-tables of a large table, in the order in which they are looked at, `most` of them at most: of
                 the others nothing is said
     """
-    status = state.status(subtable)
-    if status is not Status.OPEN:
+    if (status := state.status(subtable)) is not Status.OPEN:
         return _none(state, subtable, status)
-    larger = state.releasing(subtable)
+    verdict = judge.glance(state, subtable)
+    is_safe = None if verdict is Verdict.UNDECIDED else verdict is Verdict.SAFE
+    return _of(judge, state, subtable, state.releasing(subtable), is_safe, candidates, most)
+
+
+def effect_in_part(judge: Judge, state: State, subtable: SubTable, larger: State) -> Effect:
+    """The same of a sub-table that is safe in part, with which what is public is larger."""
+    return _of(judge, state, subtable, larger, True)
+
+
+def _of(
+    judge: Judge,
+    state: State,
+    subtable: SubTable,
+    larger: State,
+    is_safe: bool | None,
+    candidates: Iterable[SubTable] | None = None,
+    most: int | None = None,
+) -> Effect:
     left = None if candidates is None else [t for t in candidates if larger.status(t) is Status.OPEN]
     found = judge.survey(larger, left, most)
     new = larger.knowing(found.unreleasable)
-    verdict = judge.glance(state.released, subtable)
     count = new.count(Status.UNRELEASABLE) - state.count(Status.UNRELEASABLE)
-    released = tuple(t for t in st.subsets(subtable, state.schema) if t not in state.released)
+    parts = st.subsets(subtable, state.schema)
+    released = tuple(t for t in parts if t in new.released and t not in state.released)
     return Effect(
         subtable,
-        status,
-        None if verdict is Verdict.UNDECIDED else verdict is Verdict.SAFE,
+        state.status(subtable),
+        is_safe,
         tuple(sorted(released, key=lambda t: (-st.dimension(t), t))),
         tuple(t for t in new.unreleasable if t not in state.unreleasable),
         (len(released), count),

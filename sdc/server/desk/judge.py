@@ -11,8 +11,9 @@ from sdc.bounds.method import is_small
 from sdc.config.capabilities import LIMIT, require_together
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.errors import NothingReleasableError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import NO_PARTS, Part
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -21,8 +22,11 @@ from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Depth, Effort
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.search.parts import in_part
+from sdc.search.wishes import PartWish
 from sdc.server.desk.state import State, Status
 from sdc.server.desk.verdicts import Verdicts
 
@@ -49,11 +53,19 @@ class Survey:
     of: int
 
 
+@dataclass(frozen=True, eq=False)
+class FoundPart:
+    """A sub-table in part, and what shows that all is safe with it; where none of its cells is withheld, whole."""
+
+    part: Part | None
+    proof: Proof
+
+
 class Judge:
     """Holds the table and the feasible tables found so far, which speak for larger releases too.
 
-    What is released is part of each question: a judge remembers no state. What is known beside that, such as structural
-    zeros, is the same for all of them.
+    What is public, whole and in part, is part of each question: a judge remembers no state. What is known beside that,
+    such as structural zeros, is the same for all of them.
     ConfigError where the criteria are not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
     """
@@ -65,6 +77,7 @@ class Judge:
         self.table, self.known, self.criteria = table, known, criteria
         self._effort, self._bank = effort or Effort(), criteria.bank(table)
         self.executor = self._effort.executor
+        self._parts, self._told = NO_PARTS, known  # what the bank is of
         self._last: Judgement | None = None
         self.verdicts = Verdicts(table.schema, self._is_safe)
 
@@ -76,21 +89,26 @@ class Judge:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every question is decided, by exact bounds."""
+        """Whether every question is decided, by exact bounds; but beside what was answered in part."""
         return is_small(self.table.schema) and len(self.table.schema) <= MOST_EXACT
+
+    def decides(self, state: State) -> bool:
+        """Whether it is exact of what is public then: small cells of a sub-table in part are shown to move, or not."""
+        return self.is_exact and not state.parts.tables
 
     @property
     def found(self) -> Proof | None:
         """What shows the answer to the question that was asked last."""
         return None if self._last is None else self._last.proof
 
-    def support(self, public: Release) -> Proof:
+    def support(self, state: State) -> Proof:
         """What is known that shows cells to be able to move under what is public."""
-        return Support(self.known.plus(public), self._bank).proof()
+        self._turn_to(state)
+        return Support(self._told.plus(state.released), self._bank).proof()
 
     def require_safe(self, first: Release, seconds: float) -> None:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
-        found = self._judged(first, Depth.FULL, seconds)
+        found = self._judged(State.first(self.table.schema, first), st.GRAND_TOTAL, Depth.FULL, seconds)
         if found.verdict is not Verdict.SAFE:
             (low, high), number = found.margin, first.sub_tables(self.table.schema)
             raise NothingReleasableError(
@@ -99,31 +117,63 @@ class Judge:
             )
         self._bank = found.bank
 
-    def ask(self, public: Release, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
+    def ask(self, state: State, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
         """What the criterion says of what is public with a sub-table more, within seconds of a reference core."""
-        found = self._judged(public.add(subtable), depth, seconds)
+        found = self._judged(state, subtable, depth, seconds)
         return Finding(found.verdict, found.margin, next(iter(found.assessment.witnesses), None))
 
-    def settle(self, public: Release) -> None:
+    def settle(self, state: State) -> None:
         """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
-        if self._last is not None and self._last.asked == public:
+        if self._last is not None and (self._last.asked, self._parts) == (state.released, state.parts):
             self._bank = self._last.bank
 
-    def learn(self, proof: Proof, release: Release) -> None:
-        """Feasible tables found elsewhere under a release; those that are not feasible under this one are left out."""
-        self._bank = self._bank.learnt(proof, self.known.plus(release))
+    def learn(self, proof: Proof, state: State) -> None:
+        """Feasible tables found elsewhere under what is public then; those that are not feasible then are left out."""
+        self._turn_to(state)
+        self._bank = self._bank.learnt(proof, self._told.plus(state.released))
 
-    def glance(self, public: Release, subtable: SubTable) -> Verdict:
+    def glance(self, state: State, subtable: SubTable) -> Verdict:
         """What is known at once, without a search; exact of a small table."""
-        if self.is_exact:
-            return self.ask(public, subtable, SECONDS_PER_CELL).verdict
-        return self._judged(public.add(subtable), Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
+        if self.decides(state):
+            return self.ask(state, subtable, SECONDS_PER_CELL).verdict
+        return self._judged(state, subtable, Depth.REFUTE, SECONDS_PER_CELL, refute_cells=0).verdict
 
-    def _judged(self, release: Release, depth: Depth, seconds: float, refute_cells: int | None = None) -> Judgement:
+    def in_part(self, state: State, subtable: SubTable, seconds: float) -> FoundPart:
+        """The sub-table but for cells that are withheld, beside what is public, within seconds of a reference core.
+
+        NotReleasableError where nothing was found that is proven.
+        """
+        self._turn_to(state)
+        effort = self._within(seconds, Depth.FULL)
+        inquiry = Inquiry(self.table, self._told, self.criteria, effort=effort, bank=self._bank)
+        found = in_part(inquiry, inquiry.ask(state.released), [PartWish(subtable)])
+        if found.refused:
+            raise NotReleasableError(found.refused[0][1])
+        return FoundPart(next(iter(found.parts.tables), None), found.judgement.proof)
+
+    def _turn_to(self, state: State) -> None:
+        """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
+        if state.parts == self._parts:
+            return
+        self._parts, self._told = state.parts, self.known.telling(state.parts.facts)
+        found = ((one.variables, one.differences) for one in self._bank.evidence.values())
+        own = self.criteria.own_cells(self.table, self._told, state.parts.before(self.known))
+        bank = self.criteria.bank(self.table, own)
+        self._bank = bank.with_evidence(found, self._told.plus(state.released), {})
+
+    def _within(self, seconds: float, depth: Depth) -> Effort:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
-        most = self._effort.refute_cells if refute_cells is None else refute_cells
-        effort = replace(self._effort, budget=budget, depth=depth, refute_cells=most, executor=self.executor)
-        self._last = self.criteria.judge(self.table, self.known, release, self._bank, effort)
+        return replace(self._effort, budget=budget, depth=depth, executor=self.executor)
+
+    def _judged(
+        self, state: State, subtable: SubTable, depth: Depth, seconds: float, refute_cells: int | None = None
+    ) -> Judgement:
+        self._turn_to(state)
+        effort = self._within(seconds, depth)
+        if refute_cells is not None:
+            effort = replace(effort, refute_cells=refute_cells)
+        larger = state.released.add(subtable)
+        self._last = self.criteria.judge(self.table, self._told, larger, self._bank, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -151,13 +201,13 @@ class Judge:
         Exact on a small table, where all are asked about that are open; else outer bounds of the candidates, `most`
         of them at most.
         """
-        if self.is_exact:
+        if self.decides(state):
             return self._exact_survey(state)
         asked = list(self._open(state) if candidates is None else candidates)
         looked_at = asked if most is None else asked[:most]
         proven = list[SubTable]()
         for subtable in looked_at:
-            if not st.containing_any(proven)(subtable) and self._is_refuted(state.released.add(subtable)):
+            if not st.containing_any(proven)(subtable) and self._is_refuted(state, subtable):
                 proven.append(subtable)
         return Survey(tuple(proven), len(looked_at), len(asked))
 
@@ -169,12 +219,14 @@ class Judge:
         return Survey(tuple(proven), len(asked), len(asked))
 
     def _is_safe(self, release: Release) -> bool:
-        return self._judged(release, Depth.FULL, SECONDS_PER_CELL).verdict is Verdict.SAFE
+        public = State.first(self.table.schema, release)
+        return self._judged(public, st.GRAND_TOTAL, Depth.FULL, SECONDS_PER_CELL).verdict is Verdict.SAFE
 
-    def _is_refuted(self, release: Release) -> bool:
+    def _is_refuted(self, state: State, subtable: SubTable) -> bool:
         # feasible tables refute nothing: without them there is less to look at
-        effort = replace(self._effort, depth=Depth.REFUTE, refute_cells=0)
-        found = self.criteria.judge(self.table, self.known, release, self._bank.emptied(), effort)
+        self._turn_to(state)
+        effort, larger = replace(self._effort, depth=Depth.REFUTE, refute_cells=0), state.released.add(subtable)
+        found = self.criteria.judge(self.table, self._told, larger, self._bank.emptied(), effort)
         return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:
@@ -191,7 +243,7 @@ def one_way(schema: Schema) -> Release:
 
 def surveyed(judge: Judge, state: State) -> State:
     """The state with all that is unreleasable, of a small table; of a large one as it is."""
-    if not judge.is_exact:
+    if not judge.decides(state):
         return state
     found = judge.survey(state)
     return state.knowing(found.unreleasable)

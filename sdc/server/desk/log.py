@@ -56,8 +56,8 @@ class Writing:
 class RequestLog:
     """A history and its course, for any thread; `followers` hear of each entry, of other servers too."""
 
-    def __init__(self, history: Chain, schema: Schema) -> None:
-        self.history, self.course = history, Course(schema)
+    def __init__(self, history: Chain, schema: Schema, records: int) -> None:
+        self.history, self.course = history, Course(schema, records)
         self.followers = list[Callable[[Entry], None]]()
         self._lock, self._fresh = threading.RLock(), 0.0
 

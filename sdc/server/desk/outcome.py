@@ -11,10 +11,13 @@ from enum import Enum
 from typing import Literal, TypeAlias
 
 Decided: TypeAlias = Literal["answered", "released", "refused", "pending"]
-Outcome: TypeAlias = Literal["answered", "released", "refused", "undecided", "held", "waiting"]
+Outcome: TypeAlias = Literal[
+    "answered", "released", "answered_in_part", "released_in_part", "refused", "undecided", "held", "waiting"
+]
 Standing: TypeAlias = Literal["pending"] | Outcome
 
-NOT_RELEASED = "This table is not released."
+NOT_RELEASED, NOR_IN_PART = "This table is not released.", "This table is not released, nor in part."
+WHOLE = "This table is public from now on, whole: none of its cells has to be withheld."
 
 
 @dataclass(frozen=True)
@@ -46,12 +49,19 @@ TOLD: Mapping[Standing, Telling] = {
     "held": _IN_PROGRESS,
     "answered": Telling("answered", "already-released", 200, "This table is public already."),
     "released": Telling("released", "released", 200, "This table is public from now on."),
+    # asked for in part
+    "answered_in_part": Telling(
+        "answered", "already-released-in-part", 200, "This table is public already but for cells that are withheld."
+    ),
+    "released_in_part": Telling(
+        "released", "released-in-part", 200, "This table is public from now on but for cells that are withheld."
+    ),
     "refused": _REFUSED,
     # nothing proves it to be safe or unsafe: nobody can tell it from what is refused
     "undecided": _REFUSED,
 }
 
-PUBLIC = ("answered", "released")
+PUBLIC = ("answered", "released", "answered_in_part", "released_in_part")
 """Where what was asked for can be had."""
 
 
@@ -69,6 +79,9 @@ class Way(Enum):
     UNSAFE = ("pending", "waiting"), "refused", "with it the criterion would be broken"
     UNPROVEN = ("pending", "waiting"), "undecided", "nothing proves it to be safe or unsafe"
     HELD = ("pending", "waiting"), "held", "drawn tables would let it out, but {}"
+    IS_PUBLIC_IN_PART = ("pending", "waiting"), "answered_in_part", "it is public in part"
+    SAFE_IN_PART = ("pending", "waiting"), "released_in_part", "it is safe in part, {}"
+    NOT_IN_PART = ("pending", "waiting"), "refused", "it does not go out whole, nor in part: {}"
     ROUND_HAS_IT = ("waiting",), "answered", "it is public since this round"
     ROUND_HAS_OTHERS = ("waiting",), "refused", "this round released what serves more interest"
 

@@ -17,7 +17,7 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -106,7 +106,7 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
     released, proof = first_release(server.start, table, known)
     judge = Judge(table, known, build.criteria, build.settings(executor).effort)
     if proof is not None:
-        judge.learn(proof, released)
+        judge.learn(proof, State.first(table.schema, released))
     judge.require_safe(released, build.config.release.seconds)
     state = State.first(table.schema, released)
     state = surveyed(judge, state) if judge.is_exact else state.knowing(judge.first_unreleasable(released, made.widths))
@@ -118,7 +118,7 @@ def prepare(build: Build, executor: Executor = IN_PROCESS, say: Callable[[str], 
             write_table(table, into)
             write_known(known, into)
         if not is_small(table.schema):
-            keep_evidence(folder, table, known.plus(released), build.criteria, judge.support(released))
+            keep_evidence(folder, table, known, build.criteria, state, judge.support(state))
         with folder.writing(FIRST) as into:
             write_json(into / STATE, {"key": key_of(build), **_facts(state, made.widths, table)})
 
@@ -140,6 +140,11 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
             f"server.start = {start!r} is the release of another table, or of one with other structural zeros or other "
             "facts; name a run of this one"
         )
+    if certificate.parts.tables:
+        raise ConfigError(
+            f"server.start = {start!r}: of {certificate.parts.labels(table.schema)[0]} it has published a part, and a "
+            "server begins with whole sub-tables; name a run without release.in_part, or start with less"
+        )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
 
 
@@ -153,10 +158,12 @@ def _facts(state: State, widths: CriticalWidths, table: Table) -> dict[str, Any]
     }
 
 
-def keep_evidence(folder: RunFolder, table: Table, known: Knowledge, criteria: Criteria, proof: Proof) -> None:
-    """Writes what shows a release to be safe, in place of what was there; it is what a next start begins with."""
-    small_count, min_width, before = criteria.small_count, criteria.width.min_width, replace(known, release=NOTHING)
-    certificate = Certificate(table.digest, before, known.release, small_count, min_width, proof)
+def keep_evidence(
+    folder: RunFolder, table: Table, known: Knowledge, criteria: Criteria, state: State, proof: Proof
+) -> None:
+    """Writes what shows all that is public to be safe, in place of what was there; a next start begins with it."""
+    small_count, min_width = criteria.small_count, criteria.width.min_width
+    certificate = Certificate(table.digest, known, state.released, small_count, min_width, proof, state.parts)
     with folder.writing(EVIDENCE) as into:
         write_certificate(certificate, table.schema, into)
 
@@ -194,14 +201,15 @@ def prepared(build: Build) -> Prepared:
     return Prepared(folder, table, known, first.knowing(_of(facts["unreleasable"], schema)), bench, about)
 
 
-def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof, Release] | None:
+def _evidence(folder: RunFolder, table: Table, known: Knowledge) -> tuple[Proof, State] | None:
     """What was kept last, where it can be read: without it more has to be found again, and nothing is less safe."""
     try:
         certificate = read_certificate(folder.stage(EVIDENCE), table.schema)
     except RunFolderError:
         return None
     is_own = (certificate.table_digest, certificate.known) == (table.digest, known)
-    return (certificate.proof, certificate.asked) if is_own else None
+    public = replace(State.first(table.schema, certificate.asked), parts=certificate.parts)
+    return (certificate.proof, public) if is_own else None
 
 
 def _of(named: list[list[str]], schema: Schema) -> list[int]:

@@ -13,7 +13,7 @@ from typing import Any
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainUnavailableError
-from sdc.server.desk.course import REQUEST
+from sdc.server.desk.course import REQUEST, asked
 from sdc.server.desk.decision import at_once
 from sdc.server.desk.desk import Reply, Request
 from sdc.server.desk.log import RequestLog
@@ -44,6 +44,7 @@ class Arrival:
 
     subtable: SubTable
     who: str
+    in_part: bool = False
     at: float = field(default_factory=time.monotonic)
     reply: Future[Reply] = field(default_factory=promised)
 
@@ -68,7 +69,8 @@ class Queue:
         decision, subtable, state = request.decision, request.sub_table, self._log.course.state
         parts = () if decision in PUBLIC else state.projection(subtable)
         job = request.number if decision == "pending" else None
-        return Reply(decision, request.code, request.message, subtable, state.version, parts, job)
+        told = decision, request.code, request.message
+        return Reply(*told, subtable, state.version, parts, job, request.in_part)
 
     def add(self, arrival: Arrival, request: Request) -> None:
         """Who asked for what is public need not wait."""
@@ -141,10 +143,11 @@ class Reception(threading.Thread):
         numbers, course = list[int](), self._log.course
         with self._log.turn() as turn:
             for arrival in batch:
-                label, names = st.label(arrival.subtable, course.schema), st.names(arrival.subtable, course.schema)
-                numbers.append(turn.append(REQUEST, arrival.who, label, {"sub_table": names}).seq)
-                if (decision := at_once(self._rules, course.state, arrival.subtable)) is not None:
-                    turn.decide(decision, numbers[-1], arrival.subtable)
+                subtable, in_part = arrival.subtable, arrival.in_part
+                body = asked(subtable, course.schema, in_part=in_part)
+                numbers.append(turn.append(REQUEST, arrival.who, st.label(subtable, course.schema), body).seq)
+                if (decision := at_once(self._rules, course.state, subtable, in_part=in_part)) is not None:
+                    turn.decide(decision, numbers[-1], subtable)
         for arrival, number in zip(batch, numbers, strict=True):
             request = course.requests[number]
             self._waiting.add(arrival, request)

@@ -41,7 +41,7 @@ def round_of(
     values = weights or Weights.equal(len(state.schema))
     are_open = {t: n for t, n in waiting.items() if state.status(t) is Status.OPEN}
     interest = {t: n * float(values.of_sub_table(t, state.schema)) for t, n in are_open.items()}
-    if judge.is_exact and len(interest) <= MOST_TRIED:
+    if judge.decides(state) and len(interest) <= MOST_TRIED:
         return st.maximal(_best(judge, state, interest))
     return _greedy(judge, state, interest, seconds)
 
@@ -106,12 +106,12 @@ def _greedy(judge: Judge, state: State, interest: Interest, seconds: float) -> t
 
 def _taken(judge: Judge, state: State, order: Sequence[SubTable], seconds: float) -> Iterator[SubTable]:
     """Those that are safe with all before them."""
-    own, released = copy(judge), state.released
+    own = copy(judge)
     for subtable in order:
-        if subtable in released or own.ask(released, subtable, seconds).verdict is not Verdict.SAFE:
+        if subtable in state.released or own.ask(state, subtable, seconds).verdict is not Verdict.SAFE:
             continue
-        released = released.add(subtable)
-        own.settle(released)
+        state = state.releasing(subtable)
+        own.settle(state)
         yield subtable
 
 
@@ -119,7 +119,7 @@ def _stops(judge: Judge, state: State, subtable: SubTable, interest: Interest) -
     """How many of the others that wait it makes unreleasable."""
     larger = state.releasing(subtable)
     others = [t for t in interest if larger.status(t) is Status.OPEN]
-    if judge.is_exact:
+    if judge.decides(larger):
         is_out = st.containing_any(judge.survey(larger).unreleasable)
         return sum(map(is_out, others))
     found = judge.survey(larger, sorted(others, key=lambda t: (-interest[t], t)), MOST_LOOKED_AT)

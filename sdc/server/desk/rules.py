@@ -28,7 +28,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.server.desk.effect import Effect
-from sdc.server.desk.outcome import NOT_RELEASED
+from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED
 from sdc.server.desk.state import State, Status
 
 MYOPIC = "myopic"
@@ -234,6 +234,8 @@ class Simulatable:
     refusal: ClassVar[str] = "judged by what is public alone it might tell too much"
 
     def objection(self, question: Question) -> str | None:
+        if question.state.parts.tables:
+            return "some of what is public is public in part, and beside that tables are not drawn"
         if decompose(question.larger, len(question.state.schema)) is None:
             return "with it the release is not decomposable, and tables could not be drawn any more"
         breaking = question.breaking(self.simulation, question.state.released, question.larger)
@@ -259,8 +261,8 @@ def is_of_another_rule(by: str, released: Release, subtable: SubTable, schema: S
     return by in STEPS and STEPS[by].allows(released, subtable, schema)
 
 
-def told_of_refusal(by: str, rules: Collection[str], schema: Schema) -> str:
-    """What anybody is told of a refusal by one of the rules of a server.
+def told_of_refusal(by: str, rules: Collection[str], schema: Schema, *, in_part: bool = False) -> str:
+    """What anybody is told of a refusal by one of the rules of a server; of what was asked for in part that it is that.
 
     The reason of a rule that looks at nothing but what is public is its own. The criterion and the others have one
     sentence together: which of them it was would tell of the table.
@@ -268,7 +270,8 @@ def told_of_refusal(by: str, rules: Collection[str], schema: Schema) -> str:
     own = [rule.refusal for rule in RULES if rule.is_public and rule.name == by]
     others = [rule.refusal for rule in RULES if not rule.is_public and rule.name in rules]
     why = ", or ".join(own or [UNSAFE, *others])
-    return f"{NOT_RELEASED.rstrip('.')}: {why if schema.levels.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
+    what = NOR_IN_PART if in_part else NOT_RELEASED
+    return f"{what.rstrip('.')}: {why if schema.levels.is_flat else why.replace(FEWER, FEWER_OR_COARSER)}."
 
 
 def rules_of(configs: Sequence[RuleConfig]) -> tuple[Rule, ...]:

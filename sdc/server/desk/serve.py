@@ -31,7 +31,7 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about)
 
     def keep(state: State, proof: Proof) -> None:
-        keep_evidence(ready.folder, ready.table, ready.known.plus(state.released), build.criteria, proof)
+        keep_evidence(ready.folder, ready.table, ready.known, build.criteria, state, proof)
 
     service = Service(
         history,

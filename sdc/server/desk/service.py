@@ -20,7 +20,7 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.server.desk.course import DECISION
 from sdc.server.desk.deciding import Deciding, fault_of
-from sdc.server.desk.desk import Explained, Moment, Reply, Request
+from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.reception import Arrival, Queue, Reception, promised
@@ -54,7 +54,7 @@ class Service:
     ) -> None:
         self.title, self.schema, self.records, self.texts = title, table.schema, table.total, texts
         self.rules = (*(rule.name for rule in rules), MYOPIC)
-        self.log, self._table = RequestLog(history, table.schema), table
+        self.log, self._table = RequestLog(history, table.schema, table.total), table
         self.log.begin(first)
         self._waiting = Queue(self.log, slot)
         self._decider, self._certifier, self._effects = map(begin, (False, True, False))
@@ -89,8 +89,8 @@ class Service:
     def state(self) -> State:
         return self.log.course.state
 
-    def ask(self, subtable: SubTable, who: str) -> Future[Reply]:
-        return self._reception.take(Arrival(self.schema.levels.closed(subtable), who))
+    def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
+        return self._reception.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
 
     def reply_to(self, number: int, who: str) -> Reply | None:
         request = self.log.request(number)
@@ -103,6 +103,15 @@ class Service:
         if subtable not in self.state.released:
             self.log.refresh_now_and_then()
         return self._table.marginal(subtable) if subtable and subtable in self.state.released else None
+
+    def in_part(self, subtable: SubTable) -> InPart | None:
+        state = self.state
+        if (part := state.part(subtable)) is None:
+            return None
+        within = st.maximal(one for one in st.over_fewer(subtable, self.schema) if one in state.released)
+        shown, known = part.shown(self._table.marginal(subtable)), tuple(map(self._table.marginal, within))
+        assert part.fact.between is not None
+        return InPart(shown, part.fact.between.cells, known, self.records)
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         self.log.refresh_now_and_then()

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -46,7 +47,8 @@ class State:
     direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
     unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
     undecided     the minimal sub-tables of which nothing proves either; what contains one waits with it
-    version       t, the number of releases after the first
+    version       t, the number of releases after the first, in part too
+    parts         what was answered in part, and is not released whole
     """
 
     schema: Schema
@@ -55,6 +57,7 @@ class State:
     unreleasable: tuple[SubTable, ...] = ()
     undecided: tuple[SubTable, ...] = ()
     version: int = 0
+    parts: Parts = NO_PARTS
 
     @staticmethod
     def first(schema: Schema, released: Release) -> State:
@@ -74,13 +77,24 @@ class State:
 
     def releasing(self, subtable: SubTable) -> State:
         """R(t + 1), with all that is known of R(t): what was unreleasable stays so."""
+        larger = self.released.add(subtable)
         return replace(
             self,
-            released=self.released.add(subtable),
+            released=larger,
+            parts=self.parts.without(larger),
             direct=(*self.direct, subtable),
             undecided=tuple(s for s in self.undecided if not st.is_within(s, subtable)),
             version=self.version + 1,
         )
+
+    def answering(self, part: Part) -> State:
+        """R(t + 1), which is R(t) and a sub-table in part."""
+        parts = self.parts.then(Parts(self.released, (part,)))
+        return replace(self, parts=parts, version=self.version + 1)
+
+    def part(self, subtable: SubTable) -> Part | None:
+        """What is public of a sub-table in part; None of any other."""
+        return next((part for part in self.parts.tables if part.view == subtable), None)
 
     def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:
         """With more that is known to be unreleasable, or that could not be decided."""

@@ -25,6 +25,8 @@ from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
@@ -34,7 +36,7 @@ from sdc.risk.effort import Depth, Effort
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import Effect, effect_of
-from sdc.server.desk.judge import Finding, Judge
+from sdc.server.desk.judge import Finding, FoundPart, Judge
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule, Simulatable
 from sdc.server.desk.state import State
@@ -52,7 +54,7 @@ class Bench:
     """What a worker decides by.
 
     folder  of the prepared table; known  what is known of it beside what is released
-    evidence  what shows the release to be safe, and that release
+    evidence  what shows all that was public to be safe, and what that was
     order   the sub-tables open at the start, the most dangerous first
     """
 
@@ -65,7 +67,7 @@ class Bench:
     seconds: float = 0.2
     job_seconds: float = 60.0
     order: tuple[SubTable, ...] = ()
-    evidence: tuple[Proof, Release] | None = None
+    evidence: tuple[Proof, State] | None = None
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
 
 
@@ -88,7 +90,7 @@ class Seat:
         warm_once("ordered", self._schema)  # a search whose questions are those of a judge
         if any(isinstance(rule, Simulatable) for rule in self._bench.rules):
             warm_once("simulatable", self._schema)
-        self._judge.glance(public, 0)
+        self._judge.glance(State.first(self._schema, public), st.GRAND_TOTAL)
         return True
 
     def decide(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
@@ -97,14 +99,30 @@ class Seat:
     def decide_in_round(self, state: State, past: Past, subtable: SubTable, who: str) -> Decision:
         return self._in_round.decide(state, past, subtable, who)
 
-    def learn(self, proof: Proof, release: Release) -> None:
-        self._judge.learn(proof, release)
+    def decide_in_part(
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | None
+    ) -> Decision:
+        return self._decider.decide_in_part(past, subtable, who, whole, found)
+
+    def decide_in_part_in_round(self, past: Past, subtable: SubTable, who: str, whole: Decision) -> Decision:
+        return self._in_round.decide_in_part(past, subtable, who, whole)
+
+    def learn(self, proof: Proof, state: State) -> None:
+        self._judge.learn(proof, state)
 
     def certify(self, state: State, subtable: SubTable) -> tuple[Finding, Proof | None]:
         """What takes long: the verdict, and of a safe release what shows it."""
         self._judge.executor = self._dask()
-        found = self._judge.ask(state.released, subtable, self._bench.job_seconds, Depth.FULL)
+        found = self._judge.ask(state, subtable, self._bench.job_seconds, Depth.FULL)
         return found, self._judge.found if found.verdict is Verdict.SAFE else None
+
+    def find_in_part(self, state: State, subtable: SubTable) -> FoundPart | None:
+        """What takes long too: a sub-table in part; None where none was found."""
+        self._judge.executor = self._dask()
+        try:
+            return self._judge.in_part(state, subtable, self._bench.job_seconds)
+        except ReleaseError:
+            return None
 
     def effect(self, state: State, subtable: SubTable) -> Effect:
         return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
@@ -114,7 +132,7 @@ class Seat:
 
     def proof(self, state: State) -> Proof:
         """What shows, as far as is known, that the release is safe."""
-        return self._judge.support(state.released)
+        return self._judge.support(state)
 
     def _dask(self) -> Executor:
         """Opened when it is first needed, and ended with this process."""

@@ -22,6 +22,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.server.desk.course import IN_PART
 from sdc.server.desk.decision import Decider
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
@@ -68,11 +69,14 @@ class Recorded:
 
     states    (requests + 1,) what was public before any request, and before the one after each
     outcomes  of each request, the last that is told; `lost` where none is
+    in_part   numbers of those, from 0, that take a sub-table in part; got_part  what came of that
     """
 
     states: tuple[State, ...]
     requests: tuple[Request, ...]
     outcomes: tuple[str, ...]
+    in_part: frozenset[int] = frozenset()
+    got_part: tuple[SubTable, ...] = ()
 
 
 def subject_of(table: str | None, min_width: int | None = None, small_count: int = 2) -> HistorySubject:
@@ -99,16 +103,23 @@ def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
     """What a history tells, in its order; InputError where it begins with no frontiers, or is of another table."""
     state: State | None = None
     states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
+    in_part, got_part = set[int](), list[SubTable]()
     for entry in entries:
         if entry.kind == "frontier":
             state = _frontiers(state, entry.body, schema)
         elif entry.kind == "request":
             states.append(_there(state))
+            if entry.body.get(IN_PART):
+                in_part.add(len(requests))
             requests.append((_sub_table(entry.body["sub_table"], schema), entry.who or ""))
             outcomes[entry.seq] = "lost"
         elif entry.kind == "decision":
             outcomes[entry.body["request"]] = str(entry.body["outcome"])
-    return Recorded((*states, _there(state)), tuple(requests), tuple(outcomes.values()))
+            if entry.body["outcome"] == "released_in_part":
+                got_part.append(_sub_table(entry.body["sub_table"], schema))
+    last = _there(state)
+    left = tuple(view for view in got_part if view not in last.released)
+    return Recorded((*states, last), tuple(requests), tuple(outcomes.values()), frozenset(in_part), left)
 
 
 def _there(state: State | None) -> State:
@@ -150,7 +161,7 @@ def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]
     found = dict[str, Any]()
     for name, configs in rule_sets.items():
         decider = Decider(judge.anew(), rules_of(configs), subject.server.seconds, weights=subject.weights)
-        one = course(decider, first, lambda k, _: past.requests[k], len(past.requests))
+        one = course(decider, first, lambda k, _: past.requests[k], len(past.requests), past.in_part)
         found[name] = {"rules": [rule.model_dump(mode="json") for rule in configs], **_facts(one, subject.table.schema)}
     return {
         "requests": len(past.requests),
@@ -161,6 +172,7 @@ def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]
             "unreleasable": [state.count(Status.UNRELEASABLE) for state in past.states],
             "outcomes": dict(sorted(Counter(past.outcomes).items())),
             "frontier": [st.names(t, subject.table.schema) for t in past.states[-1].released.frontier],
+            "in_part": [st.names(t, subject.table.schema) for t in past.got_part],
         },
         "as_it_would_have_been": found,
     }
@@ -172,6 +184,7 @@ def _facts(one: StreamCourse, schema: Schema) -> dict[str, Any]:
         "unreleasable": list(one.unreleasable),
         "outcomes": dict(sorted(Counter(one.outcomes).items())),
         "frontier": [st.names(t, schema) for t in one.frontier],
+        "in_part": [st.names(t, schema) for t in one.in_part],
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
@@ -129,11 +129,12 @@ class _Greedy:
 
 @dataclass(frozen=True)
 class Made:
-    """A request and what became of it."""
+    """A request, whether it takes the sub-table in part, and what became of it."""
 
     sub_table: SubTable
     who: str
     decision: Decision
+    in_part: bool = False
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,7 @@ class StreamCourse:
     released, unreleasable  (requests + 1,) how many sub-tables are so before any request, and after each
     outcomes, rules         of each request, and the rule that decided
     who                     asked
+    in_part                 what is public in part at last
     """
 
     released: tuple[int, ...]
@@ -152,6 +154,7 @@ class StreamCourse:
     who: tuple[str, ...]
     caused: Mapping[str, int]
     frontier: tuple[SubTable, ...]
+    in_part: tuple[SubTable, ...] = ()
 
     @property
     def answered(self) -> tuple[bool, ...]:
@@ -178,9 +181,11 @@ def replayed(
     return [made.decision for made in _made(decider, state, lambda k, _: listed[k], len(listed))[0]]
 
 
-def course(decider: Decider, state: State, asks: Asks, length: int) -> StreamCourse:
-    """The course of one stream."""
-    made, caused = _made(decider, state, asks, length)
+def course(
+    decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
+) -> StreamCourse:
+    """The course of one stream; of its requests some, by number, take a sub-table in part."""
+    made, caused = _made(decider, state, asks, length, in_part)
     states = [state, *(one.decision.state for one in made)]
     return StreamCourse(
         tuple(_sizes(states, lambda s: s.released.sub_tables(s.schema))),
@@ -190,6 +195,7 @@ def course(decider: Decider, state: State, asks: Asks, length: int) -> StreamCou
         tuple(one.who for one in made),
         caused,
         states[-1].released.frontier,
+        states[-1].parts.views,
     )
 
 
@@ -201,7 +207,9 @@ def _sizes(states: Sequence[State], size: Callable[[State], int]) -> Iterator[in
         yield found
 
 
-def _made(decider: Decider, state: State, asks: Asks, length: int) -> tuple[list[Made], dict[str, int]]:
+def _made(
+    decider: Decider, state: State, asks: Asks, length: int, in_part: Collection[int] = frozenset()
+) -> tuple[list[Made], dict[str, int]]:
     """All requests as they were decided in the end, and what each user caused."""
     interest, caused, made = Counter[SubTable](), Counter[str](), list[Made]()
     past = Past(state.released.sub_tables(state.schema), interest, caused)  # it sees both grow
@@ -209,7 +217,9 @@ def _made(decider: Decider, state: State, asks: Asks, length: int) -> tuple[list
     for k in range(length):
         subtable, who = asks(k, state)
         decision = decider.decide(state, past, subtable, who)
-        made.append(Made(subtable, who, decision))
+        if k in in_part:
+            decision = decider.decide_in_part(past, subtable, who, decision)
+        made.append(Made(subtable, who, decision, k in in_part))
         interest[subtable] += 1
         caused[who] += _grown(state, decision.state)
         state = decision.state
@@ -242,18 +252,23 @@ def _round(decider: Decider, made: Sequence[Made], past: Past) -> tuple[list[Mad
         if decision.outcome != "released":
             objected[subtable] = decision
 
-    def ended(k: int, one: Made) -> Made:
-        # what is public changes with the last of them
-        now = state if k == len(made) - 1 else before
+    decided = list[Decision]()
+    for one in made:
         decision = one.decision
         if decision.outcome == "waiting" and one.sub_table in objected:
             decision = objected[one.sub_table]
         elif decision.outcome == "waiting":
             is_out = one.sub_table in state.released
-            decision = Decision(Way.SAFE if is_out else Way.ROUND_HAS_OTHERS, Batch.name, now)
-        return Made(one.sub_table, one.who, replace(decision, state=now, finding=None))
-
-    return [ended(k, one) for k, one in enumerate(made)], caused
+            decision = Decision(Way.SAFE if is_out else Way.ROUND_HAS_OTHERS, Batch.name, state)
+        if one.in_part and one.decision.outcome == "waiting":
+            whole = replace(decision, state=state)
+            decision = at_once.decide_in_part(past, one.sub_table, one.who, whole)
+            state = decision.state
+        decided.append(decision)
+    # what is public changes with the last of them
+    states = [before] * (len(made) - 1) + [state]
+    ends = (replace(decision, state=now, finding=None) for decision, now in zip(decided, states, strict=True))
+    return [replace(one, decision=end) for one, end in zip(made, ends, strict=True)], caused
 
 
 # Units of work
