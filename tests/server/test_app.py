@@ -448,7 +448,7 @@ class Broken(SmallDesk):
     def _raise(self, *_: Any, **__: Any) -> Any:
         raise self.error
 
-    def _fail(self, *_: Any) -> Any:
+    def _fail(self, *_: Any, **__: Any) -> Any:
         future = Future[Any]()
         future.set_exception(self.error)
         return future
@@ -498,7 +498,7 @@ def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.Monk
 
 def test_a_pending_request(czech: Table) -> None:
     class Slow(SmallDesk):
-        def ask(self, subtable: int, who: str) -> Future[Reply]:
+        def ask(self, subtable: int, who: str, *, in_part: bool = False) -> Future[Reply]:
             reply = super().ask(subtable, who).result()
             future = Future[Reply]()
             future.set_result(Reply("pending", "in-progress", "Ask again later.", subtable, reply.version, job=1))

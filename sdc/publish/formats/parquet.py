@@ -29,13 +29,13 @@ def parquet(table: CountTable) -> Pieces:
     with pq.ParquetWriter(written, schema, **FORM) as writer:
         for codes, numbers in table.rows(ROW_GROUP):
             named = [names.take(pa.array(column)) for names, column in zip(categories, codes.T, strict=True)]
-            told = list(map(pa.array, numbers)) if table.withheld is None else _with_status(numbers[0])
+            told = list(map(pa.array, numbers)) if table.withheld is None else with_status(numbers[0])
             writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
             yield written.drain()
     yield written.drain()
 
 
-def _with_status(counts: Counts) -> list[pa.Array]:
+def with_status(counts: Counts) -> list[pa.Array]:
     """The counts, nothing where there is none, and what is said of each."""
     withheld = counts == NO_COUNT
     return [pa.array(counts, mask=withheld), pa.array(np.where(withheld, WITHHELD_STATUS, ""), pa.string())]

@@ -19,15 +19,17 @@ from markupsafe import Markup
 from sdc.model.errors import ReleaseError
 from sdc.model.labels import Labels
 from sdc.model.schema import Variable
+from sdc.model.table import Counts
 from sdc.publish.formats import CountTable
 from sdc.publish.formats.csv import csv
 from sdc.publish.formats.json_stat import json_stat
-from sdc.publish.formats.parquet import Drained
-from sdc.publish.formats.rows import Chunks, Pieces, TextRows, texts_of
+from sdc.publish.formats.parquet import Drained, with_status
+from sdc.publish.formats.rows import Chunks, Pieces, Strings, TextRows, texts_of
+from sdc.publish.formats.table import NO_COUNT
 from sdc.publish.formats.xml import xml
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.report.svg import element
-from sdc.run_format import COUNT, TOTAL
+from sdc.run_format import COUNT, STATUS, TOTAL, WITHHELD_STATUS
 from sdc.server.web.cells import Answer, Shape
 from sdc.server.web.formats import FORMATS, AnswerFormat, FormatError, format_of
 from sdc.storage.parquet import named_columns
@@ -37,6 +39,8 @@ __all__ = ["FORMATS", "Answer", "AnswerFormat", "FormatError", "Shape", "etag", 
 CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more memory
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
+MARK = ".."  # of a count that is withheld, for people
+WITHHELD_NOTE = f"Of a cell with {MARK} the count is withheld: any number, 0 too, may stand there."
 WRITING = 2  # to be raised where the same table becomes other bytes
 
 
@@ -49,13 +53,22 @@ def pieces(answer: Answer, format: AnswerFormat, *, chunk: int = CHUNK) -> Itera
     return _WRITERS[format.suffix](answer, max(1, chunk // (len(answer.variables) + 1)))
 
 
-def etag(public_id: str, names: Sequence[str], format: AnswerFormat, shape: Shape, texts: Texts = NO_TEXTS) -> str:
+def etag(
+    public_id: str,
+    names: Sequence[str],
+    format: AnswerFormat,
+    shape: Shape,
+    texts: Texts = NO_TEXTS,
+    in_part: Sequence[Sequence[str]] | None = None,
+) -> str:
     """A strong entity tag: what is released never changes, so that what was asked for says it all, and no count does.
 
     public_id  of the table, by nothing that is confidential
     texts      that another config may have
+    in_part    of a sub-table in part the names of the variables of all that tell its totals, which may become more
     """
     asked = [WRITING, public_id, list(names), format.suffix, shape.zeros, shape.totals, texts.told]
+    asked += [] if in_part is None else [list(map(list, in_part))]
     return f'"{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]}"'
 
 
@@ -79,9 +92,14 @@ def _published(write: Callable[[CountTable], Pieces], answer: Answer, cells: int
 # Rows of text
 
 
-def _listed(answer: Answer, cells: int) -> Chunks:
+def _listed(answer: Answer, cells: int, withheld: str = MARK) -> Chunks:
     for codes, counts in answer.chunks(cells):
-        yield codes, texts_of(counts)
+        yield codes, _shown(counts, withheld)
+
+
+def _shown(counts: Counts, withheld: str) -> Strings:
+    """Counts as text; what stands instead of those that are withheld."""
+    return pc.if_else(pa.array(counts == NO_COUNT), pa.scalar(withheld, pa.large_string()), texts_of(counts))
 
 
 # JSON
@@ -89,6 +107,8 @@ def _listed(answer: Answer, cells: int) -> Chunks:
 
 def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     """What the table is about, and an object a cell, which any language reads into a data frame as it is.
+
+    A cell that is withheld has the count null and a status.
 
     {"title": "Workers", "variables": ["A", "B"], "categories": {"A": ["no", "yes"], "B": ["no", "yes"]},
     "records": 1841, "cells": [{"A": "no", "B": "yes", "count": 3}, ...]}; `labels` and `about` where they are given
@@ -103,7 +123,7 @@ def _json(answer: Answer, cells: int) -> Iterator[bytes]:
     }
     words = [[f"{_dumped(variable.name)}:{_dumped(c)}," for c in variable.categories] for variable in answer.variables]
     form = TextRows(_unclosed(content) + ',"cells":[\n', "\n]}\n", words, "{", f"{_dumped(COUNT)}:", "}", ",\n")
-    return form.written(_listed(answer, cells))
+    return form.written(_listed(answer, cells, f"null,{_dumped(STATUS)}:{_dumped(WITHHELD_STATUS)}"))
 
 
 def _dumped(content: object) -> str:
@@ -146,7 +166,8 @@ def _foot(answer: Answer) -> list[str]:
     own = [(answer.labels.variable(name), answer.labels.of(name)) for name in answer.names]
     said = [(name, ", ".join(filter(None, (labels.note, labels.unit)))) for name, labels in own]
     about = answer.texts.about
-    return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes]
+    marks = [WITHHELD_NOTE] if answer.is_in_part else []
+    return [*(f"{what}: {text}" for what, text in (*said, *about.facts.items()) if text), *about.notes, *marks]
 
 
 def _wide(text: str) -> int:
@@ -209,7 +230,7 @@ def _header_across(down: Iterable[Variable], last: Variable, labels: Labels) -> 
 def _across(answer: Answer, cells: int) -> Chunks:
     for codes, counts in answer.crossed(cells):
         edges = pa.array(np.arange(0, counts.size + 1, counts.shape[1]))
-        rows = pa.LargeListArray.from_arrays(edges, texts_of(counts.reshape(-1)))
+        rows = pa.LargeListArray.from_arrays(edges, _shown(counts.reshape(-1), MARK))
         yield codes, pc.binary_join(rows, pa.scalar("</td><td>", pa.large_string()))
 
 
@@ -217,16 +238,21 @@ def _across(answer: Answer, cells: int) -> Chunks:
 
 
 def _parquet(answer: Answer, cells: int) -> Iterator[bytes]:
-    """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata."""
+    """A dictionary column a variable with all its categories in order, and the counts; title and total as metadata.
+
+    Of a table in part whose counts may be null, and a column that says why.
+    """
     metadata = {"title": answer.title, "records": str(answer.records)}
     columns = [pa.field(name, pa.dictionary(pa.int32(), pa.string())) for name in answer.names]
-    schema = pa.schema([*columns, pa.field(COUNT, pa.int64())], metadata)
+    status = [pa.field(STATUS, pa.string())] if answer.is_in_part else []
+    schema = pa.schema([*columns, pa.field(COUNT, pa.int64()), *status], metadata)
     written = Drained()
     # no limit on dictionaries: past it Arrow stores values plainly and the categories would lose their order
     with pq.ParquetWriter(written, schema, compression="zstd", dictionary_pagesize_limit=1 << 30) as writer:
         for codes, counts in answer.chunks(ROW_GROUP * cells):
             named = named_columns(answer.variables, codes).values()
-            writer.write_table(pa.Table.from_arrays([*named, pa.array(counts)], schema=schema))
+            told = with_status(counts) if answer.is_in_part else [pa.array(counts)]
+            writer.write_table(pa.Table.from_arrays([*named, *told], schema=schema))
             yield written.drain()
     yield written.drain()
 

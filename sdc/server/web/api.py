@@ -22,7 +22,9 @@ from sdc.model.recent import Recent
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.server.desk.desk import DeskLike, Reply
+from sdc.server.desk.desk import DeskLike, InPart, Reply
+from sdc.server.desk.parts import NO_PARTS_HERE
+from sdc.server.desk.rules import Simulatable
 from sdc.server.web import bodies
 from sdc.server.web.access import Access, User, require_operator
 from sdc.server.web.answers import Answer, AnswerFormat, FormatError, Shape, etag, file_name, format_of, pieces
@@ -74,7 +76,10 @@ class Tables:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
         subtable = sub_table_of(wanted.variables, self.desk.schema)
         self._check_cells(subtable, Shape())
-        return self._told(await waited(self.desk.ask(subtable, user_of(request).name)), response)
+        if wanted.in_part:
+            require_in_part(self.desk)
+        asked = self.desk.ask(subtable, user_of(request).name, in_part=wanted.in_part)
+        return self._told(await waited(asked), response)
 
     async def job(self, number: int, request: Request, response: Response) -> bodies.ReplyBody:
         """What became of a request that was pending; of one's own alone."""
@@ -99,23 +104,29 @@ class Tables:
         zeros: Annotated[bool, Query(description="list cells without records too")] = False,
         totals: Annotated[bool, Query(description="a category (total) for each variable")] = False,
     ) -> Response:
-        """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best."""
+        """A released sub-table, `A*B.csv`; without a suffix in the format that `Accept` likes best.
+
+        Of one that was answered in part what is public: a cell that is withheld has the mark of the format.
+        """
         subtable, suffix = self._parsed(name)
         format, shape = _format(suffix, request.headers.get("accept", "")), Shape(zeros, totals)
         key = (subtable, format.suffix, shape)
         # what was written once is public for ever
         kept = self.kept.peek(key)
-        marginal: Table | int | None = self.desk.records
+        public: Table | InPart | int | None = self.desk.records
         if kept is None and subtable:
-            marginal = await run_in_threadpool(self.desk.marginal, subtable)
-        if marginal is None:
+            public = await run_in_threadpool(public_of, self.desk, subtable)
+        if public is None:
             raise self._not_released(subtable)
         names = st.names(subtable, self.desk.schema)
         kind = "inline" if suffix is None else "attachment"
-        tag = etag(self.desk.public_id, names, format, shape, self.desk.texts)
+        within = [table.schema.names for table in public.within] if isinstance(public, InPart) else None
+        tag = etag(self.desk.public_id, names, format, shape, self.desk.texts, within)
+        # a table in part may tell more totals when more is released, and be released whole
+        how_long = FOR_EVER if within is None else "no-cache"
         headers = {
             "etag": tag,
-            "cache-control": f"{'public' if self.settings.is_public else 'private'}, {FOR_EVER}",
+            "cache-control": f"{'public' if self.settings.is_public else 'private'}, {how_long}",
             "vary": "Accept",
             "content-disposition": f'{kind}; filename="{file_name(names, format)}"',
         }
@@ -123,10 +134,10 @@ class Tables:
             return Response(status_code=304, headers=headers)
         self._check_cells(subtable, shape)
         if kept is None:
-            found = await run_in_threadpool(_begun, self.desk, marginal, shape, format)
+            found = await run_in_threadpool(_begun, self.desk, public, shape, format)
             if not isinstance(found, bytes):
                 return StreamingResponse(iterate_in_threadpool(found), headers=headers, media_type=format.media_type)
-            kept = self.kept.get(key, lambda: found)
+            kept = found if within is not None else self.kept.get(key, lambda: found)
         return Response(kept, headers=headers, media_type=format.media_type)
 
     def _parsed(self, name: str) -> tuple[SubTable, str | None]:
@@ -319,10 +330,22 @@ def _tags(header: str) -> set[str]:
     return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
-def _begun(desk: DeskLike, marginal: Any, shape: Shape, format: AnswerFormat) -> Any:
+def public_of(desk: DeskLike, subtable: SubTable) -> Table | InPart | None:
+    """What is public of a sub-table, whole or in part; None where nothing is."""
+    whole = desk.marginal(subtable)
+    return desk.in_part(subtable) if whole is None else whole
+
+
+def require_in_part(desk: DeskLike) -> None:
+    """Problem where the rules of the server let nothing be answered in part."""
+    if Simulatable.name in desk.rules:
+        raise Problem("not-possible", NO_PARTS_HERE)
+
+
+def _begun(desk: DeskLike, public: Table | InPart | int, shape: Shape, format: AnswerFormat) -> Any:
     """The whole answer where it is small, else its pieces."""
     try:
-        written = pieces(Answer(desk.title, marginal, shape, desk.texts), format)
+        written = pieces(Answer(desk.title, public, shape, desk.texts), format)
     except FormatError as error:
         raise Problem("unknown-format", str(error)) from error
     had, size = list[bytes](), 0

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, StrictBool
 
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
@@ -36,6 +36,11 @@ def address_of(subtable: SubTable, schema: Schema) -> str:
     return "*".join(quote(name, safe="") for name in st.names(subtable, schema))
 
 
+def in_part_of(subtables: Sequence[SubTable], schema: Schema) -> dict[str, list[Names]]:
+    """What is public in part, where anything is."""
+    return {"in_part": named(subtables, schema)} if subtables else {}
+
+
 # What is taken
 
 
@@ -43,6 +48,10 @@ class Wanted(BaseModel):
     """A request for a sub-table."""
 
     variables: Annotated[list[str], Field(description="names of variables, each once", max_length=63)]
+    in_part: Annotated[
+        StrictBool,
+        Field(description="true: where it is not released whole it is taken but for cells that are withheld"),
+    ] = False
 
 
 class NewKey(BaseModel):
@@ -137,16 +146,21 @@ class VariablesBody(BaseModel):
 
 
 class FrontierBody(BaseModel):
-    """The released frontier; the unreleasable one where the operator publishes it."""
+    """The released frontier, and what is public in part where anything is.
+
+    The unreleasable one where the operator publishes it.
+    """
 
     released: list[Names]
     version: int
+    in_part: list[Names] | None = None
     unreleasable: list[Names] | None = None
 
     @classmethod
     def showing(cls, state: State, *, is_all: bool) -> Self:
         """With the unreleasable one where `is_all`."""
-        found = cls(released=named(state.released.frontier, state.schema), version=state.version)
+        released = named(state.released.frontier, state.schema)
+        found = cls(released=released, version=state.version, **in_part_of(state.parts.views, state.schema))
         if is_all:
             found.unreleasable = named(state.unreleasable, state.schema)
         return found
@@ -189,12 +203,14 @@ class AllFrontiersBody(BaseModel):
     unreleasable: list[Names]
     undecided: list[Names]
     version: int
+    in_part: list[Names] | None = None
 
     @classmethod
     def showing(cls, state: State) -> Self:
         frontiers = {"released": state.released.frontier, "direct": state.direct}
         frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
-        return cls(version=state.version, **{name: named(found, state.schema) for name, found in frontiers.items()})
+        told = {name: named(found, state.schema) for name, found in frontiers.items()}
+        return cls(version=state.version, **told, **in_part_of(state.parts.views, state.schema))
 
 
 class RequestBody(BaseModel):
@@ -208,6 +224,7 @@ class RequestBody(BaseModel):
     code: str
     message: str
     version: int
+    in_part: bool
 
     @classmethod
     def showing(cls, asked: Request, schema: Schema) -> Self:
@@ -297,11 +314,13 @@ class MomentBody(BaseModel):
     released: list[Names]
     unreleasable: list[Names]
     sub_tables: int
+    in_part: list[Names] | None = None
 
     @classmethod
     def showing(cls, moment: Moment, schema: Schema) -> Self:
-        frontiers = {name: named(getattr(moment, name), schema) for name in BOTH}
-        return cls(**(vars(moment) | {"cause": names_of(moment.cause, schema)} | frontiers))
+        told = {"cause": names_of(moment.cause, schema), **in_part_of(moment.in_part, schema)}
+        told |= {name: named(getattr(moment, name), schema) for name in BOTH}
+        return cls(**({name: value for name, value in vars(moment).items() if name != "in_part"} | told))
 
 
 class HistoryBody(BaseModel):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -16,7 +16,8 @@ from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.table import Codes, Counts, Table
 from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.publication import NO_TEXTS, Texts
-from sdc.run_format import COUNT, TOTAL
+from sdc.run_format import COUNT, STATUS, TOTAL
+from sdc.server.desk.desk import InPart
 from sdc.server.web.formats import FormatError
 
 
@@ -37,21 +38,24 @@ class Answer:
     """A released sub-table, and how it is to be listed.
 
     title     of the publication
-    marginal  of the sub-table: its variables only; the grand total has none and is a number of records. Listed are its
-              axes, which tell its levels
+    public    what is public of the sub-table: its marginal, of its variables only, or its cells but for some; the grand
+              total has none and is a number of records. Listed are its axes, which tell its levels
     texts     labels, and what the table is of, for the formats that people read or that can carry them
 
-    InputError where a variable is called as the column of counts. FormatError where there is no room for a total among
-    the categories, or the zeros wanted are more than can be numbered.
+    InputError where a variable is called as the column of counts, or of a table in part as that of what is withheld.
+    FormatError where there is no room for a total among the categories, or the zeros wanted are more than can be
+    numbered.
     """
 
     title: str
-    marginal: Table | int
+    public: Table | InPart | int
     shape: Shape = Shape()
     texts: Texts = NO_TEXTS
 
     def __post_init__(self) -> None:
         for variable in self.given:
+            if variable.name == STATUS and self.is_in_part:
+                raise InputError(f"a variable is called {STATUS!r}, the column of what is withheld; rename it")
             if variable.name == COUNT:
                 raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
             if self.shape.totals and TOTAL in (*variable.categories, *self.labels.categories(variable)):
@@ -62,9 +66,24 @@ class Answer:
             raise FormatError(f"there are {self.space.cells} cells, which nobody can list; ask without zeros")
 
     @property
+    def is_in_part(self) -> bool:
+        """Whether cells of it are withheld."""
+        return isinstance(self.public, InPart)
+
+    @property
+    def marginal(self) -> Table | None:
+        """The cells that are told, of all but the grand total."""
+        match self.public:
+            case Table():
+                return self.public
+            case InPart():
+                return self.public.marginal
+        return None
+
+    @property
     def given(self) -> tuple[Variable, ...]:
         """The variables, without a total."""
-        if not isinstance(self.marginal, Table):
+        if self.marginal is None:
             return ()
         schema = self.marginal.schema
         return tuple(schema.variables[axis] for axis in schema.axes)
@@ -93,14 +112,19 @@ class Answer:
     @property
     def records(self) -> int:
         """N."""
-        return self.marginal.total if isinstance(self.marginal, Table) else self.marginal
+        match self.public:
+            case Table():
+                return self.public.total
+            case InPart():
+                return self.public.records
+        return self.public
 
     def cells(self) -> int:
         """How many cells will be listed: known without listing them, and exact; with totals, without zeros, at most."""
         return self.table.at_most
 
     def chunks(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
-        """(n, variables) codes and (n,) counts of so many cells at a time, in C order."""
+        """(n, variables) codes and (n,) counts of so many cells at a time, in C order; -1 of what is withheld."""
         return self.table.slices(cells)
 
     def crossed(self, cells: int) -> Iterator[tuple[Codes, Counts]]:
@@ -126,10 +150,14 @@ class Answer:
     @cached_property
     def table(self) -> CountTable:
         """As published formats are made of it."""
-        if isinstance(self.marginal, Table):
-            codes, counts = self.marginal.codes, self.marginal.counts
+        if self.marginal is None:
+            codes, counts = np.zeros((1, 0), np.uint16), np.array([self.records], np.int64)
         else:
-            codes, counts = np.zeros((1, 0), np.uint16), np.array([self.marginal], np.int64)
+            codes, counts = self.marginal.codes, self.marginal.counts
         dimensions = tuple(Dimension.of(variable, self.labels) for variable in self.given)
         name, about, shape = "*".join(self.names) or TOTAL, self.texts.about, self.shape
-        return CountTable(name, self.title, dimensions, codes, counts, about, shape.zeros, shape.totals)
+        table = CountTable(name, self.title, dimensions, codes, counts, about, shape.zeros, shape.totals)
+        if not isinstance(self.public, InPart):
+            return table
+        within = [Answer(self.title, one, replace(shape, zeros=False), self.texts).table for one in self.public.within]
+        return table.without(self.public.withheld, within if shape.totals else (), self.records)

@@ -21,10 +21,12 @@ LONGEST = 30  # signs of a label; the tooltip has all of it
 def chart(answer: Answer) -> Markup | None:
     """A bar a cell, cells without records too, totals never; None but for one or two variables and at most 60 cells.
 
+    And of a table in part, whose withheld cells have no length.
+
     Of two variables the bars are in groups, by the first. Nothing has a style of its own, which a page may forbid.
     """
     marginal, variables = answer.marginal, answer.given
-    if not isinstance(marginal, Table) or len(variables) > 2 or marginal.schema.cells > MAX_BARS:
+    if marginal is None or answer.is_in_part or len(variables) > 2 or marginal.schema.cells > MAX_BARS:
         return None
     codes, counts = next(Answer("", marginal, Shape(zeros=True)).chunks(MAX_BARS))
     cells = list(zip(codes.tolist(), counts.tolist(), strict=True))

@@ -29,9 +29,10 @@ from sdc.report.plot import Plot, ticks
 from sdc.server.desk.desk import DeskLike, Moment, Reply
 from sdc.server.desk.levels import tells
 from sdc.server.desk.outcome import PROBLEMS
+from sdc.server.desk.rules import Simulatable
 from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
-from sdc.server.web.api import waited
+from sdc.server.web.api import public_of, require_in_part, waited
 from sdc.server.web.bodies import address_of
 from sdc.server.web.chart import chart
 from sdc.server.web.problems import Problem
@@ -161,7 +162,12 @@ class _Pages:
             most=self.settings.limits.cells,
         )
 
-    async def ask(self, request: Request, variable: Annotated[tuple[str, ...], Form()] = ()) -> Response:
+    async def ask(
+        self,
+        request: Request,
+        variable: Annotated[tuple[str, ...], Form()] = (),
+        in_part: Annotated[bool, Form()] = False,
+    ) -> Response:
         """Asks, and leads to the page of what became of it."""
         if not variable:
             return error_page(request, Problem("no-variables", "No variable was chosen; choose one at least."))
@@ -172,7 +178,9 @@ class _Pages:
         if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
             return error_page(request, Problem("too-many-cells", message))
-        reply = await waited(self.desk.ask(subtable, request.state.user.name))
+        if in_part:
+            require_in_part(self.desk)
+        reply = await waited(self.desk.ask(subtable, request.state.user.name, in_part=in_part))
         number = reply.job
         if reply.decision == "refused":
             number = await asyncio.to_thread(self.number_of, subtable, request)
@@ -187,7 +195,7 @@ class _Pages:
             label = st.label(reply.sub_table, self.desk.schema)
             return _page(request, "pending", reply.status, number=number, reply=reply, label=label)
         # what was refused once may be public by now
-        if reply.decision == "refused" and reply.sub_table not in self.desk.state.released:
+        if reply.decision == "refused" and not self.is_public(reply.sub_table):
             return self.not_released(request, reply.status, reply)
         return RedirectResponse(self.table_of(reply), 303)
 
@@ -196,13 +204,13 @@ class _Pages:
             subtable = st.parse(label, self.desk.schema)
         except ReleaseError as error:
             return error_page(request, Problem("unknown-variable", str(error), status=404))
-        marginal = self.desk.marginal(subtable)
-        if marginal is None:
+        public = public_of(self.desk, subtable)
+        if public is None:
             return self.not_released(
                 request, PROBLEMS["not-released"], self.reply_on(subtable, request.state.user.name)
             )
         try:
-            answer = Answer(request.app.title, marginal, Shape(zeros, totals), self.desk.texts)
+            answer = Answer(request.app.title, public, Shape(zeros, totals), self.desk.texts)
         except SdcError as error:
             return error_page(request, Problem("not-possible", str(error)))
         return self.shown(request, subtable, answer)
@@ -236,6 +244,7 @@ class _Pages:
             reply=reply,
             subtable=self.named([reply.sub_table])[0],
             projection=self.named(reply.projection),
+            may_be_in_part=Simulatable.name not in self.desk.rules,
             records=self.desk.records,
             change=urlencode({"variable": st.names(reply.sub_table, self.desk.schema)}, doseq=True),
         )
@@ -270,6 +279,10 @@ class _Pages:
 
     def cells(self, subtable: SubTable) -> int:
         return st.cells(subtable, self.desk.schema)
+
+    def is_public(self, subtable: SubTable) -> bool:
+        """Whether there is a page of it, whole or in part."""
+        return subtable in self.desk.state.released or self.desk.state.part(subtable) is not None
 
     def table_of(self, reply: Reply) -> str:
         return f"/tables/{address_of(reply.sub_table, self.desk.schema)}"
@@ -307,6 +320,8 @@ def _trajectory(
         variables=desk.schema.names,
         names=desk.texts.labels,
         released=named(now.released),
+        in_part=named(now.in_part),
+        is_in_part=now.cause in now.in_part,
         unreleasable=named(now.unreleasable) if is_all else None,
         shown=settings.limits.cells_on_screen // len(desk.schema),
         records=desk.records,
@@ -320,7 +335,8 @@ def _trajectory(
 def _listed(moment: Moment, schema: Schema) -> dict[str, Any]:
     cause = None if moment.cause is None else _named([moment.cause], schema)[0]
     more = max(0, len(moment.released) - NAMED)
-    return {"moment": moment, "cause": cause, "frontier": _named(moment.released[:NAMED], schema), "more": more}
+    frontier, is_in_part = _named(moment.released[:NAMED], schema), moment.cause in moment.in_part
+    return {"moment": moment, "cause": cause, "is_in_part": is_in_part, "frontier": frontier, "more": more}
 
 
 def _query(zeros: bool, totals: bool) -> str:
