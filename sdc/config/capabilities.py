@@ -306,7 +306,16 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "what another width or other categories would free is asked of whole sub-tables; leave one out",
     ),
     (IN_PARTS, (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),
-    (IN_PARTS, _BY_SERVERS, "a server answers with whole sub-tables; leave it out"),
+    (
+        IN_PARTS,
+        (DRAWING,),
+        "what is withheld depends on the records, and by this rule a server answers nothing in part; leave in_part out",
+    ),
+    (
+        IN_PARTS,
+        ("server", "simulate", "replay", "audit"),
+        "whoever asks a server says what is taken in part; leave in_part out",
+    ),
     (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
