@@ -17,6 +17,7 @@ from sdc.config.build import BuildConfig
 from sdc.config.code_list import with_code_list
 from sdc.config.earlier import EarlierConfig
 from sdc.config.publication import LabelsConfig
+from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
 from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path, shown
@@ -70,6 +71,9 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
     if config.release.like is not None:
         like = _placed(config.release.like, path.absolute().parent, f"{path}: release.like = ")
         config = config.model_copy(update={"release": config.release.model_copy(update={"like": like})})
+    if isinstance(config.release.in_part, tuple):
+        in_part = tuple(_weighed(one, path) for one in config.release.in_part)
+        config = config.model_copy(update={"release": config.release.model_copy(update={"in_part": in_part})})
     if (key := config.publication.signing_key) is not None:
         publication = config.publication.model_copy(
             update={"signing_key": _existing(path, "publication.signing_key", key)}
@@ -88,6 +92,19 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
         return config
     cluster = _existing(path, "execution.cluster", config.execution.cluster)
     return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
+
+
+def _weighed(section: InPartConfig, path: Path) -> InPartConfig:
+    """With what its file of weights says, which is part of the config, and not where it lies."""
+    if not isinstance(section.cost, CostConfig) or not isinstance(section.cost.weights, str):
+        return section
+    file = Path(_existing(path, "release.in_part.cost.weights", section.cost.weights))
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as content:
+            lines = tuple(tuple(line) for line in csv.reader(content) if line)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{file} cannot be read as CSV: {error}; give a file in UTF-8") from error
+    return section.model_copy(update={"cost": CostConfig(weights=lines)})
 
 
 def read_demand(path: Path) -> dict[str, float]:

@@ -208,6 +208,18 @@ Way: TypeAlias = Literal["withhold", "coarsen", "round"]
 """How a sub-table goes out that may not go out whole."""
 
 
+class CostConfig(Section):
+    """What each cell of a sub-table costs that is withheld or merged."""
+
+    weights: Annotated[
+        Text | tuple[tuple[Text, ...], ...],
+        Field(
+            description="a CSV file, relative to the config, with a column for each variable of the sub-table and one "
+            "called weight, whole numbers; a cell that it does not list has 0; or its lines"
+        ),
+    ]
+
+
 class InPartConfig(Section):
     """What becomes of a sub-table that may not go out whole."""
 
@@ -229,8 +241,11 @@ class InPartConfig(Section):
         Field(ge=2, description="what counts are rounded to multiples of, at least 2; for round alone"),
     ] = None
     cost: Annotated[
-        Literal["cells", "records"],
-        Field(description="what is to be little of what is withheld or merged: cells, or records and cells added up"),
+        Literal["cells", "records"] | CostConfig,
+        Field(
+            description="what is to be little of what is withheld or merged: cells, records and cells added up, or a "
+            "section with weights, which are added to cells"
+        ),
     ] = "cells"
     most: Annotated[
         float,

@@ -184,11 +184,16 @@ def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _
 def _merging(table: Table, wish: PartWish, axis: int, hidden: SubTable) -> _Merging:
     schema = table.schema
     told = st.members(schema.levels.telling(wish.view))
-    dense = np.moveaxis(table.marginal(wish.view).dense, told.index(axis), 0)
-    counts = dense.reshape(len(dense), -1).astype(np.int64)
+    dense, place = table.marginal(wish.view).dense, told.index(axis)
+    sizes = dense.shape
+    counts = np.moveaxis(dense, place, 0).reshape(sizes[place], -1).astype(np.int64)
     levels = [schema.levels.groups[v] for v in st.members(schema.levels.coarser[axis] & ~hidden)]
     parents = numbered(np.zeros(len(counts)), *levels, *_told(table, axis))
-    costs = np.full(len(counts), counts.shape[1]) + counts.sum(axis=1) * (wish.cost == "records")
+    costs = np.full(len(counts), counts.shape[1])
+    if not isinstance(wish.cost, str):
+        costs += np.moveaxis(np.array(wish.cost).reshape(sizes), place, 0).reshape(len(counts), -1).sum(axis=1)
+    elif wish.cost == "records":
+        costs += counts.sum(axis=1)
     return _Merging(wish, axis, counts, parents, _is_in_order(schema.variables[axis]), costs)
 
 

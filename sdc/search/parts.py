@@ -180,7 +180,8 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish]) -> Inquiry:
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
-    found = withhold(inquiry, views, cost={wish.view: wish.cost for wish in wishes}, again=again)
+    costs = {wish.view: wish.cost if isinstance(wish.cost, str) else np.array(wish.cost) for wish in wishes}
+    found = withhold(inquiry, views, cost=costs, again=again)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             raise NotReleasableError(

@@ -9,7 +9,9 @@ from itertools import combinations, product
 from math import comb
 from typing import Literal
 
-from sdc.config.release import PatternLike, ReleaseConfig, Way
+import numpy as np
+
+from sdc.config.release import CostConfig, PatternLike, ReleaseConfig, Way
 from sdc.feasible.walk import MAX_VARIABLES
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -19,6 +21,7 @@ from sdc.model.subtable import SubTable
 MOST_CELLS_OF_PAIRS = 100_000  # all pairs leave one component, and each of its cells is certified: 1 ms each
 MOST_VARIABLES_OF_PAIRS = MAX_VARIABLES  # of a component that a walk searches; of a larger one no cell is certified
 QUESTIONS_OF_WIDE = 400  # of 40 variables they take minutes
+WEIGHT = "weight"  # a column
 MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 
 
@@ -27,7 +30,8 @@ class PartWish:
     """A sub-table that goes out in part where it does not fit whole.
 
     how    ways, in the order in which they are tried
-    cost   what is to be little of what is withheld; most  the largest share of its cells that may be
+    cost   what is to be little of what is withheld: cells, records, or (cells,) weights in C order
+    most   the largest share of its cells that may be
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
     coarser  with merged categories, the finest first, each without a small count
@@ -36,7 +40,7 @@ class PartWish:
 
     view: SubTable
     how: tuple[Way, ...] = ("withhold",)
-    cost: Literal["cells", "records"] = "cells"
+    cost: Literal["cells", "records"] | tuple[int, ...] = "cells"
     most: float = 1.0
     again: tuple[int, ...] = ()
     base: int = 0
@@ -158,9 +162,41 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
                 raise InputError(
                     f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
-            named_by = section.ways, section.cost, section.most
+            named_by = section.ways, _cost(section.cost, view, schema), section.most
             found[view] = PartWish(view, *named_by, base=section.base or 0, merge=section.merge)
     return tuple(found.values())
+
+
+def _cost(
+    cost: Literal["cells", "records"] | CostConfig, view: SubTable, schema: Schema
+) -> Literal["cells", "records"] | tuple[int, ...]:
+    """With the weight of each cell in C order, where such are given; InputError where they are not of these cells."""
+    if not isinstance(cost, CostConfig):
+        return cost
+    own, wrong = schema.restrict(st.members(view)), f"the weights of cells of {st.label(view, schema)}"
+    names = [own.names[axis] for axis in own.axes]
+    if isinstance(cost.weights, str):
+        raise InputError(
+            f"in_part names the file {cost.weights} of weights, which is read with a config; give its lines"
+        )
+    header, *lines = cost.weights or ((),)
+    if sorted(header) != sorted([*names, WEIGHT]):
+        raise InputError(
+            f"{wrong} have the columns {', '.join(header)}; give {', '.join([*names, WEIGHT])}, and a section for "
+            "each sub-table"
+        )
+    codes = [{category: code for code, category in enumerate(own.variables[axis].categories)} for axis in own.axes]
+    found = np.zeros(own.keys.sizes, np.int64)
+    for number, line in enumerate(lines, start=2):
+        told = dict(zip(header, line, strict=False))
+        cell = tuple(place.get(told.get(name, ""), -1) for place, name in zip(codes, names, strict=True))
+        if len(line) != len(header) or min(cell) < 0 or not re.fullmatch("[0-9]{1,9}", told[WEIGHT]):
+            raise InputError(
+                f"{wrong}, line {number}: it is of no cell that the sub-table has, or no whole number from 0 to "
+                "999999999; correct the line"
+            )
+        found[cell] += int(told[WEIGHT])
+    return tuple(found.reshape(-1).tolist())
 
 
 def limits_of(release: ReleaseConfig, variables: int) -> tuple[int | None, int | None]:

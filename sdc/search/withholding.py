@@ -34,8 +34,8 @@ from sdc.risk.support import Component, Support
 from sdc.risk.units import PartUnit, cut, move_in_part
 
 Ints = npt.NDArray[np.int64]
-Cost: TypeAlias = Literal["cells", "records"]
-"""What is to be little of what is withheld: cells, or records and cells added up."""
+Cost: TypeAlias = Literal["cells", "records"] | Ints
+"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up."""
 PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
 DEARER = 4  # times the price where records count, for half of the cells cost less than the median, and are spared too
 SHORT_WALK = 0.02  # seconds of a reference core
@@ -93,7 +93,7 @@ def withhold(
     inquiry: Inquiry,
     views: Sequence[SubTable],
     start: Mapping[SubTable, Flags] | None = None,
-    cost: Cost | Mapping[SubTable, Cost] = "cells",
+    cost: Literal["cells", "records"] | Mapping[SubTable, Cost] = "cells",
     again: Mapping[SubTable, Ints] | None = None,
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
@@ -187,6 +187,17 @@ def shown(
     return support, width.short(support, width.doubtful(support))
 
 
+def _is_by_cells(cost: Cost) -> bool:
+    return isinstance(cost, str) and cost == "cells"
+
+
+def _weights(cost: Cost, counts: Ints) -> Ints:
+    """(cells,) what each cell costs beside itself."""
+    if isinstance(cost, str):
+        return counts if cost == "records" else np.zeros_like(counts)
+    return cost
+
+
 def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
     """(cells of the view,) those at these places, in C order, but those that are known to be 0."""
     schema = inquiry.table.schema
@@ -221,19 +232,20 @@ class _Search:
         shown = set(self._within)
         facts = tuple(fact for fact in component.knowledge.facts if fact.view not in shown or fact.between is not None)
         self._known = replace(component.knowledge, facts=facts)
-        self._counts = np.concatenate([self._part.marginal(view).dense.reshape(-1) for view in self._within])
+        counts = [self._part.marginal(view).dense.reshape(-1) for view in self._within]
+        self._counts = np.concatenate(counts)
         self._small = (self._counts > 0) & (self._counts <= small)
         whole = inquiry.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
         withheld = [_flags(inquiry, view, again.get(view)) for view in views]
         self._always = self._small | np.concatenate(withheld)
         self._hidden = self._always | np.concatenate(begun)
-        by_records = [np.full(st.cells(view, whole), costs[view] == "records") for view in views]
-        is_by_records = np.concatenate(by_records)
-        self._costs = 1 + self._counts * is_by_records
+        pairs = [(costs[view], own) for view, own in zip(views, counts, strict=True)]
+        is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
+        self._costs = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
         typical = max(1, int(np.median(self._costs)))
-        price = np.where(is_by_records, DEARER * PRICE, PRICE)
-        self._prices = np.minimum(price * self._costs // typical + 1, DEAREST * price) - ~is_by_records
+        price = np.where(is_weighed, DEARER * PRICE, PRICE)
+        self._prices = np.minimum(price * self._costs // typical + 1, DEAREST * price) - ~is_weighed
         self._places, self.spent = np.flatnonzero(self._small), 0
         self._differences: list[_Chosen] = []
         self._targets(component, narrow)

@@ -628,3 +628,49 @@ def test_coarsening_that_cannot_be_is_refused(tmp_path: Path, section: dict[str,
     release = {"require": REQUIRED, "in_part": [{"of": "area*age", **section}]}
     with pytest.raises(SdcError, match=re.escape(fault)):
         built(config(tmp_path, release=release))
+
+
+def weighed(folder: Path, lines: list[str], **section: Any) -> Path:
+    (folder / "weights.csv").write_text("\n".join(lines) + "\n")
+    part = {"of": "area*age", "cost": {"weights": "weights.csv"}, **section}
+    return config(folder, "weighed", release={"require": REQUIRED, "in_part": [part]})
+
+
+def test_cells_that_weigh_much_are_shown_rather_than_others(tmp_path: Path, yearbook: Callable[[], Build]) -> None:
+    (fact,) = yearbook().made.found.parts.facts
+    assert fact.between is not None
+    weights = {tuple(cell): 1000 for cell in fact.between.cells.tolist()}
+    lines = [f"age{age:02},area{area:02},{weight}" for (area, age), weight in weights.items()]
+    build = built(weighed(tmp_path, ["age,area,weight", *lines]))
+    (other,) = build.made.found.parts.facts
+    assert other.between is not None
+    small = build.made.table.marginal(other.view)
+    small = small.codes[small.counts <= 2]
+    both = {*map(tuple, other.between.cells.tolist())} & {*weights}
+    # small ones are withheld whatever they weigh
+    assert {*map(tuple, small.tolist())} <= both
+    assert len(both) < len(weights)
+    assert not verify(build.folder.path).failures
+    assert build.config.release.in_part[0].cost.weights[0] == ("age", "area", "weight")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("lines", "fault"),
+    [
+        (["age,weight", "age00,3"], "have the columns age, weight; give area, age, weight"),
+        (["age,area,weight", "age00,area99,3"], "line 2: it is of no cell that the sub-table has"),
+        (["age,area,weight", "age00,area01,-3"], "line 2: it is of no cell .* or no whole number from 0"),
+        (["age,area,weight", "age00,area01"], "line 2"),
+        ([], "have the columns ; give area, age, weight"),
+    ],
+)
+def test_weights_of_other_cells_are_refused(tmp_path: Path, lines: list[str], fault: str) -> None:
+    with pytest.raises(SdcError, match=fault):
+        built(weighed(tmp_path, lines))
+
+
+def test_a_file_of_weights_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    file = weighed(tmp_path, [])
+    (tmp_path / "weights.csv").unlink()
+    with pytest.raises(ConfigError, match=r"release.in_part.cost.weights"):
+        open_build(file)
