@@ -114,7 +114,10 @@ SETTINGS_OF = {
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
-    **dict.fromkeys(("ended_after.required", "ended_after.questions"), ("ordered", "bisection", "best")),
+    **dict.fromkeys(
+        (f"ended_after.{part}" for part in ("required", "in_part_together", "in_part", "questions")),
+        ("ordered", "bisection", "best"),
+    ),
     "ended_after.rounds": ("decomposable", "best"),
     "ended_after.extension": ("best",),
 }

@@ -153,6 +153,14 @@ class EndedAfterConfig(Section):
     required: Annotated[
         NotNegative | None, Field(description="questions about which of the required sub-tables fit; default all")
     ] = None
+    in_part_together: Annotated[
+        NotNegative | None,
+        Field(description="steps of the search for all sub-tables in part together; default all"),
+    ] = None
+    in_part: Annotated[
+        NotNegative | None,
+        Field(description="steps of the search for one sub-table in part after another; default all"),
+    ] = None
     rounds: Annotated[NotNegative | None, Field(description="rounds of the chains; default all")] = None
     questions: Annotated[
         NotNegative | None, Field(description="questions of the ordered search or the bisection; default all")

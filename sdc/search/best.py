@@ -12,7 +12,6 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
-from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
@@ -26,7 +25,7 @@ from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.pace import UNHURRIED, Pace
-from sdc.search.parts import in_part
+from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
@@ -84,10 +83,11 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one's weights.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, and what looks
-    for the required sub-tables that fit by that of `requiring`. `parts` go out in part whatever is found. InputError,
-    ReleaseError and RuntimeError as the searches raise them; NothingReleasableError where it is told to end before
-    anything that is required is proven.
+    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, what looks for
+    the required sub-tables that fit by that of `requiring`, and for what goes out in part of the others by those of
+    `together` and `apart`, see `in_part`. `parts` go out in part whatever is found. InputError, ReleaseError and
+    RuntimeError as the searches raise them; NothingReleasableError where it is told to end before anything that is
+    required is proven.
     """
 
     ordered: OrderedSearch
@@ -95,6 +95,8 @@ class ReleaseSearch:
     simulatable: SimulatableSearch
     extension: Stint = field(default_factory=Stint)
     requiring: Pace = UNHURRIED
+    together: Pace = UNHURRIED
+    apart: Pace = UNHURRIED
     parts: Parts = NO_PARTS
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
@@ -110,39 +112,41 @@ class ReleaseSearch:
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
             return self._by(method, resume)
-        beside, required, coarser = self._in_part(required)
+        beside, required, partly = self._in_part(required)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in (*required.refused, *required.in_part))
-        kept = (*kept, *coarser)
+        kept = kept if partly is None else (*kept, *partly.coarser)
         proven = None if method == "decomposable" else required.judgement
         found = beside._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
         found = replace(found, parts=beside.parts.without(found.release))
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
-        reason = " ".join(filter(None, (reasons.of_required(required), found.reason))) or None
-        required = required.beside(found.release)
         ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
+        told_of_parts = ""
+        if partly is not None:
+            ended, told_of_parts = _joined(partly.ended_after, ended), reasons.of_parts(partly, self._schema)
+        reason = " ".join(filter(None, (reasons.of_required(required), told_of_parts, found.reason))) or None
+        required = required.beside(found.release)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
 
-    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, tuple[SubTable, ...]]:
-        """Beside what goes out in part of what was refused, where that is wished for; NotReleasableError as `in_part`.
+    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, FoundParts | None]:
+        """Beside what goes out in part of what was refused, where that is wished for, which is last.
 
-        Last what goes out of sub-tables with merged categories.
-        What does not go out in part either is refused where the best subset is wished for, else nothing is released.
+        What does not go out in part either is refused where the best subset is wished for, else NotReleasableError says
+        why.
         """
         ordered = self.ordered
         wished = [wish for wish in ordered.wishes.in_part if wish.view in required.refused]
         if not wished:
-            return self, required, ()
-        found = in_part(self._inquiry(), required.judgement, wished)
+            return self, required, None
+        found = in_part(self._inquiry(), required.judgement, wished, self.together, self.apart)
         if found.refused and not ordered.wishes.best_subset:
-            raise NotReleasableError("; ".join(why for _, why in found.refused))
-        lacking = {view for view, _ in found.refused}
-        left = tuple(t for t in required.refused if t in lacking or t not in {wish.view for wish in wished})
+            raise NotReleasableError("; ".join(found.refused.values()))
+        left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
         beside = replace(ordered, inquiry=found.inquiry)
         partly = (*found.parts.views, *found.coarsened)
         told = replace(required, refused=left, judgement=found.judgement, in_part=partly)
-        return replace(self, ordered=beside, parts=found.parts), told, found.coarser
+        return replace(self, ordered=beside, parts=found.parts), told, found
 
     def _everything(self, method: str) -> FoundRelease:
         """All that is not forbidden: where no cell is at risk nothing needs protecting."""

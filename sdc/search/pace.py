@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -93,3 +94,23 @@ class Pace:
 
 
 UNHURRIED = Pace()
+
+
+@dataclass(eq=False)
+class Paced:
+    """A part of a search that asks its pace before each step; only whole steps count as `taken`."""
+
+    pace: Pace = UNHURRIED
+    taken: int = 0
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Around one of them; ToldToEndError where the pace is over before it."""
+        if self.pace.is_over(self.taken):
+            raise ToldToEndError
+        self.taken += 1
+        try:
+            yield
+        except ToldToEndError:
+            self.taken -= 1
+            raise

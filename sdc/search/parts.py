@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sdc.config.release import EndedAfterConfig
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, ReleaseError
@@ -20,6 +21,7 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
+from sdc.search.pace import UNHURRIED, Pace, Paced, ToldToEndError
 from sdc.search.rounding import controlled_rounding
 from sdc.search.wishes import PartWish
 from sdc.search.withholding import withhold
@@ -33,44 +35,41 @@ class FoundParts:
     judgement  of all that goes out whole with it
     refused    sub-tables that do not go out in part either, and why
     coarsened  those that go out with merged categories; coarser  and what goes out of them, which is whole itself
+    left       those of the refused that the search was told to end before
+    ended_after  how far it went, where it was told to end
     """
 
     parts: Parts
     inquiry: Inquiry
     judgement: Judgement
-    refused: tuple[tuple[SubTable, str], ...] = ()
+    refused: Mapping[SubTable, str] = field(default_factory=dict)
     coarsened: tuple[SubTable, ...] = ()
     coarser: tuple[SubTable, ...] = ()
+    left: tuple[SubTable, ...] = ()
+    ended_after: EndedAfterConfig | None = None
 
 
-def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> FoundParts:
+def in_part(
+    inquiry: Inquiry,
+    whole: Judgement,
+    wishes: Sequence[PartWish],
+    together: Pace = UNHURRIED,
+    apart: Pace = UNHURRIED,
+) -> FoundParts:
     """Sub-tables that were refused go out coarser, rounded, or but for some cells, so that all is proven to be safe.
 
-    whole  the judgement that let out what fits
+    whole     the judgement that let out what fits
+    together  the pace of looking for all at once, of which it has half; apart  that of one after another
 
-    They are looked at together first: what each withholds protects the others. Where that is not proven, or withholds
-    more than is wished for, one after another, each in the first of the ways wished for that does, and those of which
-    none does are refused.
+    They are looked at together first: what each withholds protects the others. Where that is not proven by then, or
+    withholds more than is wished for, one after another, each in the first of the ways wished for that does, and those
+    of which none does are refused, as is what the search was told to end before.
     """
     beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None)
-    refused = list[tuple[SubTable, str]]()
-    try:
-        found = _told(beside, wishes)
-    except NotReleasableError as error:
-        found = _Told(beside)
-        for wish in wishes:
-            ways = [replace(wish, how=(how,)) for how in wish.how]
-            why = [str(error)] if [*wishes] == ways else list[str]()
-            for way in () if why else ways:
-                try:
-                    own = _told(found.inquiry, [way])
-                except NotReleasableError as fault:
-                    why.append(str(fault))
-                else:
-                    found = _Told(own.inquiry, (*found.tables, *own.tables))
-                    break
-            else:
-                refused.append((wish.view, "; ".join(why)))
+    found, ended = _together(beside, wishes, together)
+    if found is None:
+        found = _one_by_one(beside, wishes, apart)
+        ended = found.ended_after if ended is None else ended.joined(found.ended_after)
     # of some nothing had to be withheld: these are whole
     release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
     parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
@@ -82,10 +81,64 @@ def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish]) -> F
         raise RuntimeError(
             "sub-tables in part are not proven by what was found for them; this is a fault of the search"
         )
-    elsewhere, asked = {*parts.views, *(view for view, _ in refused)}, [wish.view for wish in wishes]
+    elsewhere, asked = {*parts.views, *found.refused}, [wish.view for wish in wishes]
     coarsened = tuple(t for t in asked if t not in release and t not in elsewhere)
     coarser = tuple(t for t in (part.view for part in found.tables) if t in release and t not in asked)
-    return FoundParts(parts, told, judgement, tuple(refused), coarsened, coarser)
+    return FoundParts(parts, told, judgement, found.refused, coarsened, coarser, found.left, ended)
+
+
+def _together(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> tuple[_Told | None, EndedAfterConfig | None]:
+    """All at once, in half of the time that is left; None where that is not proven, and how far it went if told to end.
+
+    One alone is not sought twice.
+    """
+    if len(wishes) == 1:
+        return None, None
+    paced = Paced(pace.halved)
+    try:
+        return _told(_patient(inquiry, paced.pace), wishes, paced), None
+    except NotReleasableError:
+        return None, None
+    except ToldToEndError:
+        return None, EndedAfterConfig(in_part_together=paced.taken)
+
+
+def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> _Told:
+    """Each beside those before it."""
+    found, paced = _Told(_patient(inquiry, pace)), Paced(pace)
+    refused, left = dict[SubTable, str](), list[SubTable]()
+    for wish in wishes:
+        try:
+            found = _by_its_ways(found, wish, paced)
+        except NotReleasableError as error:
+            refused[wish.view] = str(error)
+        except ToldToEndError:
+            left.append(wish.view)
+            name = st.label(wish.view, inquiry.table.schema)
+            refused[wish.view] = (
+                f"the search was told to end before {name} was proven in part; give it more time, or require less"
+            )
+    ended = EndedAfterConfig(in_part=paced.taken) if left else None
+    return replace(found, refused=refused, left=tuple(left), ended_after=ended)
+
+
+def _by_its_ways(found: _Told, wish: PartWish, paced: Paced) -> _Told:
+    """With a sub-table in the first of its ways that does; NotReleasableError where none does."""
+    why = list[str]()
+    for how in wish.how:
+        try:
+            own = _told(found.inquiry, [replace(wish, how=(how,))], paced)
+        except NotReleasableError as fault:
+            why.append(str(fault))
+        else:
+            return _Told(own.inquiry, (*found.tables, *own.tables))
+    raise NotReleasableError("; ".join(why))
+
+
+def _patient(inquiry: Inquiry, pace: Pace) -> Inquiry:
+    """One whose units are waited for as long as the pace lasts."""
+    effort = inquiry.effort
+    return replace(inquiry, effort=replace(effort, executor=pace.patience(effort.executor)))
 
 
 def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
@@ -93,7 +146,7 @@ def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
 
     NotReleasableError where that is not proven.
     """
-    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)]).tables
+    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)], Paced()).tables
     return part
 
 
@@ -104,28 +157,35 @@ def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """Sub-tables in part, and what is known with them."""
+    """Sub-tables in part, and what is known with them; else as `FoundParts`."""
 
     inquiry: Inquiry
     tables: tuple[Part, ...] = ()
+    refused: Mapping[SubTable, str] = field(default_factory=dict)
+    left: tuple[SubTable, ...] = ()
+    ended_after: EndedAfterConfig | None = None
 
 
-def _told(inquiry: Inquiry, wishes: Sequence[PartWish]) -> _Told:
-    """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them."""
+def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced) -> _Told:
+    """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them.
+
+    ToldToEndError where it is not done in time.
+    """
     told, coarser = inquiry, list[Part]()
     for wish in (wish for wish in wishes if wish.how[0] == "coarsen"):
-        told, whole = _coarsened(told, wish)
+        told, whole = _coarsened(told, wish, paced)
         coarser.append(whole)
-    multiples = [_rounded(inquiry, wish) for wish in wishes if wish.how[0] == "round"]
+    multiples = [_rounded(inquiry, wish, paced) for wish in wishes if wish.how[0] == "round"]
     withheld = [wish for wish in wishes if wish.how[0] == "withhold"]
     if multiples:
         # what is withheld is sought beside what is rounded, which is safe by itself or not
         facts = (fact for part in multiples for fact in part.facts)
-        told, judgement = _with(told, told.known.telling(facts))
+        with paced.step():
+            told, judgement = _with(told, told.known.telling(facts))
         _require_safe(told, judgement, [part.view for part in multiples], "rounded")
     if not withheld:
         return _Told(told, (*coarser, *multiples))
-    found = _withheld(told, withheld)
+    found = _withheld(told, withheld, paced)
     own = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
     return _Told(found, (*coarser, *multiples, *(Part(own[wish.view]) for wish in withheld)))
 
@@ -138,14 +198,15 @@ def _with(inquiry: Inquiry, known: Knowledge, depth: Depth = Depth.FULL) -> tupl
     return replace(told, bank=judgement.bank), judgement
 
 
-def _coarsened(inquiry: Inquiry, wish: PartWish) -> tuple[Inquiry, Part]:
+def _coarsened(inquiry: Inquiry, wish: PartWish, paced: Paced) -> tuple[Inquiry, Part]:
     """What is known with the sub-table at the finest of its coarser levels that is proven; NotReleasableError without.
 
     All of it is told, so that it is no part but whole.
     """
     schema = inquiry.table.schema
     for view in wish.coarser:
-        told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), Depth.BRIEF)
+        with paced.step():
+            told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), Depth.BRIEF)
         if judgement.verdict is Verdict.SAFE:
             return told, Part(Fact(view, source=st.label(view, schema)))
     name, number = st.label(wish.view, schema), len(wish.coarser)
@@ -158,12 +219,13 @@ def _coarsened(inquiry: Inquiry, wish: PartWish) -> tuple[Inquiry, Part]:
     )
 
 
-def _rounded(inquiry: Inquiry, wish: PartWish) -> Part:
+def _rounded(inquiry: Inquiry, wish: PartWish, paced: Paced) -> Part:
     """The sub-table by controlled rounding; NotReleasableError where there is none."""
     table, schema = inquiry.table, inquiry.table.schema
     name, axes = st.label(wish.view, schema), _by_axis(wish.view, schema)
     try:
-        found = controlled_rounding(table.marginal(wish.view).dense, wish.base)
+        with paced.step():
+            found = controlled_rounding(table.marginal(wish.view).dense, wish.base)
     except (InputError, ReleaseError) as error:
         raise NotReleasableError(f"{name} rounded: {error}") from error
     margins = (st.union(axes[axis] for axis in kept) for kept in found.margins if kept)
@@ -175,20 +237,22 @@ def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
     return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
-def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish]) -> Inquiry:
+def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced) -> Inquiry:
     """What is known with the sub-tables in part; NotReleasableError where that is not proven, or too little of them."""
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
     costs = {wish.view: wish.cost if isinstance(wish.cost, str) else np.array(wish.cost) for wish in wishes}
-    found = withhold(inquiry, views, cost=costs, again=again)
+    found = withhold(inquiry, views, cost=costs, again=again, paced=paced)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             raise NotReleasableError(
                 f"of {st.label(wish.view, schema)} {int(hidden.sum())} of {len(hidden)} cells would have to be "
                 f"withheld, and in_part allows {wish.most:g} of them; allow more, or publish coarser categories"
             )
-    _require_safe(found.inquiry, found.inquiry.ask(NOTHING), views, "in part")
+    with paced.step():
+        judgement = found.inquiry.ask(NOTHING)
+    _require_safe(found.inquiry, judgement, views, "in part")
     return found.inquiry
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from sdc.model import subtable as st
+from sdc.model.schema import Schema
 from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from sdc.search.best import FoundRelease
     from sdc.search.growth import Grown
     from sdc.search.ordered import OrderedRelease
+    from sdc.search.parts import FoundParts
     from sdc.search.required import Required
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
@@ -37,6 +40,19 @@ def of_required(required: Required) -> str:
         f"The search was told to end after {required.asked:,} question{'s' * (required.asked != 1)} about the "
         f"{many} required sub-tables: the best subset that was proven by then has {kept} of them."
     )
+
+
+def of_parts(found: FoundParts, schema: Schema) -> str:
+    """What to say where it was told to end before all that may go out in part was proven, or was proven together."""
+    if found.ended_after is None:
+        return ""
+    if not found.left:
+        return (
+            "The search was told to end before the sub-tables in part were proven together, and looked for one after "
+            "another; more time may withhold less."
+        )
+    names = ", ".join(st.label(view, schema) for view in found.left)
+    return f"The search was told to end before {names} {'were' if len(found.left) > 1 else 'was'} proven in part."
 
 
 def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:

@@ -32,6 +32,7 @@ from sdc.risk.certifying import WALK_STEPS, Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component, Support
 from sdc.risk.units import PartUnit, cut, move_in_part
+from sdc.search.pace import Paced
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints
@@ -95,20 +96,22 @@ def withhold(
     start: Mapping[SubTable, Flags] | None = None,
     cost: Literal["cells", "records"] | Mapping[SubTable, Cost] = "cells",
     again: Mapping[SubTable, Ints] | None = None,
+    paced: Paced | None = None,
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
 
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
     cost   what is to be little, or of each view
     again  of some views places of cells that are withheld whatever else is, but those that everybody knows to be 0
+    paced  counts what is done step after step: walks of what is in doubt where all is shown, and then each batch
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
     withheld does not depend on the workers. NotReleasableError where a view has too many cells, or a small cell stays
     without a proof, but one that is refuted by what is known without the views: that cannot be helped by withholding;
-    ReleaseError where a component is too large for walks.
+    ReleaseError where a component is too large for walks; ToldToEndError where the pace is over before all is done.
     """
-    table = inquiry.table
+    table, paced = inquiry.table, paced or Paced()
     closed = tuple(map(table.schema.levels.closed, views))
     for view in closed:
         if (cells := st.cells(view, table.schema)) > MOST_CELLS:
@@ -117,13 +120,14 @@ def withhold(
                 "take fewer variables, or coarser categories"
             )
     costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
-    support, narrow = shown(inquiry, closed)
+    with paced.step():
+        support, narrow = shown(inquiry, closed)
     searches, hidden = list[_Search](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
             searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs, again or {}))
     for search in searches:
-        search.run()
+        search.run(paced)
         hidden |= search.hidden_by_view()
     parts = (withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
     known = inquiry.known.telling(part.fact for part in parts)
@@ -267,13 +271,14 @@ class _Search:
         self._own_of = np.full(len(self._counts), -1)
         self._own_of[self._places] = len(rows) + np.arange(len(own))
 
-    def run(self) -> None:
+    def run(self, paced: Paced) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time."""
         shuffled = np.random.default_rng(0).permutation(len(self._needed))
         for a_round in ROUNDS:
             waiting, size = self._open(shuffled), FIRST_BATCH
             while len(waiting) and self.spent < self._inquiry.effort.budget.steps:
-                self._batch(waiting[:size], a_round)
+                with paced.step():
+                    self._batch(waiting[:size], a_round)
                 waiting, size = self._open(waiting[size:]), min(2 * size, LAST_BATCH)
         self._show_again()
 

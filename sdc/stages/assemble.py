@@ -230,7 +230,8 @@ def release_search(
         for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
     )
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)
-    return ReleaseSearch(ordered, chains, simulatable, extension, Pace(far.required, ending))
+    requiring, together, apart = (Pace(most, ending) for most in (far.required, far.in_part_together, far.in_part))
+    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart)
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

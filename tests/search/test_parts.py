@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sdc.config.release import ReleaseConfig
+from sdc.api import find_release
+from sdc.config.release import EndedAfterConfig, ReleaseConfig
 from sdc.config.values import SearchMethod
+from sdc.executor import InProcess
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.fact import Fact
 from sdc.model.parts import NO_PARTS
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.best import FoundRelease
 from sdc.search.found import Found
+from sdc.search.pace import Ending
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
 from tests.judge import TooManyTablesError
 from tests.profiles import scaled
-from tests.search.test_withholding import Case, cases
+from tests.search.test_withholding import Backwards, Case, cases, yearbook
 from tests.strategies import dense
 from tests.treat.test_suppression import Flags
 
@@ -167,3 +170,80 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
     except NotReleasableError:
         return None
     return found.release, found.parts.facts
+
+
+# Told to end
+
+
+IN_PART = ("A*B*C", "A*B*D")
+ASKED: Mapping[str, Any] = {
+    "require": ["A", "B*C*D", *IN_PART],
+    "in_part": [{"of": name} for name in IN_PART],
+    "only": "required",
+    "min_width": 3,
+}
+
+
+PEOPLE, _ = yearbook(np.random.default_rng(4))
+SCHEMA = PEOPLE.schema
+
+
+class Clock(InProcess):
+    """Of one tick a unit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("sdc.search.pace.time.time", lambda: self.now)
+
+    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+        for result in super().run(function, table, units):
+            self.now += 1
+            yield result
+
+
+def asked(**more: Any) -> FoundRelease:
+    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
+
+
+@pytest.mark.parametrize(("ticks", "proven"), [(260.0, ()), (800.0, ("A*B*C",)), (5000.0, IN_PART)])
+def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
+    ticks: float, proven: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a search that goes as far, by no clock and with other workers, comes to the same."""
+    found = asked(executor=Clock(monkeypatch), ending=Ending(ticks))
+    became, ended, reason = found.required, found.ended_after, found.reason or ""
+    assert became is not None
+    assert found.judgement.verdict is Verdict.SAFE
+    assert [part.label(SCHEMA) for part in found.parts.tables] == [*proven]
+    assert {*became.in_part} == {*found.parts.views}
+    left = [name for name in IN_PART if name not in proven]
+    assert [st.label(view, SCHEMA) for view in became.refused] == left
+    if not left:
+        assert ended is None
+        return
+    assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} proven in part" in reason
+    assert ended is not None
+    assert ended.facts.keys() == {"in_part_together", "in_part"}
+    again = asked(executor=Backwards(), ended_after=ended, minutes=1e-9)
+    same = ("release", "reason", "ended_after", "steps")
+    assert [getattr(again, name) for name in same] == [getattr(found, name) for name in same]
+    assert again.parts.facts == found.parts.facts
+    assert again.judgement.margin == found.judgement.margin
+
+
+def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> None:
+    found = asked(ended_after={"in_part_together": 1})
+    assert len(found.parts.tables) == 2
+    assert found.ended_after == EndedAfterConfig(in_part_together=1)
+    assert "before the sub-tables in part were proven together, and looked for one after another" in (
+        found.reason or ""
+    )
+
+
+@pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
+def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(how: Mapping[str, Any]) -> None:
+    wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}
+    with pytest.raises(
+        NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
+    ):
+        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished, ended_after={"in_part": 0})

@@ -455,6 +455,18 @@ def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is
     assert len(found.required.refused) == 1
 
 
+@pytest.mark.parametrize("how", [{}, {"how": "coarsen"}])
+def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(tmp_path: Path, how: dict[str, Any]) -> None:
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", **how}], "ended_after": {"in_part": 0}}
+    with pytest.raises(NotReleasableError, match=r"told to end before area\*age was proven in part; give it more time"):
+        built(config(tmp_path, release=release))
+    build = built(config(tmp_path, release=release | {"conflicts": "best_subset"}))
+    assert verify(build.folder.path).verified
+    assert build.made.found.parts.facts == ()
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "The search was told to end before area*age was proven in part." in page
+
+
 # Forged
 
 

@@ -148,7 +148,7 @@ class Judge:
         inquiry = Inquiry(self.table, self._told, self.criteria, effort=effort, bank=self._bank)
         found = in_part(inquiry, inquiry.ask(state.released), [PartWish(subtable)])
         if found.refused:
-            raise NotReleasableError(found.refused[0][1])
+            raise NotReleasableError(next(iter(found.refused.values())))
         return FoundPart(next(iter(found.parts.tables), None), found.judgement.proof)
 
     def _turn_to(self, state: State) -> None:
