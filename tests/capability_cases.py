@@ -291,9 +291,10 @@ class Case:
         facts = (fact for names in released for fact in exact(self.counts, map(NAMES.index, names)))
         return self.tables([*facts])
 
-    def narrow(self, facts: Sequence[Fact]) -> bool:
-        """Whether some small cell has not the width for whoever has these and all that is known."""
-        found = self.tables(facts)[:, self.at_risk]
+    def narrow(self, facts: Sequence[Fact], has_run: bool = False) -> bool:
+        """Whether some small cell has not the width for whoever has these and what is known, and what a run told."""
+        told = self.told if has_run else []
+        found = agreeing(SIZES, [*self.known, *facts, *told])[:, self.at_risk]
         return bool((found.max(axis=0) - found.min(axis=0) < WIDTH).any())
 
     def require_safe(self, released: Sequence[Sequence[str]]) -> None:
@@ -633,7 +634,7 @@ def _judge_round(case: Case) -> None:
                 sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
             facts += case.near([v for v in names if v in margin], sums)
         exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
-        assert not case.narrow([*exactly, *facts])
+        assert not case.narrow([*exactly, *facts], has_run=run)
 
 
 def _judge_suppress(case: Case) -> None:
@@ -682,7 +683,7 @@ def _require_safe_beside(case: Case) -> None:
         if one["count"] is not None
     ]
     exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
-    assert not case.narrow([*exactly, *shown])
+    assert not case.narrow([*exactly, *shown], has_run=True)
 
 
 def _judge_check(case: Case) -> None:
