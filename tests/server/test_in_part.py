@@ -16,17 +16,21 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from starlette.testclient import TestClient
 
 from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
+from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.effort import Effort
+from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
 from sdc.server.desk.course import DECISION, REQUEST, Course
 from sdc.server.desk.decision import Decision
@@ -35,19 +39,26 @@ from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import WHOLE, Way
 from sdc.server.desk.parts import NO_PARTS_HERE, part_at
+from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
 from sdc.server.desk.rules import MYOPIC, rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.state import State
 from sdc.server.desk.workers import Bench, Worker
 from sdc.server.tryout.replay import HistorySubject, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.stages.build import open_build
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP, run_all
+from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights
+from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.judge import Fact, TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
 from tests.search.test_withholding import Case, cases
 from tests.server.http import Server, server_of
 from tests.server.services import CRITERIA, open_service
 from tests.server.test_audit import Kept
+from tests.server.test_audit import told as by_command
 from tests.server.test_service import wait_until
 from tests.strategies import knows
 
@@ -387,6 +398,47 @@ def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service]
     assert facts["as_it_was"]["in_part"] == would["myopic"]["in_part"] == would["batch"]["in_part"] == [[*"ABCDEF"]]
     assert would["myopic"]["outcomes"] == facts["as_it_was"]["outcomes"]
     assert would["simulatable"]["in_part"] == []
+
+
+def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command too: with what the server kept, and with the options."""
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "c.yaml")
+    with build.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    prepare(build)
+    with serve.open_service(build) as service:
+        assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
+        state, cells = service.state, file_of(service, EVERYTHING)
+    kept = read_certificate(folder_of(build).stage(EVIDENCE), service.schema)
+    assert (kept.parts, kept.asked) == (state.parts, state.released)
+    with serve.open_service(build) as service:
+        assert (service.state, file_of(service, EVERYTHING)) == (state, cells)
+        assert told(service, EVERYTHING, "bob", True).code == "already-released-in-part"
+    folder = str(folder_of(build).path)
+    for given in (["--table", str(tmp_path / "c.yaml")], ["--small-count", "2", "--min-width", "6"]):
+        status, out, _ = by_command(capsys, monkeypatch, "audit", folder, *given, "--json")
+        facts = json.loads(out)
+        assert (status, facts["verified"], facts["in_part"], facts["failures"]) == (0, True, 1, [])
+
+
+def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+    content["release"] = {"require": ["A*B*C*D*E*F"], "in_part": "withhold", "questions": 1}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "c.yaml")
+    run_all(build, IN_PROCESS)
+    begun = str(build.folder.path)
+    with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):
+        first_release(begun, build.made.table, build.made.known)
 
 
 # Forged histories

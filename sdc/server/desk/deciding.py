@@ -170,7 +170,7 @@ class Deciding(threading.Thread):
             if course.state.version != state.version:
                 return False
             turn.decide_from(course.state, decision, request, milliseconds)
-        self._is_stale |= decision.way is Way.SAFE
+        self._is_stale |= decision.way in (Way.SAFE, Way.SAFE_IN_PART)
         return True
 
     # Rounds
