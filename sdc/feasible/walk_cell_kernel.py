@@ -325,20 +325,36 @@ def _places(work: WalkWork, part: int, key: Key, flipped: int, steps: Ints, plac
 
 
 @inner
-def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool) -> int:
+def places_of(work: WalkWork, key: Key) -> Ints:
+    """(sub-tables in part,) where a cell is in each."""
+    places = np.zeros(len(work.place_of), np.int64)
+    for part in range(len(places)):
+        for v in range(len(work.sizes)):
+            places[part] += work.place_of[part, v, (key // work.strides[v]) % work.sizes[v]]
+    return places
+
+
+@inner
+def price_of_shown(work: WalkWork, places: Ints, ways: Ints, flipped: int, up: bool) -> int:
     """What a whole move costs for cells of sub-tables in part that it changes first, less what it restores.
+
+    places  (sub-tables in part,) where its cell is in each
+    ways    (sub-tables in part, flips) how far from there each flip leads; where one leads nowhere its changes cancel
 
     Less and less of a price counts, or walks would go on by moves that cost nothing; of a reward all does. NEVER where
     there is a place that moves must change, and this one does not.
     """
     shown, room, moved, goal = work.shown, work.room, work.moved, work.filled[GOAL]
     cost, of_goal = 0, False
-    places = np.empty(1 << MAX_FLIPS, np.int64)
-    for part in range(len(work.place_of)):
-        if not _places(work, part, key, flipped, steps, places):
-            continue
-        for i in range(1 << flipped):
-            before, price = moved[places[i]], shown[places[i]]
+    for part in range(len(places)):
+        cancels = False
+        for j in range(flipped):
+            cancels |= ways[part, j] == 0
+        for i in range(0 if cancels else 1 << flipped):
+            place = places[part]
+            for j in range(flipped):
+                place += ways[part, j] * (i >> j & 1)
+            before, price = moved[place], shown[place]
             after = before + (1 if ODD[i] != up else -1)
             if price > 0:
                 price = price * work.filled[EASED] // EASE
@@ -346,9 +362,9 @@ def price_of_shown(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool
                 cost += price
             elif after == 0:
                 cost -= price
-            low, high = room[places[i], 0], room[places[i], 1]
+            low, high = room[place, 0], room[place, 1]
             cost += BROKEN_COST * ((after < low or after > high) - (before < low or before > high))
-            of_goal |= places[i] == goal
+            of_goal |= place == goal
     return NEVER if goal >= 0 and not of_goal else int(cost)
 
 

@@ -56,6 +56,7 @@ from sdc.feasible.walk_cell_kernel import (
     codes_of,
     draw,
     enter,
+    places_of,
     price,
     price_anew,
     price_of_shown,
@@ -100,7 +101,8 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
     axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
-    own, in_part = codes_of(key, sizes, strides), len(work.place_of) > 0
+    own, place_of, in_part = codes_of(key, sizes, strides), work.place_of, len(work.place_of) > 0
+    places, ways = places_of(work, key), np.empty((len(place_of), MAX_FLIPS), np.int64)
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     stack = np.zeros((MAX_FLIPS + 1, 5), np.int64)  # node, children seen, its child, categories left, cost
@@ -130,8 +132,10 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
         if cost >= least:
             continue
         step[d] = (other - own[v]) * strides[v]
+        for part in range(len(places)):
+            ways[part, d] = place_of[part, v, other] - place_of[part, v, own[v]]
         if in_part and begin[child] == end[child]:
-            cost += price_of_shown(work, key, d + 1, step, up)
+            cost += price_of_shown(work, places, ways, d + 1, up)
             if cost >= least:
                 continue
         half = 1 << d
@@ -253,7 +257,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
-    in_part = len(work.place_of) > 0
+    places, ways = places_of(work, key), np.empty((len(work.place_of), MAX_BLOCKS), np.int64)
     stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, axes, cost, released sets that meet all blocks
     step = np.zeros(MAX_BLOCKS, np.int64)
     corners[0], stack[0, 3], sets[0, 0] = key, 1, 0
@@ -284,8 +288,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
         if kept == 0:
-            if in_part:
-                cost += price_of_shown(work, key, d + 1, step, True)
+            if len(places):
+                for j in range(d + 1):
+                    ways[:, j] = places_of(work, key + step[j]) - places
+                cost += price_of_shown(work, places, ways, d + 1, True)
                 if cost >= least:
                     continue
             least = cost
