@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -126,11 +127,11 @@ def cells_of_places(table: Table, views: tuple[SubTable, ...], places: Ints, rai
     the view.
     """
     schema, begin = table.schema, begins(views, table.schema)
-    everywhere, keys = places_in(table.codes, views, schema), list[Ints]()
-    order = np.argsort(everywhere, axis=0, kind="stable")
+    order, ascending = by_place(table, views)
+    keys = list[Ints]()
     parts = np.searchsorted(begin, places, side="right") - 1
     for place, part, raises in zip(places.tolist(), parts.tolist(), raised.tolist(), strict=True):
-        rows, column = order[:, part], everywhere[order[:, part], part]
+        rows, column = order[part], ascending[part]
         cells = [table.codes[_rows_at(np.array([place]), rows, column)]]
         for near, axis, code in _beside(place - int(begin[part]), views[part], schema) if raises else ():
             like = table.codes[_rows_at(near + begin[part], rows, column)].copy()
@@ -139,6 +140,17 @@ def cells_of_places(table: Table, views: tuple[SubTable, ...], places: Ints, rai
         own = np.unique(schema.keys.pack(np.concatenate(cells)))
         keys.append(own[:: max(1, -(-len(own) // MOST_BEGUN))])
     return np.cumsum([0, *map(len, keys)]), np.concatenate([np.zeros(0, np.int64), *keys])
+
+
+@lru_cache(maxsize=1)
+def by_place(table: Table, views: tuple[SubTable, ...]) -> tuple[Ints, Ints]:
+    """(views, cells) rows of the table in the order of their places in each view, and these places, ascending.
+
+    Kept for the units that follow.
+    """
+    places = places_in(table.codes, views, table.schema).T
+    order = np.argsort(places, axis=1, kind="stable")
+    return order, np.take_along_axis(places, order, axis=1)
 
 
 def _rows_at(places: Ints, rows: Ints, column: Ints) -> Ints:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.in_part import NO_PART, InPart, cells_of_places, places_of, shares, told_in_part
+from sdc.feasible.in_part import NO_PART, InPart, by_place, cells_of_places, places_of, shares, told_in_part
 from sdc.feasible.walk_cell_kernel import EASE, EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
@@ -252,7 +252,7 @@ def _walker(
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    for kept in (_walker, _totals, _columns):
+    for kept in (_walker, _totals, _columns, by_place):
         kept.cache_clear()
 
 
