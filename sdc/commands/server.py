@@ -128,7 +128,8 @@ def audit(
             told = ", ".join(f"{name} {value}" for name, value in standard.facts.items())
             print(f"criterion     {told}, of {standard.source}")
         if found.verified:
-            print("verified      every R(t) satisfies the criterion")
+            beside = ", and so does what was answered in part" if found.in_part else ""
+            print(f"verified      every R(t) satisfies the criterion{beside}")
         if not found.is_judged:
             print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")
     if found.failures:

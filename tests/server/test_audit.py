@@ -475,7 +475,7 @@ def test_the_command_takes_a_folder_a_file_and_a_table(
 ) -> None:
     folder = Path(sqlite_url).parent
     writer.release("A*B")
-    expected = {"history": sqlite_url, "entries": 5, "decisions": 1, "releases": 1, "failures": []}
+    expected = {"history": sqlite_url, "entries": 5, "decisions": 1, "releases": 1, "in_part": 0, "failures": []}
     of_config = {"small_count": 2, "min_width": 6, "of": str(CZECH_YAML)}
     for words, verified, criteria in [
         ((sqlite_url,), None, None),

@@ -265,7 +265,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse
         if entry.kind in ("request", "decision", "frontier"):
             assert all(map(is_told, sub_tables_in(entry.body))), entry
             assert entry.subject in ("", "(total)") or is_told(entry.subject.split("*"))
-    again = Course(SCHEMA)
+    again = Course(SCHEMA, table.total)
     for entry in entries:
         again.apply(entry)
     assert again.state == state
