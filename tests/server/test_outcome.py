@@ -158,14 +158,14 @@ def opened(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
 def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Way]) -> None:
     """Whole where that is safe; what nothing is found for at once is looked into, and then told."""
     service = opened()
-    Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": lambda *_: done(None)}
+    Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": failing_later}
     asked = service.ask(EVERYTHING, "ada", in_part=True).result(30)
     assert asked.code in (TOLD[Way.LOOKED_INTO.after].code, TOLD[Way.SAFE_IN_PART.after].code)
     wait_until(lambda: not service.log.course.pending)
     assert service.ask(EVERYTHING, "bob", in_part=True).result(30).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
     assert service.ask(0b11, "ada", in_part=True).result(30).message == WHOLE
     assert gone == [Way.SAFE_IN_PART, Way.IS_PUBLIC_IN_PART, Way.SAFE]
-    Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done(None)}
+    Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done("nothing was found")}
     assert service.ask(0b11111, "ada", in_part=True).result(30).decision in ("pending", "refused")
     wait_until(lambda: not service.log.course.pending)
     assert gone[3:] == [Way.NOT_IN_PART]
@@ -181,6 +181,12 @@ def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: lis
 def done(found: Any) -> Future[Any]:
     future = Future[Any]()
     future.set_result(found)
+    return future
+
+
+def failing_later(*_: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_exception(BrokenProcessPool())
     return future
 
 

@@ -60,7 +60,7 @@ class Deciding(threading.Thread):
         self._decider, self._certifier = decider, certifier
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
         self._tries, self._parts_tried = Counter[int](), Counter[int]()
-        self._found = dict[int, FoundPart]()  # of requests what was found of them in part
+        self._found = dict[int, FoundPart | str]()  # of requests what was found of them in part, or why nothing was
         self._busy = set[int]()  # queued here, being certified, or tried again later
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._ends = threading.Event()
@@ -259,15 +259,14 @@ class Deciding(threading.Thread):
         future = self._certifier.ask(Seat.find_in_part, state, request.sub_table)
         future.add_done_callback(lambda done: self._found_in_part(done, request.number))
 
-    def _found_in_part(self, done: Future[FoundPart | None], number: int) -> None:
+    def _found_in_part(self, done: Future[FoundPart | str], number: int) -> None:
         if self._ends.is_set():
             return  # it is pending still, and looked into after the next start
-        found = None if done.cancelled() or done.exception() is not None else done.result()
-        if found is None:
+        if not done.cancelled() and done.exception() is None:
+            self._found[number] = done.result()
+        if isinstance(self._found.get(number), str):
             # longer than this nobody looks
             self._parts_tried[number] = MOST_TRIES
-        else:
-            self._found[number] = found
         self._numbers.put(number)
 
     def _know_unsafe(self, subtable: SubTable) -> None:

@@ -101,6 +101,7 @@ class Decider:
     ConfigError for simulatable and structural zeros, or hierarchies.
 
     seconds  what the criterion's judgement may take at once, in seconds of a reference core
+    looks    whether it looks itself for what to withhold of a sub-table in part, which takes longer
     weights  what sub-tables are worth, 1 each without
     """
 
@@ -109,6 +110,7 @@ class Decider:
     seconds: float = 0.2
     executor: Executor = IN_PROCESS
     weights: Weights | None = None
+    looks: bool = True
 
     def __post_init__(self) -> None:
         if not any(isinstance(rule, Simulatable) for rule in self.rules):
@@ -153,14 +155,14 @@ class Decider:
     # In part
 
     def decide_in_part(
-        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | None = None
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | str | None = None
     ) -> Decision:
         """The decision on a request that takes a sub-table in part where it is refused whole, as it was by then.
 
         It stays as it is where something else refused it than the criterion, or a round. It is judged like all else,
         by what it withholds; the rules that weigh what it makes unreleasable are asked then.
 
-        found  by somebody who looked for longer, maybe beside less than is public now
+        found  by somebody who looked for longer, maybe beside less than is public now; or why nothing was
         """
         if whole.way not in BY_CRITERION:
             return whole
@@ -169,15 +171,20 @@ class Decider:
             return known
         if any(isinstance(rule, Batch) for rule in self.rules):
             return Decision(Way.WAITS, Batch.name, state)
-        if found is not None and (decision := self._with(found, state, past, subtable, who)) is not None:
-            return decision
+        if found is None:
+            found = self._looked_for(state, subtable)
+        decision = None if isinstance(found, str) else self._with(found, state, past, subtable, who)
+        said = found if isinstance(found, str) else "what was found is not proven beside all that is public by now"
+        return decision or replace(whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said=said)
+
+    def _looked_for(self, state: State, subtable: SubTable) -> FoundPart | str:
+        """A sub-table in part, or why there is none."""
+        if not self.looks:
+            return "what is to be withheld is not looked for at once"
         try:
-            found = self.judge.in_part(state, subtable, self.seconds)
+            return self.judge.in_part(state, subtable, self.seconds)
         except ReleaseError as error:
-            return replace(whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said=str(error))
-        return self._with(found, state, past, subtable, who) or replace(
-            whole, way=Way.NOT_IN_PART, rule=MYOPIC, state=state, said="what was found to be withheld is not proven"
-        )
+            return str(error)
 
     def _with(self, found: FoundPart, state: State, past: Past, subtable: SubTable, who: str) -> Decision | None:
         """The decision on a sub-table in part that somebody found; None where it is not proven."""

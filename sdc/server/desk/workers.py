@@ -81,9 +81,10 @@ class Seat:
         self._schema, self._judge = held.schema, Judge(held, bench.known, bench.criteria, bench.effort)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
-        self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights)
+        looks = self._judge.is_exact  # of a large table others would wait for that
+        self._decider = Decider(self._judge, bench.rules, bench.seconds, weights=bench.weights, looks=looks)
         at_once = tuple(rule for rule in bench.rules if not isinstance(rule, Batch))
-        self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds)
+        self._in_round = replace(self._decider, rules=at_once, seconds=bench.job_seconds, looks=True)
 
     def ready(self, public: Release) -> bool:
         """When questions can be asked: what they call is compiled by then, once a machine, and loaded."""
@@ -100,7 +101,7 @@ class Seat:
         return self._in_round.decide(state, past, subtable, who)
 
     def decide_in_part(
-        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | None
+        self, past: Past, subtable: SubTable, who: str, whole: Decision, found: FoundPart | str | None
     ) -> Decision:
         return self._decider.decide_in_part(past, subtable, who, whole, found)
 
@@ -116,13 +117,13 @@ class Seat:
         found = self._judge.ask(state, subtable, self._bench.job_seconds, Depth.FULL)
         return found, self._judge.found if found.verdict is Verdict.SAFE else None
 
-    def find_in_part(self, state: State, subtable: SubTable) -> FoundPart | None:
-        """What takes long too: a sub-table in part; None where none was found."""
+    def find_in_part(self, state: State, subtable: SubTable) -> FoundPart | str:
+        """What takes long too: a sub-table in part, or why none was found."""
         self._judge.executor = self._dask()
         try:
             return self._judge.in_part(state, subtable, self._bench.job_seconds)
-        except ReleaseError:
-            return None
+        except ReleaseError as error:
+            return str(error)
 
     def effect(self, state: State, subtable: SubTable) -> Effect:
         return effect_of(self._judge, state, subtable, self._bench.order, MOST_IN_AN_EFFECT)
