@@ -73,7 +73,6 @@ __all__ = [
     "decomposable_release",
     "enumerate_tables",
     "find_release",
-    "judge_rounding",
     "knowledge",
     "magnitude_table",
     "ordered_release",
@@ -388,35 +387,6 @@ def controlled_rounding(table: Table, *, base: int) -> Rounded:
     from sdc.search import rounding
 
     return rounding.controlled_rounding(table.dense, base)
-
-
-def judge_rounding(
-    table: Table,
-    public: Public,
-    sub_table: str,
-    *,
-    base: int,
-    small_count: int,
-    min_width: int,
-    posterior_limit: PosteriorLimit | None = None,
-    budget: Budget | None = None,
-    executor: Executor = IN_PROCESS,
-    whole: Public | None = None,
-) -> None:
-    """A sub-table by `controlled_rounding` is shown to be safe beside what is public, of which some is `whole`.
-
-    All that readers are told of it is taken as known, and each of its small counts keeps the width. InputError for what
-    is public already, ReleaseError for an unknown variable, NotReleasableError where it is not proven.
-    """
-    from sdc.search.parts import rounded_beside
-
-    subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
-    if subtable in known.release:
-        raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
-    effort = Effort(budget or Budget(), executor=executor)
-    before = None if whole is None else known_of(table, whole)
-    rounded_beside(Inquiry(table, known, criteria, effort=effort, before=before), subtable, base)
 
 
 def suppress(

@@ -44,6 +44,8 @@ def round_command(
 ) -> None:
     """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded.
 
+    Of a config or a run it is judged by the criterion, beside what is public there; of a file nothing is.
+
     By how much cells were moved in all is confidential: whoever has it beside the rounded table and the true total can
     tell small counts. It is printed, apart from the rest, and is in no file.
     """
@@ -54,18 +56,7 @@ def round_command(
     table = _marginal(about, sub_table)
     beside = ALONE if about.build is None else _beside(about)
     if about.build is not None:
-        public, whole = about.besides
-        api.judge_rounding(
-            about.table,
-            public,
-            sub_table,
-            base=base,
-            small_count=about.small_count(None),
-            min_width=about.min_width(None),
-            posterior_limit=about.limit(None),
-            budget=about.budget,
-            whole=whole,
-        )
+        about.judge_rounded(sub_table, base)
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         from sdc.stages.publish import rounded_table

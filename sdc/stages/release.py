@@ -64,12 +64,15 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 
 def _with_required(build: Build) -> PublicationConfig:
-    """How to publish: what was required has a file of its own, even where what is released implies it."""
+    """How to publish: what was required has a file of its own, or what goes out of it with merged categories.
+
+    Even where what is released implies it.
+    """
     config, made = build.config, build.made
     if config.totals is not None and config.totals.publish == "instead":
         return config.publication  # no counts go out
     required = (t for t in build.settings().wished(made.known).require if t in made.found.release)
-    named = (st.label(t, made.table.schema) for t in required)
+    named = (st.label(t, made.table.schema) for t in (*required, *build.coarsened.values()))
     children = dict.fromkeys([*config.publication.children, *named])
     return config.publication.model_copy(update={"children": tuple(children)})
 

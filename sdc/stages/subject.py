@@ -20,7 +20,7 @@ from sdc.ingest.reading import read_table, zeros_of
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
@@ -28,10 +28,12 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.public.earlier import read_origin
-from sdc.risk.effort import Budget
+from sdc.risk.effort import Budget, Effort
+from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
+from sdc.search.parts import rounded_beside
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
@@ -137,6 +139,19 @@ class Subject:
         whole = replace(self.known, facts=tuple(fact for fact in self.known.facts if fact not in own))
         released = NOTHING if self.released is None else self.released
         return self.known.plus(released), whole.plus(released)
+
+    def judge_rounded(self, sub_table: str, base: int) -> None:
+        """A sub-table rounded to multiples of a base is judged by the criteria of the config, or the run's.
+
+        All that readers are told of it is taken as known. InputError for what is public whole, NotReleasableError where
+        it is not proven that all keeps the width beside what is public.
+        """
+        assert self.build is not None
+        (public, whole), view = self.besides, st.parse(sub_table, self.table.schema)
+        if view in public.release:
+            raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
+        criteria, effort = self.build.criteria, Effort(self.budget)
+        rounded_beside(Inquiry(self.table, public, criteria, effort=effort, before=whole), view, base)
 
     @property
     def start(self) -> tuple[CellBounds | None, Proof]:

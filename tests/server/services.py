@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,3 +59,10 @@ def open_service(
         rules=chosen,
         slot=slot,
     )
+
+
+@contextmanager
+def services_of(table: Table, folder: Path) -> Iterator[Callable[..., Service]]:
+    """What opens a service by such rules over the history in a folder; all are closed in the end."""
+    with ExitStack() as opened:
+        yield lambda *rules: opened.enter_context(closing(open_service(table, folder, rules=rules)))

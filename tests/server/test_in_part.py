@@ -57,7 +57,7 @@ from tests.profiles import scaled
 from tests.search.test_withholding import Case, cases
 from tests.server import test_levels as levelled
 from tests.server.http import Server, server_of
-from tests.server.services import CRITERIA, open_service
+from tests.server.services import CRITERIA, open_service, services_of
 from tests.server.test_audit import Kept
 from tests.server.test_audit import told as by_command
 from tests.server.test_service import wait_until
@@ -288,15 +288,8 @@ def read_back_whole(service: Service, case: Case) -> Iterator[Fact]:
 
 @pytest.fixture
 def opened(czech: Table, tmp_path: Path) -> Iterator[Callable[..., Service]]:
-    services = list[Service]()
-
-    def opening(*rules: dict[str, Any]) -> Service:
-        services.append(open_service(czech, tmp_path, rules=rules))
-        return services[-1]
-
-    yield opening
-    for service in services:
-        service.close()
+    with services_of(czech, tmp_path) as opening:
+        yield opening
 
 
 def test_what_is_taken_in_part_again_has_the_same_cells_and_is_not_judged(

@@ -34,7 +34,7 @@ from sdc.server.desk.state import State
 from sdc.server.desk.workers import Worker
 from tests.server import test_service
 from tests.server.http import Server, server_of
-from tests.server.services import CRITERIA, open_service
+from tests.server.services import CRITERIA, services_of
 from tests.server.small_desk import SmallDesk
 from tests.server.streams import BruteForce
 from tests.server.test_service import wait_until
@@ -142,17 +142,10 @@ def gone(monkeypatch: pytest.MonkeyPatch) -> list[Way]:
 
 @pytest.fixture
 def opened(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
-    services = list[Service]()
     monkeypatch.setattr("tests.server.services.Worker", Scripted)
     monkeypatch.setattr(Scripted, "script", {})
-
-    def opening(*rules: dict[str, Any]) -> Service:
-        services.append(open_service(czech, tmp_path, rules=rules))
-        return services[-1]
-
-    yield opening
-    for service in services:
-        service.close()
+    with services_of(czech, tmp_path) as opening:
+        yield opening
 
 
 def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Way]) -> None:

@@ -686,3 +686,20 @@ def test_a_file_of_weights_that_is_not_there_is_refused(tmp_path: Path) -> None:
     (tmp_path / "weights.csv").unlink()
     with pytest.raises(ConfigError, match=r"release.in_part.cost.weights"):
         open_build(file)
+
+
+def test_what_is_within_another_with_the_same_merged_categories_has_a_file_of_its_own(tmp_path: Path) -> None:
+    small, large = [("s1", 2), ("s2", 2)], [("l1", 30), ("l2", 40), ("l3", 50)]
+    rows = [(area, age, "f") for area, n in small for age in ("young", "middle", "old") for _ in range(n)]
+    rows += [(a, age, sex) for a, n in large for age in ("young", "middle", "old") for sex in "fm" for _ in range(n)]
+    lines = ["area,age,sex", *(",".join(row) for row in rows)]
+    (tmp_path / "areas.csv").write_text("\n".join(lines) + "\n")
+    parts = [{"of": of, "how": "coarsen", "merge": "area"} for of in ("area*age", "area*age*sex")]
+    release = {"require": [part["of"] for part in parts], "in_part": parts}
+    build = built(config(tmp_path, table={"path": "areas.csv"}, release=release))
+    schema = build.made.table.schema
+    instead = {st.label(of, schema): {*st.names(by, schema)} for of, by in build.coarsened.items()}
+    assert instead == {"area*age": {"area_merged", "age"}, "area*age*sex": {"area_merged", "age", "sex"}}
+    told = part_facts(build.made.found.parts, build.coarsened, build.made.table, build.folder.stage("release"))
+    assert len({one["file"] for one in told}) == 2
+    assert not verify(build.folder.path).failures
