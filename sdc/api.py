@@ -11,7 +11,9 @@ from sdc.bounds.in_units import bounds_in_units
 from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import (
     BEFORE,
+    CAPABILITIES,
     FORBID,
+    IN_PARTS,
     LIMIT,
     METHODS,
     MINUTES,
@@ -28,7 +30,7 @@ from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import InputError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
@@ -365,6 +367,7 @@ def _given(known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | Non
         FORBID: section.forbid,
         ONLY: section.only,
         MINUTES: section.minutes or section.ended_after,
+        **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)
 
@@ -375,6 +378,10 @@ def _settings(
     """What a search depends on, as `find_release` takes it, with the list that the table wants."""
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
     section = with_given(release, {name: value for name, value in given.items() if name != "accept_undecided"})
+    if section.coarsens:
+        raise ConfigError(
+            "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
+        )
     return SearchSettings(criteria, policy, Listing.of(BY_WIDTH, len(table.schema), criteria.floor), section, executor)
 
 

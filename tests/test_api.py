@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import sdc
+from sdc.api import find_release, risk_utility_curve
 from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -338,3 +339,20 @@ def test_a_width_below_one_is_refused_in_an_assessment(czech: Table) -> None:
         sdc.assess(czech, ["A"], min_width=-1)
     with pytest.raises(InputError, match="small_count is 0; give at least 1"):
         sdc.widths(czech, small_count=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "section", "fault"),
+    [
+        ("ordered", {"of": "A*B", "how": "coarsen"}, "needs levels, which a build gives its table; use sdc run"),
+        ("decomposable", {"of": "A*B"}, "what is withheld depends on the records"),
+        ("simulatable", {"of": "A*B", "how": "round", "base": 5}, "what is withheld depends on the records"),
+    ],
+)
+def test_what_does_not_go_out_in_part_from_python_is_refused(
+    czech: Table, method: str, section: dict[str, Any], fault: str
+) -> None:
+    with pytest.raises(ConfigError, match=fault):
+        find_release(czech, NOTHING, method, min_width=6, in_part=[section])
+    with pytest.raises(ConfigError, match=r"is asked of whole sub-tables|needs levels"):
+        risk_utility_curve(czech, NOTHING, min_widths=[6], in_part=[section])
