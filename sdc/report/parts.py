@@ -84,7 +84,6 @@ class CoarserRow:
 
     cells    how many it has; left  and how many of what goes out
     records  which share is in merged categories
-    why      why it does not fit as it is
     """
 
     label: str
@@ -92,7 +91,6 @@ class CoarserRow:
     cells: int
     left: int
     records: float
-    why: str
 
 
 def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
@@ -108,7 +106,6 @@ def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
             st.cells(view, schema),
             st.cells(coarser, schema),
             _in_merged(audit, view, coarser),
-            required.why(view),
         )
         for view, coarser in found.items()
     ]
