@@ -65,6 +65,7 @@ from sdc.feasible.walk_cell_kernel import (
 
 MAX_BLOCKS = 6
 MAX_BLOCK = 3  # axes
+MAX_WIDER, MAX_DEEPER = 64, 24  # categories of an axis with which, and beside each of them, flips of more are looked at
 MAX_LISTED = 200  # flips of blocks that are put together
 BLOCK_NODES = 1000  # partial moves of blocks that are looked at for one step: 300 reach less, 4,000 hardly more
 LOOKUPS = 1000  # cells looked at that count as one node
@@ -193,17 +194,22 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
     changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
     sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
     own = codes_of(key, sizes, strides)
-    stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)  # next axis, its next category, axes flipped, steps, what tells
+    # next axis, how many of its categories were looked at, axes flipped, steps, what tells
+    stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)
     d = found = looked = 0
+    turn = draw(random, 1 << 20)
     while d >= 0:
-        v, other = stack[d, 0], stack[d, 1]
+        v, seen = stack[d, 0], stack[d, 1]
         if v == len(own):
             d -= 1
             continue
-        if other == sizes[v]:
+        if seen == sizes[v] or (d and seen == MAX_DEEPER):
             stack[d, 0], stack[d, 1] = v + 1, 0
             continue
         stack[d, 1] += 1
+        # beside another flip some categories of many, others each time
+        other = (seen + turn) % sizes[v] if d else seen
+        turn += d
         if other == own[v]:
             continue
         axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
@@ -214,7 +220,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
         telling = stack[d, 4] | _telling(work, v, own[v], other)
         if cost < least and (d == 0 or cost <= TABU_COST):
             found = _list_flip(flips, random, found, axes, step, cost, telling)
-        if d + 1 < largest:
+        if d + 1 < largest and (seen + turn) % sizes[v] < MAX_WIDER:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3], stack[d, 4] = v + 1, 0, axes, step, telling
     work.looked[0] += looked
