@@ -54,18 +54,23 @@ class UntilToldToEnd:
     """An executor whose units are waited for until a search is told to end; then it raises `ToldToEndError`."""
 
     def __init__(self, executor: Executor, ending: Ending) -> None:
-        self._executor, self._ending = executor, ending
+        self.executor, self._ending = executor, ending
         self.workers = executor.workers
 
     @property
     def scratch(self) -> Path | None:
-        return self._executor.scratch
+        return self.executor.scratch
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
-        for result in self._executor.run(function, table, units):
+        for result in self.executor.run(function, table, units):
             if self._ending.is_over:
                 raise ToldToEndError
             yield result
+
+
+def at_leisure(executor: Executor) -> Executor:
+    """One whose units are waited for whatever it was told."""
+    return executor.executor if isinstance(executor, UntilToldToEnd) else executor
 
 
 @dataclass(frozen=True)
@@ -98,19 +103,23 @@ UNHURRIED = Pace()
 
 @dataclass(eq=False)
 class Paced:
-    """A part of a search that asks its pace before each step; only whole steps count as `taken`."""
+    """A part of a search that asks its pace before each step; only whole steps count as `taken`.
+
+    is_over  whether a step was not taken, or not to its end
+    """
 
     pace: Pace = UNHURRIED
     taken: int = 0
+    is_over: bool = False
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Around one of them; ToldToEndError where the pace is over before it."""
-        if self.pace.is_over(self.taken):
-            raise ToldToEndError
-        self.taken += 1
         try:
+            if self.pace.is_over(self.taken):
+                raise ToldToEndError
             yield
         except ToldToEndError:
-            self.taken -= 1
+            self.is_over = True
             raise
+        self.taken += 1

@@ -21,7 +21,7 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.pace import UNHURRIED, Pace, Paced, ToldToEndError
+from sdc.search.pace import UNHURRIED, Pace, Paced, ToldToEndError, at_leisure
 from sdc.search.rounding import controlled_rounding
 from sdc.search.wishes import PartWish
 from sdc.search.withholding import withhold
@@ -37,6 +37,7 @@ class FoundParts:
     coarsened  those that go out with merged categories; coarser  and what goes out of them, which is whole itself
     left       those of the refused that the search was told to end before
     ended_after  how far it went, where it was told to end
+    together     whether they were proven all at once
     """
 
     parts: Parts
@@ -47,6 +48,7 @@ class FoundParts:
     coarser: tuple[SubTable, ...] = ()
     left: tuple[SubTable, ...] = ()
     ended_after: EndedAfterConfig | None = None
+    together: bool = False
 
 
 def in_part(
@@ -67,6 +69,7 @@ def in_part(
     """
     beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None)
     found, ended = _together(beside, wishes, together)
+    is_together = found is not None
     if found is None:
         found = _one_by_one(beside, wishes, apart)
         ended = found.ended_after if ended is None else ended.joined(found.ended_after)
@@ -84,7 +87,7 @@ def in_part(
     elsewhere, asked = {*parts.views, *found.refused}, [wish.view for wish in wishes]
     coarsened = tuple(t for t in asked if t not in release and t not in elsewhere)
     coarser = tuple(t for t in (part.view for part in found.tables) if t in release and t not in asked)
-    return FoundParts(parts, told, judgement, found.refused, coarsened, coarser, found.left, ended)
+    return FoundParts(parts, told, judgement, found.refused, coarsened, coarser, found.left, ended, is_together)
 
 
 def _together(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> tuple[_Told | None, EndedAfterConfig | None]:
@@ -96,11 +99,10 @@ def _together(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> tuple
         return None, None
     paced = Paced(pace.halved)
     try:
-        return _told(_patient(inquiry, paced.pace), wishes, paced), None
-    except NotReleasableError:
-        return None, None
-    except ToldToEndError:
-        return None, EndedAfterConfig(in_part_together=paced.taken)
+        found = _told(_patient(inquiry, paced.pace), wishes, paced)
+    except (NotReleasableError, ToldToEndError):
+        found = None
+    return found, EndedAfterConfig(in_part_together=paced.taken) if paced.is_over else None
 
 
 def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> _Told:
@@ -109,7 +111,7 @@ def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> _To
     refused, left = dict[SubTable, str](), list[SubTable]()
     for wish in wishes:
         try:
-            found = _by_its_ways(found, wish, paced)
+            found = _by_its_ways(found, wish, paced, wish is wishes[-1])
         except NotReleasableError as error:
             refused[wish.view] = str(error)
         except ToldToEndError:
@@ -118,16 +120,19 @@ def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> _To
             refused[wish.view] = (
                 f"the search was told to end before {name} was proven in part; give it more time, or require less"
             )
-    ended = EndedAfterConfig(in_part=paced.taken) if left else None
+    ended = EndedAfterConfig(in_part=paced.taken) if paced.is_over else None
     return replace(found, refused=refused, left=tuple(left), ended_after=ended)
 
 
-def _by_its_ways(found: _Told, wish: PartWish, paced: Paced) -> _Told:
-    """With a sub-table in the first of its ways that does; NotReleasableError where none does."""
+def _by_its_ways(found: _Told, wish: PartWish, paced: Paced, is_last: bool) -> _Told:
+    """With a sub-table in the first of its ways that does; NotReleasableError where none does.
+
+    As little as can be is withheld of the last: those before it leave room for it.
+    """
     why = list[str]()
     for how in wish.how:
         try:
-            own = _told(found.inquiry, [replace(wish, how=(how,))], paced)
+            own = _told(found.inquiry, [replace(wish, how=(how,))], paced, is_last)
         except NotReleasableError as fault:
             why.append(str(fault))
         else:
@@ -139,6 +144,12 @@ def _patient(inquiry: Inquiry, pace: Pace) -> Inquiry:
     """One whose units are waited for as long as the pace lasts."""
     effort = inquiry.effort
     return replace(inquiry, effort=replace(effort, executor=pace.patience(effort.executor)))
+
+
+def _at_leisure(inquiry: Inquiry) -> Inquiry:
+    """One whose units are waited for."""
+    effort = inquiry.effort
+    return replace(inquiry, effort=replace(effort, executor=at_leisure(effort.executor)))
 
 
 def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
@@ -166,7 +177,7 @@ class _Told:
     ended_after: EndedAfterConfig | None = None
 
 
-def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced) -> _Told:
+def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool = True) -> _Told:
     """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them.
 
     ToldToEndError where it is not done in time.
@@ -185,7 +196,7 @@ def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced) -> _Told:
         _require_safe(told, judgement, [part.view for part in multiples], "rounded")
     if not withheld:
         return _Told(told, (*coarser, *multiples))
-    found = _withheld(told, withheld, paced)
+    found = _withheld(told, withheld, paced, mends)
     own = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
     return _Told(found, (*coarser, *multiples, *(Part(own[wish.view]) for wish in withheld)))
 
@@ -237,21 +248,24 @@ def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
     return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
-def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced) -> Inquiry:
+def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool) -> Inquiry:
     """What is known with the sub-tables in part; NotReleasableError where that is not proven, or too little of them."""
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
     costs = {wish.view: wish.cost if isinstance(wish.cost, str) else np.array(wish.cost) for wish in wishes}
-    found = withhold(inquiry, views, cost=costs, again=again, paced=paced)
+    found = withhold(inquiry, views, cost=costs, again=again, paced=paced, mends=mends)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             raise NotReleasableError(
                 f"of {st.label(wish.view, schema)} {int(hidden.sum())} of {len(hidden)} cells would have to be "
                 f"withheld, and in_part allows {wish.most:g} of them; allow more, or publish coarser categories"
             )
-    with paced.step():
-        judgement = found.inquiry.ask(NOTHING)
+    if paced.is_over:  # while less was looked for: what was found is judged all the same
+        judgement = _at_leisure(found.inquiry).ask(NOTHING)
+    else:
+        with paced.step():
+            judgement = found.inquiry.ask(NOTHING)
     _require_safe(found.inquiry, judgement, views, "in part")
     return found.inquiry
 

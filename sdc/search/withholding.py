@@ -12,6 +12,7 @@ The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, TypeAlias
@@ -32,7 +33,8 @@ from sdc.risk.certifying import WALK_STEPS, Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component, Support
 from sdc.risk.units import PartUnit, cut, move_in_part
-from sdc.search.pace import Paced
+from sdc.search.cover import Chosen, Cover
+from sdc.search.pace import Paced, ToldToEndError
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints
@@ -42,6 +44,9 @@ DEARER = 4  # times the price where records count, for half of the cells cost le
 SHORT_WALK = 0.02  # seconds of a reference core
 DEAREST = 4  # times the price of a cell of median cost, at most
 FIRST_BATCH, LAST_BATCH, MOST_PER_UNIT = 16, 128, 64
+MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
+MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
+WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
 
@@ -97,6 +102,7 @@ def withhold(
     cost: Literal["cells", "records"] | Mapping[SubTable, Cost] = "cells",
     again: Mapping[SubTable, Ints] | None = None,
     paced: Paced | None = None,
+    mends: bool = True,
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
 
@@ -104,12 +110,14 @@ def withhold(
     cost   what is to be little, or of each view
     again  of some views places of cells that are withheld whatever else is, but those that everybody knows to be 0
     paced  counts what is done step after step: walks of what is in doubt where all is shown, and then each batch
+    mends  whether less is looked for once all is proven, which leaves less room to others
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
-    withheld does not depend on the workers. NotReleasableError where a view has too many cells, or a small cell stays
+    withheld does not depend on the workers. A pace that is over once all is proven ends the search for less; what was
+    found then is withheld. NotReleasableError where a view has too many cells, or a small cell stays
     without a proof, but one that is refuted by what is known without the views: that cannot be helped by withholding;
-    ReleaseError where a component is too large for walks; ToldToEndError where the pace is over before all is done.
+    ReleaseError where a component is too large for walks; ToldToEndError where the pace is over before.
     """
     table, paced = inquiry.table, paced or Paced()
     closed = tuple(map(table.schema.levels.closed, views))
@@ -128,6 +136,10 @@ def withhold(
             searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs, again or {}))
     for search in searches:
         search.run(paced)
+    with suppress(ToldToEndError):  # what was found is proven, whether or not less is
+        for search in searches if mends else ():
+            search.mend(paced)
+    for search in searches:
         hidden |= search.hidden_by_view()
     parts = (withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
     known = inquiry.known.telling(part.fact for part in parts)
@@ -215,8 +227,7 @@ def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
 class _Search:
     """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
 
-    Targets are marginal cells that at-risk cells lie in, and then small cells of the sub-tables. A target is proven
-    where it goes up by what it needs less how far it goes down, as far as that counts.
+    Targets are marginal cells that at-risk cells lie in, and then small cells of the sub-tables.
     """
 
     def __init__(
@@ -242,19 +253,18 @@ class _Search:
         whole = inquiry.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
         withheld = [_flags(inquiry, view, again.get(view)) for view in views]
-        self._always = self._small | np.concatenate(withheld)
-        self._hidden = self._always | np.concatenate(begun)
+        always = self._small | np.concatenate(withheld)
         pairs = [(costs[view], own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
-        self._costs = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
-        typical = max(1, int(np.median(self._costs)))
+        weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
+        typical = max(1, int(np.median(weights)))
         price = np.where(is_weighed, DEARER * PRICE, PRICE)
-        self._prices = np.minimum(price * self._costs // typical + 1, DEAREST * price) - ~is_weighed
-        self._places, self.spent = np.flatnonzero(self._small), 0
-        self._differences: list[_Chosen] = []
-        self._targets(component, narrow)
+        self._prices = np.minimum(price * weights // typical + 1, DEAREST * price) - ~is_weighed
+        self._places, self.spent, self._lacking = np.flatnonzero(self._small), 0, np.zeros(0, np.int64)
+        self._cover = Cover(always, np.concatenate(begun), weights, *self._targets(component, narrow))
 
-    def _targets(self, component: Component, narrow: Ints) -> None:
+    def _targets(self, component: Component, narrow: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
+        """How far each goes down and up already, how far it has to, and as far as going down counts."""
         frame, width = component.frame, self._inquiry.criteria.width.min_width
         rows, place = component.places(narrow)
         useful = np.zeros(len(rows), np.int64)
@@ -262,35 +272,34 @@ class _Search:
         counts = frame.counts[rows]
         self._cells, inner = frame.cells[rows], component.inner[rows]
         own = self._counts[self._places]
-        self._useful = np.concatenate([useful, own])
-        self._needed = width + self._useful - np.concatenate([counts, own])
+        useful = np.concatenate([useful, own])
+        needed = width + useful - np.concatenate([counts, own])
         nothing = np.zeros(len(own), np.int64)
-        self._low = np.concatenate([counts - inner[:, 0], nothing])
-        self._high = np.concatenate([inner[:, 1] - counts, nothing])
-        self._base = self._low.copy(), self._high.copy()
+        low, high = np.concatenate([counts - inner[:, 0], nothing]), np.concatenate([inner[:, 1] - counts, nothing])
         self._own_of = np.full(len(self._counts), -1)
         self._own_of[self._places] = len(rows) + np.arange(len(own))
+        return (low, high), needed, useful
 
     def run(self, paced: Paced) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time."""
-        shuffled = np.random.default_rng(0).permutation(len(self._needed))
+        shuffled = np.random.default_rng(0).permutation(len(self._cover.needed))
         for a_round in ROUNDS:
-            waiting, size = self._open(shuffled), FIRST_BATCH
-            while len(waiting) and self.spent < self._inquiry.effort.budget.steps:
+            waiting, size = self._cover.open(shuffled), FIRST_BATCH
+            while len(waiting) and not self._is_over:
                 with paced.step():
                     self._batch(waiting[:size], a_round)
-                waiting, size = self._open(waiting[size:]), min(2 * size, LAST_BATCH)
-        self._show_again()
+                waiting, size = self._cover.open(waiting[size:]), min(2 * size, LAST_BATCH)
+        self._cover.shrink()
+        self._lacking = self._cover.open(shuffled)
 
-    def _open(self, targets: Ints) -> Ints:
-        """Those that are not proven by what was chosen."""
-        reached = self._high[targets] + np.minimum(self._low[targets], self._useful[targets])
-        return np.asarray(targets[reached < self._needed[targets]])
+    @property
+    def _is_over(self) -> bool:
+        return self.spent >= self._inquiry.effort.budget.steps
 
     def _batch(self, targets: Ints, a_round: Round) -> None:
         pool = _Pool(self)
         for tried, tries in enumerate(a_round.tries, start=1):
-            open_ = self._open(targets)
+            open_ = self._cover.open(targets)
             if not len(open_):
                 break
             self._walk(open_, a_round, tries, pool)
@@ -299,20 +308,20 @@ class _Search:
 
     def _walk(self, targets: Ints, a_round: Round, tries: range, pool: _Pool) -> None:
         """Walks of each down and then up by what is lacking; what they find goes to the pool."""
-        useful, needed = self._useful[targets], self._needed[targets]
-        down = self._low[targets].copy()
+        useful, needed = self._cover.useful[targets], self._cover.needed[targets]
+        down = self._cover.low[targets].copy()
         further = np.flatnonzero((down < useful) & (needed > 0))
         gone = self._moved(targets[further], -np.minimum(useful, needed)[further], a_round, tries, pool)
         down[further] = np.maximum(down[further], gone)
         up = needed - np.minimum(down, useful)
-        further = np.flatnonzero(up > self._high[targets])
+        further = np.flatnonzero(up > self._cover.high[targets])
         self._moved(targets[further], up[further], a_round, tries, pool)
 
     def _moved(self, targets: Ints, changes: Ints, a_round: Round, tries: range, pool: _Pool) -> Ints:
         """How far each was moved."""
-        prices = np.where(self._hidden, 0, -(-a_round.price * self._prices // PRICE))
-        own = np.arange(len(self._cells), len(self._needed))
-        prices[self._places[self._open(own) - len(self._cells)]] = -REWARD
+        prices = np.where(self._cover.hidden, 0, -(-a_round.price * self._prices // PRICE))
+        own = np.arange(len(self._cells), len(self._cover.needed))
+        prices[self._places[self._cover.open(own) - len(self._cells)]] = -REWARD
         in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         pieces = [piece for kind in (~is_own, is_own) for piece in cut(np.flatnonzero(kind), MOST_PER_UNIT)]
@@ -331,41 +340,81 @@ class _Search:
             return PartUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
         return PartUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
 
-    def _choose(self, target: int, pool: _Pool, free: bool) -> None:
-        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one."""
+    def _choose(self, target: int, pool: _Pool, free: bool) -> list[int]:
+        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one.
+
+        The numbers of those taken.
+        """
+        cover = self._cover
+        if not cover.is_open(np.array([target]))[0]:
+            return []
         best: tuple[int, int, int, tuple[int, ...]] | None = None
+        needed, useful = int(cover.needed[target]), int(cover.useful[target])
         downs, ups = self._ways(target, pool, -1), self._ways(target, pool, 1)
-        needed, useful = int(self._needed[target]), int(self._useful[target])
-        if int(self._high[target]) + min(int(self._low[target]), useful) >= needed:
-            return
         for (down, one), (up, other) in product(downs, ups):
             if min(down, useful) + up < needed:
                 continue
             both = tuple(at for at in (one, other) if at >= 0)
-            cost = self._cost(np.concatenate([pool.places(at) for at in both]))
+            cost = cover.cost(np.concatenate([pool.found[at].places for at in both]))
             if best is None or cost < best[0]:
                 best = cost, one, other, both
-        if best is not None and (best[0] == 0 or not free):
-            for at in best[3]:
-                self._take(pool, at)
+        if best is None or (best[0] and free):
+            return []
+        return [cover.take(pool.found[at]) for at in best[3]]
 
     def _ways(self, target: int, pool: _Pool, sign: int) -> list[tuple[int, int]]:
         """How far it goes one way, by what was chosen and by differences of the pool, the cheapest of these."""
-        found = sorted((self._cost(pool.places(at)), -sign * by, at) for by, at in pool.of(target) if by * sign > 0)
-        reached = int(self._low[target] if sign < 0 else self._high[target])
-        return [(reached, -1), *((-by, at) for _, by, at in found[:MOST_PAIRED])]
+        cover = self._cover
+        moving = ((cover.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0)
+        reached = int((cover.low if sign < 0 else cover.high)[target])
+        return [(reached, -1), *((-by, at) for _, by, at in sorted(moving)[:MOST_PAIRED])]
 
-    def _cost(self, places: Ints) -> int:
-        """What withholding these costs beside what is."""
-        places = np.unique(places[~self._hidden[places]])
-        return int(self._costs[places].sum())
+    def mend(self, paced: Paced) -> None:
+        """What withholding cells protects is protected by less, where that is found, as long as it is worth it."""
+        for tries in MENDING:
+            before = self._cover.spent
+            self._mend_once(paced, tries)
+            if before - self._cover.spent <= before // WORTH:
+                return
 
-    def _take(self, pool: _Pool, at: int) -> None:
-        chosen = pool.chosen(at)
-        self._differences.append(chosen)
-        self._hidden[chosen.places] = True
-        np.maximum.at(self._low, chosen.targets, -chosen.changes)
-        np.maximum.at(self._high, chosen.targets, chosen.changes)
+    def _mend_once(self, paced: Paced, tries: range) -> None:
+        seen = np.zeros(len(self._counts), np.bool_)
+        while len(waiting := self._cover.extra[~seen[self._cover.extra]]) and not self._is_over:
+            places = waiting[: -(-len(waiting) // MENDED)]
+            with paced.step():
+                self._mend_batch(places, tries)
+            seen[places] = True
+
+    def _mend_batch(self, places: Ints, tries: range) -> None:
+        """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
+        cover, pool = self._cover, _Pool(self)
+        dropped = {at: cover.drop(at) for at in cover.users(places.tolist())}
+        try:
+            targets = np.unique(np.concatenate([chosen.targets for chosen in dropped.values()]))
+            self._walk(cover.open(targets), ROUNDS[0], tries, pool)
+        finally:
+            for at, chosen in dropped.items():
+                cover.take(chosen, at)
+        pool.put(dropped.values())
+        for place in places.tolist():
+            self._show(place, pool)
+
+    def _show(self, place: int, pool: _Pool) -> None:
+        """Takes other differences than those that change a place, where they withhold no more."""
+        cover = self._cover
+        before, users = cover.spent, cover.users([place])
+        if not users:
+            return
+        gone = {at: cover.drop(at) for at in users}
+        targets = np.unique(np.concatenate([chosen.targets for chosen in gone.values()]))
+        targets = np.setdiff1d(targets, self._lacking)
+        taken = [at for target in cover.open(targets).tolist() for at in self._choose(target, pool, free=False)]
+        taken = [at for at in taken if not cover.drop_spare(at)]
+        if cover.spent > before or len(cover.open(targets)):
+            for at in taken:
+                cover.drop(at)
+            for at, chosen in gone.items():
+                cover.take(chosen, at)
 
     def effects(self, differences: Differences) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Of which difference each is, the target and its change; and of which each place is that it changes."""
@@ -380,64 +429,23 @@ class _Search:
         )
         return of_both, targets, by, of, places
 
-    def _show_again(self) -> None:
-        """Drops differences that no target needs beside the others, those first that withhold most by themselves."""
-        uses = np.zeros(len(self._counts), np.int64)
-        by_target: dict[int, dict[int, int]] = {}
-        for at, chosen in enumerate(self._differences):
-            uses[chosen.places] += 1
-            for target, change in zip(chosen.targets.tolist(), chosen.changes.tolist(), strict=True):
-                by_target.setdefault(target, {})[at] = change
-        alone = [int((self._costs * ~self._always)[c.places[uses[c.places] == 1]].sum()) for c in self._differences]
-        kept = set(range(len(self._differences)))
-        for at in sorted(kept, key=lambda at: (-alone[at], at)):
-            if all(self._stays(target, at, by_target[target]) for target in self._differences[at].targets.tolist()):
-                kept.discard(at)
-                uses[self._differences[at].places] -= 1
-                for target in self._differences[at].targets.tolist():
-                    del by_target[target][at]
-        self._differences = [self._differences[at] for at in sorted(kept)]
-        self._hidden = self._always | (uses > 0)
-
-    def _stays(self, target: int, without: int, changes: dict[int, int]) -> bool:
-        """Whether a target that is proven stays so without a difference; one that is not needs none."""
-        if not self._is_proven(target, changes.values()):
-            return True
-        return self._is_proven(target, [change for at, change in changes.items() if at != without])
-
-    def _is_proven(self, target: int, changes: Iterable[int]) -> bool:
-        low, high = int(self._base[0][target]), int(self._base[1][target])
-        for change in changes:
-            low, high = max(low, -change), max(high, change)
-        return high + min(low, int(self._useful[target])) >= int(self._needed[target])
-
     @property
     def chosen(self) -> Differences:
         """All that were."""
         none = Differences.none(len(self._schema.axes))
-        return Differences.concatenated([none, *(chosen.difference for chosen in self._differences)])
+        return Differences.concatenated([none, *self._cover.differences])
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
         """Of each sub-table in part (cells,) flags."""
         ends = begins(self._within, self._schema)
-        return dict(zip(self._views, np.split(self._hidden, ends[1:-1]), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class _Chosen:
-    """A difference, the places that it changes, and the targets, each by so much."""
-
-    difference: Differences
-    places: Ints
-    targets: Ints
-    changes: Ints
+        return dict(zip(self._views, np.split(self._cover.hidden, ends[1:-1]), strict=True))
 
 
 class _Pool:
     """Differences that were found for a batch."""
 
     def __init__(self, search: _Search) -> None:
-        self._search, self._found = search, list[_Chosen]()
+        self._search, self.found = search, list[Chosen]()
         self._of: dict[int, list[tuple[int, int]]] = {}
 
     def add(self, differences: Differences) -> None:
@@ -447,19 +455,17 @@ class _Pool:
         ends = np.searchsorted(of[order], np.arange(1, len(differences)))
         of_targets, by = np.split(targets[order], ends), np.split(changes[order], ends)
         changed = np.split(places, np.searchsorted(of_places, np.arange(1, len(differences))))
-        for d in range(len(differences)):
-            for target, change in zip(of_targets[d].tolist(), by[d].tolist(), strict=True):
-                self._of.setdefault(target, []).append((change, len(self._found)))
-            self._found.append(_Chosen(differences.at(np.array([d])), changed[d], of_targets[d], by[d]))
+        self.put(
+            Chosen(differences.at(np.array([d])), changed[d], of_targets[d], by[d]) for d in range(len(differences))
+        )
+
+    def put(self, found: Iterable[Chosen]) -> None:
+        """With these."""
+        for chosen in found:
+            for target, change in zip(chosen.targets.tolist(), chosen.changes.tolist(), strict=True):
+                self._of.setdefault(target, []).append((change, len(self.found)))
+            self.found.append(chosen)
 
     def of(self, target: int) -> list[tuple[int, int]]:
         """By how much each of some differences changes it."""
         return self._of.get(target, [])
-
-    def places(self, at: int) -> Ints:
-        """What a difference changes of the sub-tables in part."""
-        return self._found[at].places
-
-    def chosen(self, at: int) -> _Chosen:
-        """The difference."""
-        return self._found[at]

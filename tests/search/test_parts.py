@@ -240,6 +240,26 @@ def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> No
     )
 
 
+def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out() -> None:
+    """The more it looks, the less is withheld; one that goes as far finds the same."""
+    found = [asked(ended_after={"in_part_together": steps}) for steps in (5, 18, 30)]
+    for steps, one in zip((5, 18, 30), found, strict=True):
+        assert one.judgement.verdict is Verdict.SAFE
+        assert one.ended_after == EndedAfterConfig(in_part_together=steps)
+        assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
+    withheld = [sum(len(fact.between.cells) for fact in one.parts.facts if fact.between) for one in found]
+    assert withheld == sorted(set(withheld), reverse=True)
+
+
+def test_a_clock_that_ends_the_search_for_less_ends_it_where_a_config_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(executor=Clock(monkeypatch), ending=Ending(1800.0))
+    assert found.ended_after is not None
+    assert found.ended_after.facts.keys() == {"in_part_together"}
+    again = asked(executor=Backwards(), ended_after=found.ended_after, minutes=1e-9)
+    assert "less has to be withheld" in (found.reason or "")
+    assert (again.reason, again.parts.facts, again.ended_after) == (found.reason, found.parts.facts, found.ended_after)
+
+
 @pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
 def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(how: Mapping[str, Any]) -> None:
     wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}

@@ -195,9 +195,12 @@ def test_what_is_withheld_and_proves_nothing_is_shown_again() -> None:
     """Whatever was to be withheld to begin with costs nothing, and is needed only where it proves something."""
     table, known = yearbook(np.random.default_rng(4))
     inquiry = Inquiry(table, known, Criteria.of(2, 3))
-    free = withhold(inquiry, [0b0011])
-    begun = withhold(inquiry, [0b0011], {0b0011: np.ones(24 * 6, np.bool_)})
+    everything = {0b0011: np.ones(24 * 6, np.bool_)}
+    free, begun = (withhold(inquiry, [0b0011], start, mends=False) for start in (None, everything))
     assert free.hidden[0].sum() < begun.hidden[0].sum() < 24 * 6
+    mended = withhold(inquiry, [0b0011], everything)
+    assert mended.hidden[0].sum() < free.hidden[0].sum()
+    assert mended.inquiry.ask(NOTHING).verdict is Verdict.SAFE
 
 
 def test_a_budget_that_is_too_small_publishes_nothing() -> None:
