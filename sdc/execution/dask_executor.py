@@ -22,6 +22,8 @@ from sdc.model.table import Cells, Table
 from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
 
 MOST_LOSSES = 3
+LOOKS_AT_REST = 30  # a minute at least; what is given again in vain costs more than the wait
+AT_REST = {"memory", "error", "released", "forgotten"}  # states of tasks that a worker has nothing to do for
 SHORTEST_TASK, LONGEST_TASK = 0.1, 2.0  # seconds; Dask takes 3 ms for a task, on a core that a worker could use
 TELLS, SECONDS_BETWEEN_TELLS = "unit tells", 2.0
 TASKS_LEFT = 4  # for each worker: the first units are often the longest
@@ -35,8 +37,9 @@ class DaskExecutor:
     see, and is never scattered: scattered data is lost with its worker, a file is opened again. A table whose parts are
     on disk is read where it is.
     Results come in the order of the units, so they do not depend on which worker was quickest; the
-    units of a worker that died are computed again, and so are those that a lost scheduler had not answered. Units
-    share tasks by how long those of the same function took in its last call.
+    units of a worker that died are computed again, and so are those that a lost scheduler had not answered, and those
+    that are missing while all workers are at rest. Units share tasks by how long those of the same function took in its
+    last call.
 
     patience   seconds to wait for a lost scheduler to come back, and for a worker where there is none
     dashboard  where it is, None where the scheduler has none
@@ -61,7 +64,9 @@ class DaskExecutor:
         _tell("cluster opened", f"Dask dashboard: {dashboard or 'none'}", dashboard=dashboard, workers=workers)
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
-        """The results in order; SdcError where a unit killed every worker that tried it, or nobody works for long."""
+        """The results in order; SdcError where a unit killed every worker that tried it, nobody works for long, or a
+        unit gets lost time and again.
+        """
         place = None if table is None or not units else self._place(table)
         done = losses = 0
         while done < len(units):
@@ -82,13 +87,19 @@ class DaskExecutor:
         name, rest = function.__name__, units[first:]
         ends = list(accumulate(self._sizes_of_tasks(name, len(rest)), initial=0))
         tasks = [rest[begin:end] for begin, end in pairwise(ends)]
-        same = [function] * len(tasks), [place] * len(tasks)
-        # not pure: Dask would take units of equal arguments for one, and would hash every array to find out
-        futures = self.client.map(_call, *same, tasks, here=software(), pure=False, key=name)
+        futures = self._handed_out(function, place, tasks)
+
+        def again(start: int) -> None:
+            missing = [i for i in range(start, len(tasks)) if not futures[i].done()]
+            with suppress(OSError):  # the scheduler is just being lost, which the futures will say
+                self.client.cancel([futures[i] for i in missing])
+            for i, future in zip(missing, self._handed_out(function, place, [tasks[i] for i in missing]), strict=True):
+                futures[i] = future
+
         names = [f"unit {first + begin} of {len(units)} of {name}" for begin in ends]
         seconds = 0.0
         try:
-            for taken, results in self._in_order(futures, names):
+            for taken, results in self._in_order(futures, names, again):
                 seconds += taken
                 yield from results
             self._seconds[name] = seconds / len(rest)
@@ -98,6 +109,15 @@ class DaskExecutor:
                     self.client.cancel(futures)
                 with suppress(ValueError):  # another call has just done it
                     self.client.unsubscribe_topic("all")
+
+    def _handed_out(
+        self, function: Callable[[Input, Unit], Result], place: str | Place | None, tasks: list[Sequence[Unit]]
+    ) -> list[Any]:
+        """A future of each task."""
+        same = [function] * len(tasks), [place] * len(tasks)
+        # not pure: Dask would take units of equal arguments for one, and would hash every array to find out
+        found: list[Any] = self.client.map(_call, *same, tasks, here=software(), pure=False, key=function.__name__)
+        return found
 
     def _sizes_of_tasks(self, name: str, units: int) -> Iterator[int]:
         """Units of each task: fewer and fewer, so that workers end together, and one where nothing is known of them.
@@ -114,14 +134,19 @@ class DaskExecutor:
             yield size
             left -= size
 
-    def _in_order(self, futures: list[Any], names: list[str]) -> Iterator[Any]:
+    def _in_order(self, futures: list[Any], names: list[str], again: Callable[[int], None]) -> Iterator[Any]:
         """Waits for the first that is missing, then fetches at one stroke all that are there in a row.
 
         names  of the first unit of each
+        again  hands out what is missing from a future on, and puts the new futures where the old ones were
         """
         start = 0
         while start < len(futures):
-            self._await(futures[start], names[start])
+            losses = 0
+            while not self._is_done(futures[start], names[start]):
+                losses += 1
+                _require_few(losses, names[start])
+                again(start)
             stop = start + 1
             # finished ones only: a failed one is then the first of a later fetch, and named by its unit
             while stop < len(futures) and futures[stop].status == "finished":
@@ -129,20 +154,26 @@ class DaskExecutor:
             yield from self._gathered(futures[start:stop], names[start])
             start = stop
 
-    def _await(self, future: Any, name: str) -> None:
-        """Waits until the future is done; SdcError where there is no worker for long."""
+    def _is_done(self, future: Any, name: str) -> bool:
+        """Waits until the future is, or all workers are at rest without it; SdcError where there is none for long."""
         from distributed import wait
 
-        waited = Waiting(self.patience)
+        waited, rest = Waiting(self.patience), Rest()
         while True:
             with suppress(TimeoutError):
                 # not without a timeout: a future whose scheduler or workers are gone is never done
                 wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
-                return
+                return True
             if self.client.status == "closed":
                 # as a lost scheduler's futures do: `run` takes up from here
                 raise CancelledError(name)
-            nobody = self._why_nobody_works()
+            workers = self._workers()
+            if workers is None:  # the scheduler is just being lost, which the future will say
+                waited.again()
+                continue
+            if rest.lasts(workers):
+                return False
+            nobody = _why_nobody_works(workers)
             if not nobody:
                 waited.again()
             elif waited.seconds_left:
@@ -150,17 +181,13 @@ class DaskExecutor:
             else:
                 raise SdcError(f"{name}: for {self.patience:g} s {nobody}{waited.why}, {RUN_AGAIN}")
 
-    def _why_nobody_works(self) -> str:
-        """Empty where a worker takes units or is at one; else what is wrong, and what to do."""
+    def _workers(self) -> dict[str, Any] | None:
+        """What the scheduler knows of each; None where it does not answer."""
         try:
-            workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
-        except (OSError, AttributeError, KeyError):  # the scheduler is just being lost, which the futures will say
-            return ""
-        if any(worker["status"] == "running" or _is_busy(worker) for worker in workers):
-            return ""
-        if not workers:
-            return "there was no worker; start workers"
-        return f"all {len(workers)} workers were paused, short of memory; give them more (memory_per_worker)"
+            found: dict[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        except (OSError, AttributeError, KeyError):
+            return None
+        return found
 
     def _await_scheduler(self, last: Exception | None) -> None:
         """Waits until the client has found a scheduler again; SdcError where it does not, or this was the last loss."""
@@ -232,6 +259,27 @@ def _call(
     return time.perf_counter() - begun, results
 
 
+class Rest:
+    """Whether workers that could work have had nothing to do for many looks in a row.
+
+    What was handed out and is still missing then has got lost between client, scheduler and workers. A look counts
+    where each worker has been heard since the last one that did: a unit may keep its worker from being heard, so that
+    what is known of it is from before.
+    """
+
+    def __init__(self) -> None:
+        self._looks, self._heard = -1, dict[str, float]()  # what is known at the first is from before
+
+    def lasts(self, workers: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Looks once more."""
+        heard = {address: worker["last_seen"] for address, worker in workers.items()}
+        if not any(map(_is_running, workers.values())) or any(map(_has_work, workers.values())):
+            self._looks = 0
+        elif all(self._heard.get(address) != moment for address, moment in heard.items()):
+            self._looks, self._heard = self._looks + 1, heard
+        return self._looks >= LOOKS_AT_REST
+
+
 class _Passing:
     """Passes what a unit tells of itself on to the client, now and then."""
 
@@ -262,8 +310,44 @@ def _opened(place: str | Place) -> Cells:
     return open_memory_form(Path(place), Path(place).name)
 
 
+def _why_nobody_works(workers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Empty where a worker takes units or is at one; else what is wrong, and what to do."""
+    if any(_is_running(worker) or _is_busy(worker) for worker in workers.values()):
+        return ""
+    if not workers:
+        return "there was no worker; start workers"
+    return f"all {len(workers)} workers were paused, short of memory; give them more (memory_per_worker)"
+
+
+def _require_few(losses: int, name: str) -> None:
+    """Tells that a unit got lost; SdcError where it did so too often in a row."""
+    if losses > MOST_LOSSES:
+        raise SdcError(
+            f"{name} was handed out {losses} times, and got lost each time: it is missing, and no worker had anything "
+            f"to do; start the Dask scheduler and its workers anew, {RUN_AGAIN}"
+        )
+    _tell(
+        "unit lost",
+        f"{name} is missing, and no worker has anything to do: it got lost on its way; it is handed out again, with "
+        f"what else is missing (time {losses} of at most {MOST_LOSSES})",
+        unit=name,
+    )
+
+
+def _is_running(worker: Mapping[str, Any]) -> bool:
+    """Whether it takes units."""
+    return bool(worker["status"] == "running")
+
+
 def _is_busy(worker: Mapping[str, Any]) -> bool:
+    """Whether it is at a unit."""
     return bool(worker["metrics"].get("task_counts", {}).get("executing"))
+
+
+def _has_work(worker: Mapping[str, Any]) -> bool:
+    """Whether it is at a unit or has one that it will be at."""
+    counts = worker["metrics"].get("task_counts", {})
+    return any(number and state not in AT_REST for state, number in counts.items())
 
 
 def _worker() -> str:

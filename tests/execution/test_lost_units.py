@@ -1,0 +1,216 @@
+"""Units that get lost between client, scheduler and workers: they are handed out again, and no others are."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdc.events import EXECUTION, EventText, heard
+from sdc.execution import dask_executor
+from sdc.execution.dask_executor import DaskExecutor, Rest
+from sdc.executor import Executor
+from sdc.model.errors import SdcError
+from sdc.model.table import Table
+
+AGAIN = (
+    "unit {} of {} of {} is missing, and no worker has anything to do: it got lost on its way; it is handed out again, "
+    "with what else is missing (time {} of at most 3)"
+)
+ENOUGH = (
+    "unit 0 of 1 of mark was handed out 4 times, and got lost each time: it is missing, and no worker had anything to "
+    "do; start the Dask scheduler and its workers anew, then run again"
+)
+WAYS = {"to the scheduler": 6, "to a worker": 1, "from a worker": 1, "from the scheduler": 1}
+"""How many of six units are in one message."""
+
+
+def mark(table: Table, unit: str) -> str:
+    """Leaves a file for each time that the unit runs."""
+    for number in count():
+        with suppress(FileExistsError):
+            Path(f"{unit}.{number}").touch(exist_ok=False)
+            return Path(unit).name
+    raise AssertionError
+
+
+def until_seen(table: Table, unit: str) -> str:
+    """Runs until there is a file beside its own that says that it has been seen."""
+    done = mark(table, unit)
+    while not Path(unit).with_name("seen").exists():
+        time.sleep(0.01)
+    return done
+
+
+@pytest.fixture
+def executor(two_workers: Executor, monkeypatch: pytest.MonkeyPatch) -> DaskExecutor:
+    """Looks often at workers that are heard often; each unit is a task of its own."""
+    monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(dask_executor, "LOOKS_AT_REST", 5)
+    monkeypatch.setattr("distributed.scheduler.heartbeat_interval", lambda workers: 0.05)
+    assert isinstance(two_workers, DaskExecutor)
+    return DaskExecutor(two_workers.client, two_workers.scratch, two_workers.workers)
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    lines: list[str] = []
+    with heard(EventText(lines.append), EXECUTION):
+        yield lines
+
+
+class Losing:
+    """Has messages about units disappear on one of the ways that they go.
+
+    losses   how many
+    missing  how many tasks are then
+    """
+
+    def __init__(self, executor: DaskExecutor, way: str, losses: int, missing: int) -> None:
+        self.client, self.way, self.losses, self.missing, self.lost = executor.client, way, losses, missing, 0
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        scheduler = self.client.cluster.scheduler
+        if self.way == "to the scheduler":
+            self._passes_on(self.client.scheduler_comm, monkeypatch)
+        elif self.way == "to a worker":
+            for comm in scheduler.stream_comms.values():
+                self._passes_on(comm, monkeypatch)
+        elif self.way == "from a worker":
+            self._answered(scheduler.stream_handlers, "task-finished", monkeypatch)
+        else:
+            self._answered(self.client._stream_handlers, "key-in-memory", monkeypatch)
+
+    def _passes_on(self, comm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        send = comm.send
+        monkeypatch.setattr(comm, "send", lambda *given: send(*[one for one in given if not self._is_lost(one["op"])]))
+
+    def _answered(self, handlers: dict[str, Any], op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        handler = handlers[op]
+        monkeypatch.setitem(handlers, op, lambda **message: None if self._is_lost(op) else handler(**message))
+
+    def _is_lost(self, op: str) -> bool:
+        of_unit = op in ("update-graph", "compute-task", "task-finished", "key-in-memory") and self.lost < self.losses
+        self.lost += of_unit
+        return of_unit
+
+
+@pytest.fixture
+def lose(executor: DaskExecutor, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], None]:
+    """However slow this machine is, nothing is taken for lost that is not, or before all else is there."""
+
+    def lose(way: str, losses: int, missing: int) -> None:
+        losing = Losing(executor, way, losses, missing)
+        losing.install(monkeypatch)
+
+        class Certain(Rest):
+            def lasts(self, workers: Any) -> bool:
+                states = [state.status for state in losing.client.futures.values()]
+                return super().lasts(workers) and len(said) < losing.lost and states.count("pending") == missing
+
+        monkeypatch.setattr(dask_executor, "Rest", Certain)
+
+    return lose
+
+
+@pytest.mark.parametrize(("way", "missing"), WAYS.items())
+def test_a_unit_that_gets_lost_is_handed_out_again(
+    way: str,
+    missing: int,
+    lose: Callable[[str, int, int], None],
+    executor: DaskExecutor,
+    czech: Table,
+    tmp_path: Path,
+    said: list[str],
+) -> None:
+    """Those that are there are not computed again."""
+    units = [str(tmp_path / name) for name in "abcdef"]
+    lose(way, 1, missing)
+    assert list(executor.run(mark, czech, units)) == ["a", "b", "c", "d", "e", "f"]
+    times = Counter(path.stem for path in tmp_path.iterdir())
+    # what a worker has answered has been computed; the answer is what got lost
+    assert sorted(times.values()) == [1, 1, 1, 1, 1, 2 if way.startswith("from") else 1]
+    assert len(said) == 1
+    assert said[0] in [AGAIN.format(number, 6, "mark", 1) for number in range(6)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_unit_that_always_gets_lost_ends_the_run(
+    way: str,
+    lose: Callable[[str, int, int], None],
+    executor: DaskExecutor,
+    czech: Table,
+    tmp_path: Path,
+    said: list[str],
+) -> None:
+    """The workers are as they were: the next one finds them at rest."""
+    unit = str(tmp_path / "a")
+    lose(way, 4, 1)
+    with pytest.raises(SdcError, match=ENOUGH):
+        list(executor.run(mark, czech, [unit]))
+    assert said == [AGAIN.format(0, 1, "mark", time) for time in (1, 2, 3)]
+    assert list(executor.run(mark, czech, [unit])) == ["a"]
+
+
+def test_a_unit_that_a_worker_is_at_is_not_handed_out_again(
+    executor: DaskExecutor, czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often one looks, though the other worker rests."""
+    looks = list[bool]()
+
+    class Watched(Rest):
+        def lasts(self, workers: Any) -> bool:
+            lasts = super().lasts(workers)
+            if not any(worker["metrics"]["task_counts"].get("executing") for worker in workers.values()):
+                return False
+            looks.append(lasts)
+            if len(looks) == 30:
+                (tmp_path / "seen").touch()
+            return lasts
+
+    monkeypatch.setattr(dask_executor, "Rest", Watched)
+    assert list(executor.run(until_seen, czech, [str(tmp_path / "a")])) == ["a"]
+    assert len(looks) >= 30
+    assert not any(looks)
+    assert [path.name for path in tmp_path.glob("a.*")] == ["a.0"]
+
+
+def worker(last_seen: float, status: str = "running", **counts: int) -> dict[str, Any]:
+    """As a scheduler knows it."""
+    return {"status": status, "last_seen": last_seen, "metrics": {"task_counts": counts}}
+
+
+@pytest.mark.parametrize("state", ["executing", "ready", "waiting", "constrained", "cancelled", "fetch", "any other"])
+def test_who_has_a_unit_does_not_rest(state: str) -> None:
+    """One that is given up is computed to its end, and another may wait for that."""
+    rest = Rest()
+    assert not any(rest.lasts({"a": worker(look, **{state: 1}), "b": worker(look)}) for look in range(100))
+
+
+def test_workers_rest_that_have_nothing_but_results() -> None:
+    rest = Rest()
+    looks = [rest.lasts({"a": worker(look, memory=3, error=1, executing=0), "b": worker(look)}) for look in range(32)]
+    assert looks == [False] * 30 + [True] * 2
+
+
+def test_who_is_not_heard_may_be_at_a_unit() -> None:
+    """A unit may keep its worker from being heard: what is known of it is then from before."""
+    rest = Rest()
+    assert not any(rest.lasts({"a": worker(7), "b": worker(look)}) for look in range(100))
+
+
+def test_looks_at_rest_are_in_a_row() -> None:
+    rest = Rest()
+    assert not any(rest.lasts({"a": worker(look, executing=look % 30 == 29)}) for look in range(100))
+
+
+def test_who_takes_no_unit_does_not_rest() -> None:
+    """There is no worker, or all of them are paused: that is another fault, which has its own message."""
+    rest = Rest()
+    assert not any(rest.lasts(workers) for look in range(100) for workers in ({}, {"a": worker(look, "paused")}))
