@@ -143,9 +143,9 @@ class DaskExecutor:
         start = 0
         while start < len(futures):
             losses = 0
-            while not self._is_done(futures[start], names[start]):
+            while lost := self._await(futures[start], names[start]):
                 losses += 1
-                _require_few(losses, names[start])
+                _require_few(losses, names[start], lost)
                 again(start)
             stop = start + 1
             # finished ones only: a failed one is then the first of a later fetch, and named by its unit
@@ -154,8 +154,11 @@ class DaskExecutor:
             yield from self._gathered(futures[start:stop], names[start])
             start = stop
 
-    def _is_done(self, future: Any, name: str) -> bool:
-        """Waits until the future is, or all workers are at rest without it; SdcError where there is none for long."""
+    def _await(self, future: Any, name: str) -> str:
+        """Waits until the future is done; why it will not be, where all workers are at rest without it.
+
+        SdcError where there is no worker for long.
+        """
         from distributed import wait
 
         waited, rest = Waiting(self.patience), Rest()
@@ -163,7 +166,7 @@ class DaskExecutor:
             with suppress(TimeoutError):
                 # not without a timeout: a future whose scheduler or workers are gone is never done
                 wait(future, timeout=min(SECONDS_BETWEEN_LOOKS, self.patience))  # type: ignore[no-untyped-call]
-                return True
+                return ""
             if self.client.status == "closed":
                 # as a lost scheduler's futures do: `run` takes up from here
                 raise CancelledError(name)
@@ -172,7 +175,7 @@ class DaskExecutor:
                 waited.again()
                 continue
             if rest.lasts(workers):
-                return False
+                return _why_lost(workers)
             nobody = _why_nobody_works(workers)
             if not nobody:
                 waited.again()
@@ -260,11 +263,12 @@ def _call(
 
 
 class Rest:
-    """Whether workers that could work have had nothing to do for many looks in a row.
+    """Whether workers that could work have had nothing to do, and the others were at nothing, for many looks in a row.
 
-    What was handed out and is still missing then has got lost between client, scheduler and workers. A look counts
-    where each worker has been heard since the last one that did: a unit may keep its worker from being heard, so that
-    what is known of it is from before.
+    What was handed out and is still missing then has got lost between client, scheduler and workers, or is with a
+    worker that was paused before it came to it, from where Dask does not take it. A look counts where each worker has
+    been heard since the last one that did: a unit may keep its worker from being heard, so that what is known of it is
+    from before.
     """
 
     def __init__(self) -> None:
@@ -319,17 +323,25 @@ def _why_nobody_works(workers: Mapping[str, Mapping[str, Any]]) -> str:
     return f"all {len(workers)} workers were paused, short of memory; give them more (memory_per_worker)"
 
 
-def _require_few(losses: int, name: str) -> None:
-    """Tells that a unit got lost; SdcError where it did so too often in a row."""
+def _why_lost(workers: Mapping[str, Mapping[str, Any]]) -> str:
+    """Why a unit may be missing while all workers are at rest."""
+    if all(map(_is_running, workers.values())):
+        return "it got lost on its way"
+    return "it waits at a worker that is paused, short of memory (memory_per_worker), or got lost on its way"
+
+
+def _require_few(losses: int, name: str, lost: str) -> None:
+    """Tells that a unit is lost, and why; SdcError where it was too often in a row."""
+    nobody = f"no worker that takes units has any: {lost}"
     if losses > MOST_LOSSES:
         raise SdcError(
-            f"{name} was handed out {losses} times, and got lost each time: it is missing, and no worker had anything "
-            f"to do; start the Dask scheduler and its workers anew, {RUN_AGAIN}"
+            f"{name} was handed out {losses} times and is missing, and {nobody}; start the Dask scheduler and its "
+            f"workers anew, {RUN_AGAIN}"
         )
     _tell(
         "unit lost",
-        f"{name} is missing, and no worker has anything to do: it got lost on its way; it is handed out again, with "
-        f"what else is missing (time {losses} of at most {MOST_LOSSES})",
+        f"{name} is missing, and {nobody}; it is handed out again, with what else is missing (time {losses} of at "
+        f"most {MOST_LOSSES})",
         unit=name,
     )
 
@@ -345,9 +357,10 @@ def _is_busy(worker: Mapping[str, Any]) -> bool:
 
 
 def _has_work(worker: Mapping[str, Any]) -> bool:
-    """Whether it is at a unit or has one that it will be at."""
+    """Whether it is at a unit, or has one that it will be at; a paused one may never come to what it has."""
     counts = worker["metrics"].get("task_counts", {})
-    return any(number and state not in AT_REST for state, number in counts.items())
+    has = any(number and state not in AT_REST for state, number in counts.items())
+    return _is_busy(worker) or (_is_running(worker) and has)
 
 
 def _worker() -> str:

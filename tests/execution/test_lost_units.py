@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from distributed.core import Status
 
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import dask_executor
@@ -19,13 +20,15 @@ from sdc.executor import Executor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
 
+ON_ITS_WAY = "it got lost on its way"
+PAUSED = "it waits at a worker that is paused, short of memory (memory_per_worker), or got lost on its way"
 AGAIN = (
-    "unit {} of {} of {} is missing, and no worker has anything to do: it got lost on its way; it is handed out again, "
-    "with what else is missing (time {} of at most 3)"
+    "unit {} of {} of {} is missing, and no worker that takes units has any: {}; it is handed out again, with what "
+    "else is missing (time {} of at most 3)"
 )
 ENOUGH = (
-    "unit 0 of 1 of mark was handed out 4 times, and got lost each time: it is missing, and no worker had anything to "
-    "do; start the Dask scheduler and its workers anew, then run again"
+    "unit 0 of 1 of mark was handed out 4 times and is missing, and no worker that takes units has any: it got lost on "
+    "its way; start the Dask scheduler and its workers anew, then run again"
 )
 WAYS = {"to the scheduler": 6, "to a worker": 1, "from a worker": 1, "from the scheduler": 1}
 """How many of six units are in one message."""
@@ -48,6 +51,33 @@ def until_seen(table: Table, unit: str) -> str:
     return done
 
 
+def pause_once(table: Table, unit: str) -> tuple[str, str]:
+    """The unit and its worker, which the first one pauses before it ends, so that it does not come to its next one."""
+    from distributed import get_worker
+
+    worker, done = get_worker(), mark(table, unit)
+    if done == "a" and worker.status == Status.running:
+        worker.loop.add_callback(setattr, worker.memory_manager, "memory_pause_fraction", False)
+        worker.loop.add_callback(setattr, worker, "status", Status.paused)
+        while worker.status == Status.running:
+            time.sleep(0.01)
+    return done, worker.address
+
+
+def never_stolen(task: Any) -> tuple[None, None]:
+    return None, None
+
+
+def resume(fraction: float, dask_worker: Any) -> None:
+    dask_worker.memory_manager.memory_pause_fraction = fraction
+    dask_worker.status = Status.running
+
+
+def pause_fraction(dask_worker: Any) -> float:
+    fraction: float = dask_worker.memory_manager.memory_pause_fraction
+    return fraction
+
+
 @pytest.fixture
 def executor(two_workers: Executor, monkeypatch: pytest.MonkeyPatch) -> DaskExecutor:
     """Looks often at workers that are heard often; each unit is a task of its own."""
@@ -68,12 +98,11 @@ def said() -> Iterator[list[str]]:
 class Losing:
     """Has messages about units disappear on one of the ways that they go.
 
-    losses   how many
-    missing  how many tasks are then
+    losses  how many
     """
 
-    def __init__(self, executor: DaskExecutor, way: str, losses: int, missing: int) -> None:
-        self.client, self.way, self.losses, self.missing, self.lost = executor.client, way, losses, missing, 0
+    def __init__(self, executor: DaskExecutor, way: str, losses: int) -> None:
+        self.client, self.way, self.losses, self.lost = executor.client, way, losses, 0
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         scheduler = self.client.cluster.scheduler
@@ -101,20 +130,30 @@ class Losing:
         return of_unit
 
 
+Certain = Callable[[int, Callable[[], int]], None]
+
+
 @pytest.fixture
-def lose(executor: DaskExecutor, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], None]:
-    """However slow this machine is, nothing is taken for lost that is not, or before all else is there."""
+def certain(executor: DaskExecutor, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Certain:
+    """However slow this machine is, nothing is taken for lost before so many are missing, or more often than it is."""
 
-    def lose(way: str, losses: int, missing: int) -> None:
-        losing = Losing(executor, way, losses, missing)
-        losing.install(monkeypatch)
-
+    def certain(missing: int, losses: Callable[[], int]) -> None:
         class Certain(Rest):
             def lasts(self, workers: Any) -> bool:
-                states = [state.status for state in losing.client.futures.values()]
-                return super().lasts(workers) and len(said) < losing.lost and states.count("pending") == missing
+                states = [state.status for state in executor.client.futures.values()]
+                return super().lasts(workers) and len(said) < losses() and states.count("pending") == missing
 
         monkeypatch.setattr(dask_executor, "Rest", Certain)
+
+    return certain
+
+
+@pytest.fixture
+def lose(executor: DaskExecutor, certain: Certain, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, int, int], None]:
+    def lose(way: str, losses: int, missing: int) -> None:
+        losing = Losing(executor, way, losses)
+        losing.install(monkeypatch)
+        certain(missing, lambda: losing.lost)
 
     return lose
 
@@ -137,7 +176,7 @@ def test_a_unit_that_gets_lost_is_handed_out_again(
     # what a worker has answered has been computed; the answer is what got lost
     assert sorted(times.values()) == [1, 1, 1, 1, 1, 2 if way.startswith("from") else 1]
     assert len(said) == 1
-    assert said[0] in [AGAIN.format(number, 6, "mark", 1) for number in range(6)]
+    assert said[0] in [AGAIN.format(number, 6, "mark", ON_ITS_WAY, 1) for number in range(6)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -154,8 +193,34 @@ def test_a_unit_that_always_gets_lost_ends_the_run(
     lose(way, 4, 1)
     with pytest.raises(SdcError, match=ENOUGH):
         list(executor.run(mark, czech, [unit]))
-    assert said == [AGAIN.format(0, 1, "mark", time) for time in (1, 2, 3)]
+    assert said == [AGAIN.format(0, 1, "mark", ON_ITS_WAY, time) for time in (1, 2, 3)]
     assert list(executor.run(mark, czech, [unit])) == ["a"]
+
+
+def test_a_unit_does_not_wait_for_a_worker_that_is_paused(
+    executor: DaskExecutor,
+    certain: Certain,
+    czech: Table,
+    tmp_path: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that is behind another, whose memory paused its worker, while the other worker has nothing to do."""
+    units = [str(tmp_path / name) for name in "abcdef"]
+    # before it is paused, Dask might just take the unit from it
+    monkeypatch.setattr(executor.client.cluster.scheduler.extensions["stealing"], "steal_time_ratio", never_stolen)
+    fraction = next(iter(executor.client.run(pause_fraction).values()))
+    certain(1, lambda: 1)
+    try:
+        found = list(executor.run(pause_once, czech, units))
+    finally:
+        executor.client.run(resume, fraction)
+    (paused,) = [worker for unit, worker in found if unit == "a"]
+    assert [unit for unit, _ in found] == ["a", "b", "c", "d", "e", "f"]
+    assert [worker for _, worker in found].count(paused) == 1
+    assert {path.suffix for path in tmp_path.iterdir()} == {".0"}
+    assert len(said) == 1
+    assert said[0] in [AGAIN.format(number, 6, "pause_once", PAUSED, 1) for number in range(6)]
 
 
 def test_a_unit_that_a_worker_is_at_is_not_handed_out_again(
@@ -181,7 +246,7 @@ def test_a_unit_that_a_worker_is_at_is_not_handed_out_again(
     assert [path.name for path in tmp_path.glob("a.*")] == ["a.0"]
 
 
-def worker(last_seen: float, status: str = "running", **counts: int) -> dict[str, Any]:
+def worker(last_seen: float, status: str = "running", /, **counts: int) -> dict[str, Any]:
     """As a scheduler knows it."""
     return {"status": status, "last_seen": last_seen, "metrics": {"task_counts": counts}}
 
@@ -191,6 +256,13 @@ def test_who_has_a_unit_does_not_rest(state: str) -> None:
     """One that is given up is computed to its end, and another may wait for that."""
     rest = Rest()
     assert not any(rest.lasts({"a": worker(look, **{state: 1}), "b": worker(look)}) for look in range(100))
+
+
+def test_who_is_paused_rests_once_it_is_at_no_unit() -> None:
+    """It may never come to what it has; another worker could."""
+    rest, never = Rest(), Rest()
+    assert any(rest.lasts({"a": worker(look, "paused", ready=1), "b": worker(look)}) for look in range(100))
+    assert not any(never.lasts({"a": worker(look, "paused", executing=1), "b": worker(look)}) for look in range(100))
 
 
 def test_workers_rest_that_have_nothing_but_results() -> None:
