@@ -6,8 +6,10 @@ import shutil
 import sys
 import time
 import uuid
+from asyncio import run_coroutine_threadsafe
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -151,8 +153,9 @@ class DaskExecutor:
             # finished ones only: a failed one is then the first of a later fetch, and named by its unit
             while stop < len(futures) and futures[stop].status == "finished":
                 stop += 1
-            yield from self._gathered(futures[start:stop], names[start])
-            start = stop
+            found = self._gathered(futures[start:stop], names[start])
+            yield from found
+            start += len(found)
 
     def _await(self, future: Any, name: str) -> str:
         """Waits until the future is done; why it will not be, where all workers are at rest without it.
@@ -230,11 +233,19 @@ class DaskExecutor:
         return str(folder)
 
     def _gathered(self, futures: list[Any], first: str) -> list[Any]:
-        """Results of tasks of which only the first may have failed; it raises what it raised in the worker."""
+        """Results of tasks of which only the first may have failed; it raises what it raised in the worker.
+
+        None where they were lost with their worker, so that Dask waits for them anew: so do we.
+        """
         from distributed.scheduler import KilledWorker
 
+        asked = run_coroutine_threadsafe(self.client.gather(futures, asynchronous=True), self.client.loop.asyncio_loop)
+        while not wait_for([asked], SECONDS_BETWEEN_LOOKS).done:
+            if not all(future.done() for future in futures):
+                asked.cancel()
+                return []
         try:
-            results: list[Any] = self.client.gather(futures)
+            results: list[Any] = asked.result()
         except KilledWorker as error:
             raise SdcError(
                 f"{first} killed every worker that tried it (out of memory?); give the workers more memory or use "

@@ -197,6 +197,31 @@ def test_a_unit_that_always_gets_lost_ends_the_run(
     assert list(executor.run(mark, czech, [unit])) == ["a"]
 
 
+def test_a_unit_whose_result_is_lost_with_its_worker(
+    executor: DaskExecutor,
+    certain: Certain,
+    czech: Table,
+    tmp_path: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After it was there, and before it was fetched; and nobody hears of it again."""
+    handlers, answers = executor.client.cluster.scheduler.handlers, executor.client._stream_handlers
+    gather, hear, lost = handlers["gather"], answers["key-in-memory"], list[str]()
+
+    async def gone(keys: list[str]) -> Any:
+        if lost:
+            return await gather(keys=keys)
+        lost.extend(keys)
+        return {"status": "error", "keys": keys}
+
+    monkeypatch.setitem(handlers, "gather", gone)
+    monkeypatch.setitem(answers, "key-in-memory", lambda **told: None if told["key"] in lost else hear(**told))
+    certain(1, lambda: 1)
+    assert list(executor.run(mark, czech, [str(tmp_path / "a")])) == ["a"]
+    assert said == [AGAIN.format(0, 1, "mark", ON_ITS_WAY, 1)]
+
+
 def test_a_unit_does_not_wait_for_a_worker_that_is_paused(
     executor: DaskExecutor,
     certain: Certain,
