@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+
+import numpy as np
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
+from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.table import Codes, Table
+from sdc.model.table import Codes, Counts, Table
 from sdc.solve.ends import Reached, Settled, settled
+from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 
 MAX_CELLS = 4096
@@ -76,3 +81,38 @@ class IntegerProgram:
     def farthest(self, cell: int, end: int, outer: int, inner: int, effort: float | None = None) -> Reached:
         """The best value found of one end (0 or 1) of a cell, and the bound that the solver says is proven."""
         return self._system.farthest(cell, end, effort)
+
+
+def moving(
+    table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful: Counts, needed: Counts
+) -> Differences | None:
+    """Feasible tables between which each group of cells moves as far as it must; None where some group does not.
+
+    groups  of each places of its cells, in C order
+    useful  (groups,) how far going down counts; needed  (groups,) how far going up and down has to be in all
+
+    In order, and none after the first that does not. ReleaseError beyond 4,096 cells.
+    """
+    _check_size(table)
+    equations, found = MarginalEquations.of(table, knowledge), list[Counts]()
+    truth, rest = equations.truth, np.array([table.total - equations.truth[own].sum() for own in groups], np.int64)
+    # the others of each group are a count of their own, for a solver has counts alone to move
+    number = np.arange(len(groups))
+    of = np.concatenate([np.repeat(number, [len(own) for own in groups]), number])
+    members = np.concatenate([*groups, len(truth) + number])
+    both = np.concatenate([truth, rest])
+    sums = Equations.joined([equations.sums, Equations.of_members(of, members, both)])
+    upper = np.where(np.concatenate([equations.possible, number >= 0]), sums.least(len(both)), 0)
+    system = IntegerSystem(np.zeros_like(both), upper, sums, both)
+    for at, own in enumerate(groups):
+        gone = [0, 0]
+        for end in (1, 0):
+            reached = system.farthest(len(truth) + at, end)
+            if reached.table is not None:
+                found.append(reached.table[: len(truth)])
+                gone[end] = abs(int(found[-1][own].sum() - truth[own].sum()))
+            if min(gone[1], int(useful[at])) + gone[0] >= needed[at]:
+                break
+        else:
+            return None
+    return Differences.between(table, found)

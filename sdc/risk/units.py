@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sdc.bounds import collapse, exact
+from sdc.bounds import collapse, exact, integer_program
 from sdc.bounds.method import is_small
 from sdc.feasible import sparsest, walk
 from sdc.feasible.bank import CellRows
@@ -60,6 +60,17 @@ class PartUnit:
 
 
 @dataclass(frozen=True, eq=False)
+class ProvenUnit:
+    """Groups of cells of a small component, each the places of some in C order, that are to move: see `moving`."""
+
+    variables: SubTable
+    knowledge: Knowledge
+    groups: tuple[Counts, ...]
+    useful: Counts
+    needed: Counts
+
+
+@dataclass(frozen=True, eq=False)
 class EndsUnit:
     """Marginal cells of a component, (n, variables of the component) codes, whose bounds are looked for."""
 
@@ -93,6 +104,12 @@ def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
     return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
 
 
+def move_groups(table: Table, unit: ProvenUnit) -> Differences | None:
+    """Differences that move them as far as they must, found or excluded by the integer program."""
+    part = component_table(table, unit.variables)
+    return integer_program.moving(part, unit.knowledge, unit.groups, unit.useful, unit.needed)
+
+
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
     """The same by sparsest differences, whose search has limits of its own."""
     part = _slice(component_table(table, unit.variables), unit.held)
@@ -109,13 +126,13 @@ def find_ends(table: Table, unit: EndsUnit) -> Ends:
     return Ends(bounds.outer, Differences.none(len(part.schema.axes)), bounds.method)
 
 
-def cut(rows: CellRows, most: int) -> Iterator[CellRows]:
+def cut(rows: CellRows, most: int, least: int = 1) -> Iterator[CellRows]:
     """Units that get smaller, so that workers end a round together however many they are.
 
     Guided self-scheduling (Polychronopoulos and Kuck 1987), as if for `UNITS_LEFT` workers.
     """
     while len(rows):
-        size = min(most, -(-len(rows) // UNITS_LEFT))
+        size = min(most, max(least, -(-len(rows) // UNITS_LEFT)))
         yield rows[:size]
         rows = rows[size:]
 

@@ -66,9 +66,12 @@ class Cover:
         """Those that are not proven."""
         return np.asarray(targets[self.is_open(targets)])
 
-    def cost(self, places: Ints) -> int:
-        """What hiding these costs beside what is hidden."""
-        return int(self.costs[np.unique(places[~self.hidden[places]])].sum())
+    def cost(self, *some: Ints) -> int:
+        """What hiding all of these costs beside what is hidden; each has a place once."""
+        if len(some) != 1:
+            return self.cost(np.unique(np.concatenate(some)))
+        places = some[0]
+        return int(self.costs[places[~self.hidden[places]]].sum())
 
     def users(self, places: Iterable[int]) -> list[int]:
         """The numbers of those taken that change some of these places."""

@@ -11,8 +11,8 @@ The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the sam
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal, TypeAlias
@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.in_part import MOST_CELLS, InPart, begins, changed_places
+from sdc.feasible.equations import every_cell
+from sdc.feasible.in_part import MOST_CELLS, InPart, begins, changed_places, places_in
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact
@@ -32,7 +33,7 @@ from sdc.model.table import Codes, Counts
 from sdc.risk.certifying import WALK_STEPS, Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component, Support
-from sdc.risk.units import PartUnit, cut, move_in_part
+from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
 from sdc.search.cover import Chosen, Cover
 from sdc.search.pace import Paced, ToldToEndError
 
@@ -43,10 +44,12 @@ PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one 
 DEARER = 4  # times the price where records count, for half of the cells cost less than the median, and are spared too
 SHORT_WALK = 0.02  # seconds of a reference core
 DEAREST = 4  # times the price of a cell of median cost, at most
-FIRST_BATCH, LAST_BATCH, MOST_PER_UNIT = 16, 128, 64
+FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger batches, this many at least
+LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
 MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
 WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
+MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
 
@@ -247,6 +250,7 @@ class _Search:
         shown = set(self._within)
         facts = tuple(fact for fact in component.knowledge.facts if fact.view not in shown or fact.between is not None)
         self._known = replace(component.knowledge, facts=facts)
+        self._ends = begins(self._within, self._schema)[1:-1]
         counts = [self._part.marginal(view).dense.reshape(-1) for view in self._within]
         self._counts = np.concatenate(counts)
         self._small = (self._counts > 0) & (self._counts <= small)
@@ -261,6 +265,7 @@ class _Search:
         price = np.where(is_weighed, DEARER * PRICE, PRICE)
         self._prices = np.minimum(price * weights // typical + 1, DEAREST * price) - ~is_weighed
         self._places, self.spent, self._lacking = np.flatnonzero(self._small), 0, np.zeros(0, np.int64)
+        self._begins = bool(np.concatenate(begun).any())
         self._cover = Cover(always, np.concatenate(begun), weights, *self._targets(component, narrow))
 
     def _targets(self, component: Component, narrow: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
@@ -281,16 +286,35 @@ class _Search:
         return (low, high), needed, useful
 
     def run(self, paced: Paced) -> None:
-        """Rounds of all that is open, in batches of a random order that is the same each time."""
+        """Rounds of all that is open, in batches of a random order that is the same each time.
+
+        Where what was to be withheld to begin with may do by itself, that is looked for first.
+        """
+        if self._begins and self._takes_programs:
+            with paced.step():
+                self._begin()
         shuffled = np.random.default_rng(0).permutation(len(self._cover.needed))
         for a_round in ROUNDS:
             waiting, size = self._cover.open(shuffled), FIRST_BATCH
             while len(waiting) and not self._is_over:
                 with paced.step():
                     self._batch(waiting[:size], a_round)
-                waiting, size = self._cover.open(waiting[size:]), min(2 * size, LAST_BATCH)
+                waiting = self._cover.open(waiting[size:])
+                size = min(2 * size, max(LAST_BATCH, len(waiting) // BATCHES_LEFT))
         self._cover.shrink()
         self._lacking = self._cover.open(shuffled)
+
+    @property
+    def _takes_programs(self) -> bool:
+        return bool(self._part.schema.cells <= MOST_PROVEN)
+
+    def _begin(self) -> None:
+        targets, pool = self._cover.open(np.arange(len(self._cover.needed))), _Pool(self)
+        found = self._proving(targets, self._cover.hidden)
+        if found is not None:
+            pool.add(found)
+            for target in targets.tolist():
+                self._choose(target, pool, free=True)
 
     @property
     def _is_over(self) -> bool:
@@ -324,7 +348,8 @@ class _Search:
         prices[self._places[self._cover.open(own) - len(self._cells)]] = -REWARD
         in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
-        pieces = [piece for kind in (~is_own, is_own) for piece in cut(np.flatnonzero(kind), MOST_PER_UNIT)]
+        kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
+        pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, LEAST_PER_UNIT)]
         units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
             pieces, self._inquiry.executor.run(move_in_part, self._inquiry.table, units), strict=True
@@ -355,7 +380,7 @@ class _Search:
             if min(down, useful) + up < needed:
                 continue
             both = tuple(at for at in (one, other) if at >= 0)
-            cost = cover.cost(np.concatenate([pool.found[at].places for at in both]))
+            cost = cover.cost(*(pool.found[at].places for at in both))
             if best is None or cost < best[0]:
                 best = cost, one, other, both
         if best is None or (best[0] and free):
@@ -375,7 +400,12 @@ class _Search:
             before = self._cover.spent
             self._mend_once(paced, tries)
             if before - self._cover.spent <= before // WORTH:
-                return
+                break
+        if self._takes_programs:
+            for place in self._cover.extra.tolist():
+                if self._cover.hidden[place] and not self._is_over:
+                    with paced.step():
+                        self._prove(place)
 
     def _mend_once(self, paced: Paced, tries: range) -> None:
         seen = np.zeros(len(self._counts), np.bool_)
@@ -387,17 +417,57 @@ class _Search:
 
     def _mend_batch(self, places: Ints, tries: range) -> None:
         """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
-        cover, pool = self._cover, _Pool(self)
-        dropped = {at: cover.drop(at) for at in cover.users(places.tolist())}
-        try:
-            targets = np.unique(np.concatenate([chosen.targets for chosen in dropped.values()]))
-            self._walk(cover.open(targets), ROUNDS[0], tries, pool)
-        finally:
-            for at, chosen in dropped.items():
-                cover.take(chosen, at)
-        pool.put(dropped.values())
+        pool = _Pool(self)
+        with self._without(places) as dropped:
+            self._walk(self._cover.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
+        pool.put(dropped)
         for place in places.tolist():
             self._show(place, pool)
+
+    def _prove(self, place: int) -> None:
+        """Shows a place where the integer program finds that all it protects moves without it."""
+        cover, pool = self._cover, _Pool(self)
+        hidden = cover.hidden.copy()
+        hidden[place] = False
+        with self._without(np.array([place])) as dropped:
+            targets = cover.open(self._moved_by(dropped))
+        found = self._proving(targets, hidden)
+        if found is not None:
+            pool.add(found)
+            self._show(place, pool)
+
+    def _proving(self, targets: Ints, hidden: Flags) -> Differences | None:
+        """Differences that change nothing but what is hidden, and move targets as far as they must; None without."""
+        told = (
+            withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
+            for view, own in zip(self._within, np.split(hidden, self._ends), strict=True)
+        )
+        asked = self._cover.useful[targets], self._cover.needed[targets]
+        unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
+        (found,) = self._inquiry.executor.run(move_groups, self._inquiry.table, [unit])
+        return found
+
+    def _group(self, target: int) -> Ints:
+        """The places of its cells in the component, in C order."""
+        if target < len(self._cells):
+            return self._schema.keys.pack(self._cells[target : target + 1]).astype(np.int64)
+        place = self._places[target - len(self._cells)]
+        return np.flatnonzero((places_in(every_cell(self._schema), self._within, self._schema) == place).any(axis=1))
+
+    @contextmanager
+    def _without(self, places: Ints) -> Iterator[list[Chosen]]:
+        """While what was taken that changes these places is not."""
+        dropped = {at: self._cover.drop(at) for at in self._cover.users(places.tolist())}
+        try:
+            yield list(dropped.values())
+        finally:
+            for at, chosen in dropped.items():
+                self._cover.take(chosen, at)
+
+    def _moved_by(self, some: Iterable[Chosen]) -> Ints:
+        """The targets that these move, but those that nothing was found for."""
+        found = np.unique(np.concatenate([self._lacking[:0], *(chosen.targets for chosen in some)]))
+        return np.setdiff1d(found, self._lacking)
 
     def _show(self, place: int, pool: _Pool) -> None:
         """Takes other differences than those that change a place, where they withhold no more."""
@@ -406,8 +476,7 @@ class _Search:
         if not users:
             return
         gone = {at: cover.drop(at) for at in users}
-        targets = np.unique(np.concatenate([chosen.targets for chosen in gone.values()]))
-        targets = np.setdiff1d(targets, self._lacking)
+        targets = self._moved_by(gone.values())
         taken = [at for target in cover.open(targets).tolist() for at in self._choose(target, pool, free=False)]
         taken = [at for at in taken if not cover.drop_spare(at)]
         if cover.spent > before or len(cover.open(targets)):
@@ -437,8 +506,7 @@ class _Search:
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
         """Of each sub-table in part (cells,) flags."""
-        ends = begins(self._within, self._schema)
-        return dict(zip(self._views, np.split(self._cover.hidden, ends[1:-1]), strict=True))
+        return dict(zip(self._views, np.split(self._cover.hidden, self._ends), strict=True))
 
 
 class _Pool:
