@@ -58,8 +58,8 @@ class Origin:
     foreign  of what no ledger has: what it is, for people, and the digest of its table
     table    digest of the table without the hidden levels
     merged   those of the hidden levels that were added for what may be coarsened, the last of them
-    tried    of each such sub-table, written `a*b`, the levels that may take the place of its axis, the finest first:
-             these are published where what is released is on them
+    tried    of each such sub-table, written `a*b`, the levels that may take the place of an axis, what leaves
+             most cells first: these are published where what is released is on them
     """
 
     hidden: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ overlap, whatever sub-tables they are for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -39,7 +39,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 class Merged:
     """A table with levels that were made for sub-tables which may be coarsened.
 
-    tried  of each sub-table, written `a*b`, the levels that may take the place of its axis, the finest first
+    tried  of each sub-table, written `a*b`, the levels that may take the place of an axis, by how many cells are left
     """
 
     table: Table
@@ -55,7 +55,8 @@ def merged(inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, besid
 
     Of a sub-table categories of the axis that loses least are merged, or of the one wished for, and only within a
     category of the levels that the axis has; what is lost are cells in merged categories, or records and cells. Of an
-    axis whose categories are numbers in order neighbours alone are merged. Last the levels are tried that the axis has.
+    axis whose categories are numbers in order neighbours alone are merged. Beside the level that is made those may take
+    the place of an axis that it has: first what leaves most cells, of equal ones what was there.
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
@@ -72,9 +73,10 @@ def merged(inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, besid
             asked, level, groups[merging.variable] = planned
             if level is not None:
                 found[merging.wish.view] = level
-    after = asked.table.schema
-    own = [(one, [*filter(None, [found.get(one.wish.view)]), *_levels_of(one, schema, hidden)]) for one in mergings]
-    tried = ((st.label(one.wish.view, schema), level) for one, levels in own for level in levels)
+    after, tried = asked.table.schema, list[tuple[str, str]]()
+    for wish in (merging.wish for merging in mergings):
+        levels = dict.fromkeys([*_levels_of(wish, schema, hidden), *filter(None, [found.get(wish.view)])])
+        tried += ((st.label(wish.view, schema), level) for level in _by_cells(wish.view, levels, after))
     return Merged(asked.table, known_at(inquiry.known, after), tuple(tried))
 
 
@@ -111,7 +113,7 @@ def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry
             return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
-    while 1 < (number := groups.max() + 1) < len(groups) and merging.share(groups) <= merging.wish.most:
+    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.most:
         at, level = _with_level(inquiry, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
@@ -149,19 +151,30 @@ def _knowing(inquiry: Inquiry, known: Knowledge, support: Support) -> Inquiry:
     return told
 
 
-def _levels_of(merging: _Merging, schema: Schema, hidden: SubTable) -> list[str]:
-    """Levels that the axis has, the finest first, with no more merged cells than are wished for."""
-    coarser = st.members(schema.levels.coarser[merging.variable] & ~hidden)
-    levels = [v for v in coarser if merging.share(schema.levels.groups[v]) <= merging.wish.most]
-    return [schema.names[v] for v in sorted(levels, key=lambda v: (-schema.sizes[v], v))]
+def _levels_of(wish: PartWish, schema: Schema, hidden: SubTable) -> Iterator[str]:
+    """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
+    for axis in _axes(wish, schema):
+        for v in st.members(schema.levels.coarser[axis] & ~hidden):
+            if _share(schema.levels.groups[v]) <= wish.most:
+                yield schema.names[v]
+
+
+def _by_cells(view: SubTable, levels: Iterable[str], schema: Schema) -> list[str]:
+    """Levels in the order of how many cells a sub-table has with each in the place of its axis, the most first."""
+    own = schema.levels.closed(view)
+    return sorted(levels, key=lambda name: -st.cells(st.with_level(own, schema.index(name), schema), schema))
+
+
+def _axes(wish: PartWish, schema: Schema) -> list[int]:
+    """The axes of a sub-table of which categories may be merged."""
+    axes = [v for v in st.members(schema.levels.telling(wish.view)) if schema.variables[v].of is None]
+    return [v for v in axes if wish.merge in (None, schema.names[v])]
 
 
 def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _Merging:
     """Of the axes of a sub-table the one whose merged categories cost least."""
     schema = table.schema
-    axes = [v for v in st.members(schema.levels.telling(wish.view)) if schema.variables[v].of is None]
-    axes = [v for v in axes if wish.merge in (None, schema.names[v])]
-    if not axes:
+    if not (axes := _axes(wish, schema)):
         what = "it has none but levels" if wish.merge is None else f"{wish.merge!r} is none of its axes"
         raise InputError(
             f"in_part would coarsen {st.label(wish.view, schema)} by merging categories of an axis, and {what}; name "
@@ -299,15 +312,16 @@ class _Merging:
         """What the categories cost that are merged."""
         return int(self.costs[np.bincount(groups)[groups] > 1].sum())
 
-    def share(self, groups: npt.NDArray[np.integer]) -> float:
-        """Which share of the cells is in categories that are merged."""
-        return float((np.bincount(groups)[groups] > 1).mean())
-
     def small(self, groups: Ints, small_count: int) -> int:
         """How many cells have a small count."""
         sums = np.zeros((groups.max() + 1, self.counts.shape[1]), np.int64)
         np.add.at(sums, groups, self.counts)
         return int(_small(sums, small_count).sum())
+
+
+def _share(groups: npt.NDArray[np.integer]) -> float:
+    """Which share of the cells is in categories that are merged."""
+    return float((np.bincount(groups)[groups] > 1).mean())
 
 
 def _small(sums: Ints, small_count: int) -> Ints:

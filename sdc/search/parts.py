@@ -210,7 +210,7 @@ def _with(inquiry: Inquiry, known: Knowledge, depth: Depth = Depth.FULL) -> tupl
 
 
 def _coarsened(inquiry: Inquiry, wish: PartWish, paced: Paced) -> tuple[Inquiry, Part]:
-    """What is known with the sub-table at the finest of its coarser levels that is proven; NotReleasableError without.
+    """What is known with the sub-table at the first of its coarser levels that is proven; NotReleasableError without.
 
     All of it is told, so that it is no part but whole.
     """

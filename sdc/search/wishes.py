@@ -34,7 +34,7 @@ class PartWish:
     most   the largest share of its cells that may be
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
-    coarser  with merged categories, the finest first, each without a small count
+    coarser  with merged categories, or at a level that an axis has: what leaves most cells first
     again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
     """
 

@@ -23,7 +23,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.coarsening import Merged, known_at, merged, without_levels
 from sdc.search.wishes import PartWish
-from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.assemble import SearchSettings, no_widths, release_search
 from tests.judge import Fact, TooManyTablesError, agreeing, exact
 from tests.profiles import scaled
 
@@ -101,6 +101,43 @@ def test_no_more_than_is_wished_for_is_merged() -> None:
     counts = by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60])
     wish = PartWish(0b111, ("coarsen",), merge="area", most=0.3)
     assert planned(table(counts), wish).tried == ()
+
+
+def by_age(*counts: list[int]) -> Table:
+    """Counts by area and age of each sex; ages have two levels."""
+    schema = Schema(
+        (
+            Variable("area", tuple("nsw")[: len(counts)]),
+            Variable("old", ("no", "yes"), Coarser("age", (0, 0, 1, 1))),
+            Variable("older", ("0", "1", "more"), Coarser("age", (0, 1, 2, 2))),
+            Variable("age", ("0", "1", "2", "3")),
+            Variable("sex", ("f", "m")),
+        )
+    )
+    dense = np.stack([np.array(counts)] * 2, axis=2)
+    return Table.of(schema, np.argwhere(dense >= 0).astype(np.uint16), dense.reshape(-1))
+
+
+def test_levels_that_any_axis_has_are_tried_beside_the_one_that_is_made() -> None:
+    """What leaves most cells first, here 9 of 12, then 8, then 6."""
+    own = by_age([1, 9, 1, 9], [9, 9, 9, 9], [9, 9, 9, 9])
+    view = own.schema.levels.closed(st.parse("area*age", own.schema))
+    found = planned(own, PartWish(view, ("coarsen",)), width=3)
+    assert found.tried == tuple(("area*age", level) for level in ("older", "area_merged", "old"))
+    assert planned(own, PartWish(view, ("coarsen",), merge="area"), width=3).tried == (("area*age", "area_merged"),)
+    most = planned(own, PartWish(view, ("coarsen",), most=0.7), width=3)
+    assert most.tried == (("area*age", "older"), ("area*age", "area_merged"))
+
+
+def test_what_has_no_categories_to_merge_goes_out_at_a_level_of_another_axis() -> None:
+    """Two areas merged are all; by the finer level of ages a small count would tell itself."""
+    own = by_age([1, 9, 1, 9], [9, 9, 9, 9])
+    section = {"require": ["area*age"], "only": "required", "in_part": [{"of": "area*age", "how": "coarsen"}]}
+    settings = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, release=ReleaseConfig.model_validate(section))
+    table, known, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))
+    assert [level for _, level in origin.tried] == ["older", "old"]
+    found = release_search(table, known, replace(settings, origin=origin), no_widths()).run("ordered")
+    assert [st.label(element, table.schema) for element in found.release.frontier] == ["area*old"]
 
 
 def test_what_has_no_axis_is_refused() -> None:
