@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import yaml
 
-from sdc.model.recode import Recode
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure
@@ -89,18 +86,4 @@ def _remedy(remedy: Remedy, schema: Schema) -> RemedyRow:
     done = "leave it out" if recode.leaves_out else f"merge {merge}"
     freed, asked = len(remedy.freed), len(remedy.asked)
     labels = few(remedy.freed, schema)
-    return RemedyRow(schema.names[recode.variable], done, asked, freed, remedy.lost, labels, _config(recode))
-
-
-def _config(recode: Recode) -> str:
-    """What to paste into the config, in one line of YAML; where a variable is recoded there already, instead."""
-    variable = recode.before.variables[recode.variable]
-    if recode.leaves_out:
-        names = [name for name in recode.before.names if name != variable.name]
-        content: dict[str, Any] = {"table": {"variables": names}}
-    else:
-        merged = {" or ".join(recode.names): recode.names}
-        others = {category: [category] for category in variable.categories if category not in recode.names}
-        content = {"table": {"recodes": {variable.name: {"groups": {**merged, **others}}}}}
-    text: str = yaml.safe_dump(content, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
-    return text.strip().removeprefix("{").removesuffix("}")
+    return RemedyRow(schema.names[recode.variable], done, asked, freed, remedy.lost, labels, remedy.config)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import yaml
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
@@ -29,13 +31,19 @@ class Redesign:
 
     def facts(self, schema: Schema) -> dict[str, Any]:
         """As a document has it, with what to paste into the config so that it is required."""
-        config = f"release: {{require: ['{st.label(self.sub_table, schema)}']}}"
+        config = pasted({"release": {"require": [st.label(self.sub_table, schema)]}})
         return {
             "sub_table": st.names(self.sub_table, schema),
             "cells": self.cells,
             "lost": self.lost,
             "config": config,
         }
+
+
+def pasted(section: Mapping[str, Any]) -> str:
+    """A section of a config in one line of YAML."""
+    text: str = yaml.safe_dump(section, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.strip().removeprefix("{").removesuffix("}")
 
 
 def redesign(inquiry: Inquiry, release: Release, sub_table: SubTable, most: int = MOST_ASKED) -> Redesign | None:

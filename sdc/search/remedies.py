@@ -24,6 +24,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.search.blockers import Cell, Stopped, blockers, near
 from sdc.search.growth import Grown, Growth, fits_a_worker
 from sdc.search.ordered import OrderedSearch
+from sdc.search.redesign import pasted
 
 MOST_SECONDS = 60.0  # of a reference core, of the budget of a search, for one recode
 ABOVE = 1 << 40  # more than all cells near
@@ -42,6 +43,16 @@ class Remedy:
     asked: tuple[SubTable, ...]
     freed: tuple[SubTable, ...]
     lost: int
+
+    @property
+    def config(self) -> str:
+        """What to paste into the config; where a variable is recoded there already, instead."""
+        before, variable = self.recode.before, self.recode.before.variables[self.recode.variable]
+        if self.recode.leaves_out:
+            return pasted({"table": {"variables": [name for name in before.names if name != variable.name]}})
+        merged = self.recode.names
+        others = {category: [category] for category in variable.categories if category not in merged}
+        return pasted({"table": {"recodes": {variable.name: {"groups": {" or ".join(merged): merged, **others}}}}})
 
 
 @dataclass(frozen=True, eq=False)
