@@ -191,17 +191,26 @@ def redesign(
     *,
     min_width: int,
     small_count: int = 2,
+    release: ReleaseConfig = BY_DEFAULT,
+    merging: bool = True,
     executor: Executor = IN_PROCESS,
-) -> Redesign | None:
-    """What may go out with a release instead of a sub-table `age*race`: coarser levels of it, with the least loss.
+) -> tuple[Redesign, ...]:
+    """What may go out with what is public instead of a sub-table `age*race`, what keeps most cells first.
 
-    Levels are those of the table's schema, see `read_table`. None where nothing may. Errors as for `assess`.
+    At coarser levels of the table's schema, see `read_table`, or without a variable; and with merged categories of one
+    variable, as `how: coarsen` in a config does it. Each says what to paste into the config. Empty where nothing may.
+
+    release  how a release is searched there, as the section of the config
+    merging  whether merged categories are looked for
+
+    Errors as for `assess`.
     """
-    from sdc.search.redesign import redesign as redesigned
+    from sdc.stages.redesigns import redesigns
 
-    known, effort = known_of(table, public), Effort(Budget(), executor=executor)
-    inquiry = Inquiry(table, known, Criteria.of(small_count, min_width), effort=effort)
-    return redesigned(inquiry, known.release, st.parse(sub_table, table.schema))
+    known = known_of(table, public)
+    settings = _settings(table, Criteria.of(small_count, min_width), executor, {}, release)
+    before, refused = replace(known, release=NOTHING), st.parse(sub_table, table.schema)
+    return redesigns(table, before, settings, known.release, refused, merging=merging)
 
 
 def ordered_release(

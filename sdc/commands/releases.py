@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
     from sdc.search.pace import Ending
+    from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
 from sdc.commands.asked import executor_of, numbers_by_name, read_subject
@@ -110,7 +111,10 @@ def why_command(
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
     redesign: Annotated[
-        bool, typer.Option("--redesign", help="Where it is not: at which coarser levels of hierarchies it may be.")
+        bool,
+        typer.Option(
+            "--redesign", help="Where it is not: at which coarser levels it may be, or with merged categories."
+        ),
     ] = False,
     workers: Workers = None,
     as_json: Json = False,
@@ -135,14 +139,21 @@ def why_command(
             forbid=about.forbid,
             executor=executor,
         )
-        instead = None
+        proposals: tuple[Redesign, ...] = ()
         if redesign and not found.released:
-            instead = api.redesign(
-                about.table, held, sub_table, min_width=min_width, small_count=count, executor=executor
+            proposals = api.redesign(
+                about.table,
+                held,
+                sub_table,
+                min_width=min_width,
+                small_count=count,
+                release=about.section,
+                merging=about.may_coarsen,
+                executor=executor,
             )
     facts = reason_facts(found, about.table.schema)
     if redesign:
-        facts["redesign"] = None if instead is None else instead.facts(about.table.schema)
+        facts["redesign"] = [one.facts for one in proposals]
     if as_json:
         print_json(facts)
         return
@@ -156,11 +167,12 @@ def why_command(
     if (witness := found.witness) is not None:
         cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
         print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
-    if instead is not None:
-        told = instead.facts(about.table.schema)
+    for told in facts.get("redesign", ()):
         print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
         print(f"to be pasted   {told['config']}")
-    elif redesign and not found.released:
+        if "in_part" in told["config"] and about.of_whole:
+            print(f"leave out      {', '.join(about.of_whole)}")
+    if redesign and not found.released and not proposals:
         print("instead        nothing coarser may go out either; declare hierarchies under table, or merge categories")
 
 

@@ -11,7 +11,9 @@ from sdc.config.analysis import CurveConfig, PosteriorConfig, RemediesConfig, We
 from sdc.config.capabilities import (
     BEFORE,
     CAPABILITIES,
+    COARSEN,
     METHODS,
+    OF_WHOLE,
     SETTINGS_OF,
     refusal,
     refusals,
@@ -188,6 +190,11 @@ class BuildConfig(Section):
         """ConfigError where a verb, or a method instead of its own, does not work with all that it asks for."""
         replaced = METHODS if set(METHODS) & set(asked) else ()
         require_together(*asked, *(name for name in self.asked if name not in (*replaced, *asked)))
+
+    @property
+    def may_coarsen(self) -> bool:
+        """Whether `how: coarsen` works with all that it asks for, but for what it asks of whole sub-tables alone."""
+        return all(refusal(name, COARSEN) is None for name in self.asked if name not in OF_WHOLE)
 
     def _at(self, key: str) -> Any:
         """The value at a key, None where a section on the way is not there."""

@@ -73,6 +73,8 @@ FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
 )
 BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES)
 IN_PARTS = (IN_PART, ROUND, COARSEN)
+OF_WHOLE = ("curve", "remedies")
+"""What is asked of whole sub-tables alone."""
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
 STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
@@ -305,7 +307,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
     (
         IN_PARTS,
-        ("curve", "remedies", "redesign"),
+        (*OF_WHOLE, "redesign"),
         "what another width or other categories would free is asked of whole sub-tables; leave one out",
     ),
     (IN_PARTS, (MODEL,), "a model gives a probability to tables that what is shown excludes; leave one out"),

@@ -57,7 +57,7 @@ class RemedyRow:
 
 @dataclass(frozen=True)
 class RedesignRow:
-    """A sub-table that was refused, and the one at coarser levels that may go out instead."""
+    """A sub-table that was refused, and one at coarser levels or with merged categories that may go out instead."""
 
     refused: str
     instead: str
@@ -66,12 +66,11 @@ class RedesignRow:
 
 
 def redesigns(audit: AuditEvidence) -> list[RedesignRow]:
-    """Of each sub-table that was looked at, in the order in which they were refused."""
-    rows = [(row["sub_table"], row["instead"]) for row in audit.redesigns]
+    """Of each sub-table that was looked at, in the order in which they were refused, what keeps most cells first."""
     return [
-        RedesignRow("*".join(names), "*".join(one["sub_table"]), one["lost"], one["config"])
-        for names, one in rows
-        if one is not None
+        RedesignRow("*".join(row["sub_table"]), "*".join(one["sub_table"]), one["lost"], one["config"])
+        for row in audit.redesigns
+        for one in row["instead"]
     ]
 
 

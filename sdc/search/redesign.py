@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import yaml
@@ -13,6 +14,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.inquiry import Inquiry
+from sdc.search.wishes import Wishes
 
 MOST_ASKED = 200
 
@@ -21,23 +23,27 @@ MOST_ASKED = 200
 class Redesign:
     """A sub-table that may go out instead of the one that was refused.
 
-    sub_table  at other levels; cells  of it, zeros too
-    lost       cells of the refused one less its own
+    names   of its variables; cells  of it, zeros too
+    lost    cells of the refused one less its own
+    config  what to paste into the config so that it goes out
     """
 
-    sub_table: SubTable
+    names: tuple[str, ...]
     cells: int
     lost: int
+    config: str
 
-    def facts(self, schema: Schema) -> dict[str, Any]:
-        """As a document has it, with what to paste into the config so that it is required."""
-        config = pasted({"release": {"require": [st.label(self.sub_table, schema)]}})
-        return {
-            "sub_table": st.names(self.sub_table, schema),
-            "cells": self.cells,
-            "lost": self.lost,
-            "config": config,
-        }
+    @staticmethod
+    def of(refused: SubTable, instead: SubTable, schema: Schema, release: Mapping[str, Any]) -> Redesign:
+        """With the section `release` of which it was tried that it goes out."""
+        cells = st.cells(instead, schema)
+        lost = st.cells(refused, schema) - cells
+        return Redesign(tuple(st.names(instead, schema)), cells, lost, pasted({"release": release}))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a document has it."""
+        return {"sub_table": list(self.names), "cells": self.cells, "lost": self.lost, "config": self.config}
 
 
 def pasted(section: Mapping[str, Any]) -> str:
@@ -46,19 +52,17 @@ def pasted(section: Mapping[str, Any]) -> str:
     return text.strip().removeprefix("{").removesuffix("}")
 
 
-def redesign(inquiry: Inquiry, release: Release, sub_table: SubTable, most: int = MOST_ASKED) -> Redesign | None:
+def redesign(inquiry: Inquiry, release: Release, sub_table: SubTable, wishes: Wishes) -> Redesign | None:
     """The sub-table at coarser levels, or without a variable, that is safe with a release and keeps the most cells.
 
     Each variable may give way to a coarser level of it, and any variable may be left out. Asked from the
-    most cells on, of equal ones those with more variables first; none where none of the first `most` may go out.
+    most cells on, of equal ones those with more variables first; none where none of the first `MOST_ASKED` may go out
+    that the wishes allow.
     """
-    whole = st.cells(sub_table, inquiry.table.schema)
-    for asked, candidate in enumerate(candidates(sub_table, inquiry.table.schema)):
-        if asked == most:
-            return None
+    schema = inquiry.table.schema
+    for candidate in islice(filter(wishes.allows, candidates(sub_table, schema)), MOST_ASKED):
         if inquiry.accepts(inquiry.anew().ask(release.add(candidate))):
-            own = st.cells(candidate, inquiry.table.schema)
-            return Redesign(candidate, own, whole - own)
+            return Redesign.of(sub_table, candidate, schema, {"require": [st.label(candidate, schema)]})
     return None
 
 

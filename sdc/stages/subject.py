@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
-from sdc.config.capabilities import ZEROS, require_together, require_used
+from sdc.config.capabilities import OF_WHOLE, ZEROS, require_together, require_used
 from sdc.config.file import read_config
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
@@ -197,7 +197,7 @@ class Subject:
         ConfigError where something is given that the method has no use for, InputError as `with_given`.
         """
         require_used(method, (name for name, value in given.items() if value is not None))
-        section = with_given(ReleaseConfig() if self.build is None else self.build.settings().release, given)
+        section = with_given(self.section, given)
         require_used(method, section.ended_parts)
         return section
 
@@ -205,6 +205,21 @@ class Subject:
     def accepts_undecided(self) -> bool:
         """Whether the config accepts what nothing could decide."""
         return self.build is not None and self.build.policy is Policy.OUTER
+
+    @property
+    def section(self) -> ReleaseConfig:
+        """How a release is searched, as the config has it, or by default."""
+        return ReleaseConfig() if self.build is None else self.build.settings().release
+
+    @property
+    def may_coarsen(self) -> bool:
+        """Whether a config like this one may have `how: coarsen`."""
+        return self.build is None or self.config.may_coarsen
+
+    @property
+    def of_whole(self) -> tuple[str, ...]:
+        """What its config asks of whole sub-tables alone, which such a one may not have."""
+        return () if self.build is None else tuple(name for name in OF_WHOLE if name in self.config.asked)
 
     @property
     def budget(self) -> Budget:

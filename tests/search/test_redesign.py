@@ -17,6 +17,7 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.search.redesign import candidates, redesign
+from sdc.search.wishes import Wishes
 from tests.strategies import unknowing
 
 SCHEMA = Schema(
@@ -45,7 +46,7 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     inquiry = unknowing(table, Criteria.of(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
-    found = redesign(inquiry, before, asked)
+    found = redesign(inquiry, before, asked, Wishes())
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]
@@ -66,9 +67,7 @@ def test_what_is_tried() -> None:
 
 def test_the_verb_says_what_to_paste() -> None:
     table = nested([9, 9, 9, 9, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9])
-    found = sdc.redesign(table, ["sex", "ill"], "place*sex*ill", min_width=4)
-    assert found is not None
-    told = found.facts(table.schema)
-    assert yaml.safe_load(told["config"]) == {"release": {"require": ["*".join(told["sub_table"])]}}
-    assert sdc.assess(table, ["sex", "ill", "*".join(told["sub_table"])], min_width=4).releasable
-    assert sdc.redesign(table, ["sex"], "sex*ill", min_width=1000) is None
+    (found,) = sdc.redesign(table, ["sex", "ill"], "place*sex*ill", min_width=4, merging=False)
+    assert yaml.safe_load(found.config) == {"release": {"require": ["*".join(found.names)]}}
+    assert sdc.assess(table, ["sex", "ill", "*".join(found.names)], min_width=4).releasable
+    assert sdc.redesign(table, ["sex"], "sex*ill", min_width=1000) == ()
