@@ -3,70 +3,37 @@
 What is public is safe already. Of a sub-table every cell with a count of 1 to the small count is withheld. Who is too
 narrow once the rest of it is shown, an at-risk cell of the table or one of these, needs feasible tables that move it;
 where they change cells of the sub-table these are withheld too, and so they stay feasible: the cells withheld and the
-proof that they suffice are one thing. What is looked for is a cheap union. So walks pay for each cell that they change
-and that is shown so far, and cells are looked after one batch after another, each with what those before it withheld.
+proof that they suffice are one thing. What is looked for is a cheap union, see `Hiding`.
 
 The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the same cubes, of one table, without a proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.equations import every_cell
-from sdc.feasible.in_part import MOST_CELLS, InPart, begins, changed_places, places_in
+from sdc.feasible.in_part import MOST_CELLS
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact
 from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts
-from sdc.risk.certifying import WALK_STEPS, Certifying
+from sdc.risk.certifying import Certifying
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.support import Component, Support
-from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
-from sdc.search.cover import Chosen, Cover
+from sdc.risk.support import Support
+from sdc.search.hiding import Cost, Hiding
 from sdc.search.pace import Paced, ToldToEndError
 
 Ints = npt.NDArray[np.int64]
-Cost: TypeAlias = Literal["cells", "records"] | Ints
-"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up."""
-PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
-DEARER = 4  # times the price where records count, for half of the cells cost less than the median, and are spared too
 SHORT_WALK = 0.02  # seconds of a reference core
-DEAREST = 4  # times the price of a cell of median cost, at most
-FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger batches, this many at least
-LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
-MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
-MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
-WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
-MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
-MOST_PAIRED = 8  # of the differences that move a cell one way
-
-
-@dataclass(frozen=True)
-class Round:
-    """Walks of all that is open: what a shown cell costs, and tries, each where those before found nothing free."""
-
-    price: int
-    tries: tuple[range, ...]
-    nodes: int
-
-
-ROUNDS = (
-    Round(PRICE, tuple(range(n, n + 1) for n in range(4)), 1_000),
-    Round(1, (range(4),), 1_000),
-    Round(0, (walk.ALL,), WALK_STEPS),
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +100,10 @@ def withhold(
     costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
     with paced.step():
         support, narrow = shown(inquiry, closed)
-    searches, hidden = list[_Search](), dict[SubTable, Flags]()
+    searches, hidden = list[Hiding](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
-            searches.append(_Search(inquiry, component, inside, narrow, start or {}, costs, again or {}))
+            searches.append(Hiding(inquiry, component, inside, narrow, start or {}, costs, again or {}))
     for search in searches:
         search.run(paced)
     with suppress(ToldToEndError):  # what was found is proven, whether or not less is
@@ -204,336 +171,3 @@ def shown(
     certifying = Certifying(width, inquiry.table, support, replace(inquiry.effort, budget=short), {})
     certifying.walk_once(width.short(support, width.doubtful(support)))
     return support, width.short(support, width.doubtful(support))
-
-
-def _is_by_cells(cost: Cost) -> bool:
-    return isinstance(cost, str) and cost == "cells"
-
-
-def _weights(cost: Cost, counts: Ints) -> Ints:
-    """(cells,) what each cell costs beside itself."""
-    if isinstance(cost, str):
-        return counts if cost == "records" else np.zeros_like(counts)
-    return cost
-
-
-def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
-    """(cells of the view,) those at these places, in C order, but those that are known to be 0."""
-    schema = inquiry.table.schema
-    found = np.zeros(st.cells(view, schema), np.bool_)
-    if places is not None:
-        found[places] = True
-        found &= ~inquiry.known.zeros.excluded(view, schema).reshape(-1)
-    return found
-
-
-class _Search:
-    """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
-
-    Targets are marginal cells that at-risk cells lie in, and then small cells of the sub-tables.
-    """
-
-    def __init__(
-        self,
-        inquiry: Inquiry,
-        component: Component,
-        views: Sequence[SubTable],
-        narrow: Ints,
-        start: Mapping[SubTable, Flags],
-        costs: Mapping[SubTable, Cost],
-        again: Mapping[SubTable, Ints],
-    ) -> None:
-        frame, small = component.frame, inquiry.criteria.small_count
-        self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
-        self.variables, self._views = frame.variables, tuple(views)
-        self._within = tuple(st.within(view, frame.variables) for view in views)
-        shown = set(self._within)
-        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in shown or fact.between is not None)
-        self._known = replace(component.knowledge, facts=facts)
-        self._ends = begins(self._within, self._schema)[1:-1]
-        counts = [self._part.marginal(view).dense.reshape(-1) for view in self._within]
-        self._counts = np.concatenate(counts)
-        self._small = (self._counts > 0) & (self._counts <= small)
-        whole = inquiry.table.schema
-        begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
-        withheld = [_flags(inquiry, view, again.get(view)) for view in views]
-        always = self._small | np.concatenate(withheld)
-        pairs = [(costs[view], own) for view, own in zip(views, counts, strict=True)]
-        is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
-        weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
-        typical = max(1, int(np.median(weights)))
-        price = np.where(is_weighed, DEARER * PRICE, PRICE)
-        self._prices = np.minimum(price * weights // typical + 1, DEAREST * price) - ~is_weighed
-        self._places, self.spent, self._lacking = np.flatnonzero(self._small), 0, np.zeros(0, np.int64)
-        self._begins = bool(np.concatenate(begun).any())
-        self._cover = Cover(always, np.concatenate(begun), weights, *self._targets(component, narrow))
-
-    def _targets(self, component: Component, narrow: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
-        """How far each goes down and up already, how far it has to, and as far as going down counts."""
-        frame, width = component.frame, self._inquiry.criteria.width.min_width
-        rows, place = component.places(narrow)
-        useful = np.zeros(len(rows), np.int64)
-        np.maximum.at(useful, place, self._inquiry.bank.at_risk.counts[narrow])
-        counts = frame.counts[rows]
-        self._cells, inner = frame.cells[rows], component.inner[rows]
-        own = self._counts[self._places]
-        useful = np.concatenate([useful, own])
-        needed = width + useful - np.concatenate([counts, own])
-        nothing = np.zeros(len(own), np.int64)
-        low, high = np.concatenate([counts - inner[:, 0], nothing]), np.concatenate([inner[:, 1] - counts, nothing])
-        self._own_of = np.full(len(self._counts), -1)
-        self._own_of[self._places] = len(rows) + np.arange(len(own))
-        return (low, high), needed, useful
-
-    def run(self, paced: Paced) -> None:
-        """Rounds of all that is open, in batches of a random order that is the same each time.
-
-        Where what was to be withheld to begin with may do by itself, that is looked for first.
-        """
-        if self._begins and self._takes_programs:
-            with paced.step():
-                self._begin()
-        shuffled = np.random.default_rng(0).permutation(len(self._cover.needed))
-        for a_round in ROUNDS:
-            waiting, size = self._cover.open(shuffled), FIRST_BATCH
-            while len(waiting) and not self._is_over:
-                with paced.step():
-                    self._batch(waiting[:size], a_round)
-                waiting = self._cover.open(waiting[size:])
-                size = min(2 * size, max(LAST_BATCH, len(waiting) // BATCHES_LEFT))
-        self._cover.shrink()
-        self._lacking = self._cover.open(shuffled)
-
-    @property
-    def _takes_programs(self) -> bool:
-        return bool(self._part.schema.cells <= MOST_PROVEN)
-
-    def _begin(self) -> None:
-        targets, pool = self._cover.open(np.arange(len(self._cover.needed))), _Pool(self)
-        found = self._proving(targets, self._cover.hidden)
-        if found is not None:
-            pool.add(found)
-            for target in targets.tolist():
-                self._choose(target, pool, free=True)
-
-    @property
-    def _is_over(self) -> bool:
-        return self.spent >= self._inquiry.effort.budget.steps
-
-    def _batch(self, targets: Ints, a_round: Round) -> None:
-        pool = _Pool(self)
-        for tried, tries in enumerate(a_round.tries, start=1):
-            open_ = self._cover.open(targets)
-            if not len(open_):
-                break
-            self._walk(open_, a_round, tries, pool)
-            for target in open_.tolist():
-                self._choose(target, pool, free=tried < len(a_round.tries))
-
-    def _walk(self, targets: Ints, a_round: Round, tries: range, pool: _Pool) -> None:
-        """Walks of each down and then up by what is lacking; what they find goes to the pool."""
-        useful, needed = self._cover.useful[targets], self._cover.needed[targets]
-        down = self._cover.low[targets].copy()
-        further = np.flatnonzero((down < useful) & (needed > 0))
-        gone = self._moved(targets[further], -np.minimum(useful, needed)[further], a_round, tries, pool)
-        down[further] = np.maximum(down[further], gone)
-        up = needed - np.minimum(down, useful)
-        further = np.flatnonzero(up > self._cover.high[targets])
-        self._moved(targets[further], up[further], a_round, tries, pool)
-
-    def _moved(self, targets: Ints, changes: Ints, a_round: Round, tries: range, pool: _Pool) -> Ints:
-        """How far each was moved."""
-        prices = np.where(self._cover.hidden, 0, -(-a_round.price * self._prices // PRICE))
-        own = np.arange(len(self._cells), len(self._cover.needed))
-        prices[self._places[self._cover.open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
-        is_own = targets >= len(self._cells)
-        kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
-        pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, LEAST_PER_UNIT)]
-        units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
-        for piece, found in zip(
-            pieces, self._inquiry.executor.run(move_in_part, self._inquiry.table, units), strict=True
-        ):
-            pool.add(found.differences)
-            gone[piece[found.rows]] = np.abs(found.gone)
-            self.spent += found.nodes
-        return gone
-
-    def _unit(self, in_part: InPart, targets: Ints, changes: Ints, tries: range, nodes: int) -> PartUnit:
-        asked = self.variables, self._known, in_part
-        if len(targets) and targets[0] >= len(self._cells):
-            return PartUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
-        return PartUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
-
-    def _choose(self, target: int, pool: _Pool, free: bool) -> list[int]:
-        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one.
-
-        The numbers of those taken.
-        """
-        cover = self._cover
-        if not cover.is_open(np.array([target]))[0]:
-            return []
-        best: tuple[int, int, int, tuple[int, ...]] | None = None
-        needed, useful = int(cover.needed[target]), int(cover.useful[target])
-        downs, ups = self._ways(target, pool, -1), self._ways(target, pool, 1)
-        for (down, one), (up, other) in product(downs, ups):
-            if min(down, useful) + up < needed:
-                continue
-            both = tuple(at for at in (one, other) if at >= 0)
-            cost = cover.cost(*(pool.found[at].places for at in both))
-            if best is None or cost < best[0]:
-                best = cost, one, other, both
-        if best is None or (best[0] and free):
-            return []
-        return [cover.take(pool.found[at]) for at in best[3]]
-
-    def _ways(self, target: int, pool: _Pool, sign: int) -> list[tuple[int, int]]:
-        """How far it goes one way, by what was chosen and by differences of the pool, the cheapest of these."""
-        cover = self._cover
-        moving = ((cover.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0)
-        reached = int((cover.low if sign < 0 else cover.high)[target])
-        return [(reached, -1), *((-by, at) for _, by, at in sorted(moving)[:MOST_PAIRED])]
-
-    def mend(self, paced: Paced) -> None:
-        """What withholding cells protects is protected by less, where that is found, as long as it is worth it."""
-        for tries in MENDING:
-            before = self._cover.spent
-            self._mend_once(paced, tries)
-            if before - self._cover.spent <= before // WORTH:
-                break
-        if self._takes_programs:
-            for place in self._cover.extra.tolist():
-                if self._cover.hidden[place] and not self._is_over:
-                    with paced.step():
-                        self._prove(place)
-
-    def _mend_once(self, paced: Paced, tries: range) -> None:
-        seen = np.zeros(len(self._counts), np.bool_)
-        while len(waiting := self._cover.extra[~seen[self._cover.extra]]) and not self._is_over:
-            places = waiting[: -(-len(waiting) // MENDED)]
-            with paced.step():
-                self._mend_batch(places, tries)
-            seen[places] = True
-
-    def _mend_batch(self, places: Ints, tries: range) -> None:
-        """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
-        pool = _Pool(self)
-        with self._without(places) as dropped:
-            self._walk(self._cover.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
-        pool.put(dropped)
-        for place in places.tolist():
-            self._show(place, pool)
-
-    def _prove(self, place: int) -> None:
-        """Shows a place where the integer program finds that all it protects moves without it."""
-        cover, pool = self._cover, _Pool(self)
-        hidden = cover.hidden.copy()
-        hidden[place] = False
-        with self._without(np.array([place])) as dropped:
-            targets = cover.open(self._moved_by(dropped))
-        found = self._proving(targets, hidden)
-        if found is not None:
-            pool.add(found)
-            self._show(place, pool)
-
-    def _proving(self, targets: Ints, hidden: Flags) -> Differences | None:
-        """Differences that change nothing but what is hidden, and move targets as far as they must; None without."""
-        told = (
-            withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
-            for view, own in zip(self._within, np.split(hidden, self._ends), strict=True)
-        )
-        asked = self._cover.useful[targets], self._cover.needed[targets]
-        unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
-        (found,) = self._inquiry.executor.run(move_groups, self._inquiry.table, [unit])
-        return found
-
-    def _group(self, target: int) -> Ints:
-        """The places of its cells in the component, in C order."""
-        if target < len(self._cells):
-            return self._schema.keys.pack(self._cells[target : target + 1]).astype(np.int64)
-        place = self._places[target - len(self._cells)]
-        return np.flatnonzero((places_in(every_cell(self._schema), self._within, self._schema) == place).any(axis=1))
-
-    @contextmanager
-    def _without(self, places: Ints) -> Iterator[list[Chosen]]:
-        """While what was taken that changes these places is not."""
-        dropped = {at: self._cover.drop(at) for at in self._cover.users(places.tolist())}
-        try:
-            yield list(dropped.values())
-        finally:
-            for at, chosen in dropped.items():
-                self._cover.take(chosen, at)
-
-    def _moved_by(self, some: Iterable[Chosen]) -> Ints:
-        """The targets that these move, but those that nothing was found for."""
-        found = np.unique(np.concatenate([self._lacking[:0], *(chosen.targets for chosen in some)]))
-        return np.setdiff1d(found, self._lacking)
-
-    def _show(self, place: int, pool: _Pool) -> None:
-        """Takes other differences than those that change a place, where they withhold no more."""
-        cover = self._cover
-        before, users = cover.spent, cover.users([place])
-        if not users:
-            return
-        gone = {at: cover.drop(at) for at in users}
-        targets = self._moved_by(gone.values())
-        taken = [at for target in cover.open(targets).tolist() for at in self._choose(target, pool, free=False)]
-        taken = [at for at in taken if not cover.drop_spare(at)]
-        if cover.spent > before or len(cover.open(targets)):
-            for at in taken:
-                cover.drop(at)
-            for at, chosen in gone.items():
-                cover.take(chosen, at)
-
-    def effects(self, differences: Differences) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-        """Of which difference each is, the target and its change; and of which each place is that it changes."""
-        cells = self._schema.keys.matching(self._cells, differences.cells)
-        hit = cells >= 0
-        of, places, changes = changed_places(differences, self._within, self._schema)
-        own = self._own_of[places]
-        of_both = np.concatenate([differences.of[hit], of[own >= 0]])
-        targets, by = (
-            np.concatenate([cells[hit], own[own >= 0]]),
-            np.concatenate([differences.changes[hit], changes[own >= 0]]),
-        )
-        return of_both, targets, by, of, places
-
-    @property
-    def chosen(self) -> Differences:
-        """All that were."""
-        none = Differences.none(len(self._schema.axes))
-        return Differences.concatenated([none, *self._cover.differences])
-
-    def hidden_by_view(self) -> dict[SubTable, Flags]:
-        """Of each sub-table in part (cells,) flags."""
-        return dict(zip(self._views, np.split(self._cover.hidden, self._ends), strict=True))
-
-
-class _Pool:
-    """Differences that were found for a batch."""
-
-    def __init__(self, search: _Search) -> None:
-        self._search, self.found = search, list[Chosen]()
-        self._of: dict[int, list[tuple[int, int]]] = {}
-
-    def add(self, differences: Differences) -> None:
-        """With these."""
-        of, targets, changes, of_places, places = self._search.effects(differences)
-        order = np.argsort(of, kind="stable")
-        ends = np.searchsorted(of[order], np.arange(1, len(differences)))
-        of_targets, by = np.split(targets[order], ends), np.split(changes[order], ends)
-        changed = np.split(places, np.searchsorted(of_places, np.arange(1, len(differences))))
-        self.put(
-            Chosen(differences.at(np.array([d])), changed[d], of_targets[d], by[d]) for d in range(len(differences))
-        )
-
-    def put(self, found: Iterable[Chosen]) -> None:
-        """With these."""
-        for chosen in found:
-            for target, change in zip(chosen.targets.tolist(), chosen.changes.tolist(), strict=True):
-                self._of.setdefault(target, []).append((change, len(self.found)))
-            self.found.append(chosen)
-
-    def of(self, target: int) -> list[tuple[int, int]]:
-        """By how much each of some differences changes it."""
-        return self._of.get(target, [])
