@@ -77,7 +77,7 @@ CLAIM_NOTHING = {
     "assessment/cells.parquet outer_upper": "of a cell that is not exact a wider outer interval, which says less",
     "assessment/cells.parquet outer_lower": "of a cell that is not exact a wider outer interval, which says less",
     "release/README.txt bytes": "words of the agency, for people",
-    "release/index.html bytes": "words of the agency, for people",
+    "release/index.html bytes": "words of the agency, for people; its tables, links and numbers are checked",
     "release/data_dictionary.csv bytes": "what variables are called",
     "release/catalogue.json *": "words of the agency, for catalogues",
     "release/datapackage.json *": "words of the agency, for programs",

@@ -21,6 +21,7 @@ from sdc.verify.formats import SHEET_NAME, Cell, Cells, read_cells, read_sheets
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.own_cells import own_cells
+from sdc.verify.page import why_not_of
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.refutations import check_refutations
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
@@ -146,6 +147,8 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
     check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
     _check_sums(evidence)
+    page = evidence.file(names.RELEASE, names.INDEX)
+    check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
     return public, all(counted)
 
 

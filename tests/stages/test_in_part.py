@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import re
 import shutil
@@ -35,6 +36,7 @@ from sdc.storage.documents import part_facts
 from sdc.storage.parquet import write_csv
 from sdc.storage.run_folder import write_json
 from sdc.verify.run_folder import verify
+from tests.profiles import scaled
 from tests.test_verify import rejected
 
 REQUIRED = ["area*sex", "age*sex*edu", "area*age", "area*edu"]
@@ -476,21 +478,66 @@ def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     write_json(path, content)
 
 
-def shown(run: Path) -> None:
+def shown(run: Path, nth: int = 0) -> None:
     """A withheld cell is published with its count."""
     (path,) = (run / "release").glob("*_area-age.csv")
     lines = path.read_text().splitlines()
-    at = next(k for k, line in enumerate(lines) if line.endswith(",withheld"))
+    withheld = [k for k, line in enumerate(lines) if line.endswith(",withheld")]
+    at = withheld[nth % len(withheld)]
     area, age, *_ = lines[at].split(",")
     count = int(((records()[:, 0] == int(area[4:])) & (records()[:, 1] == int(age[3:]))).sum())
     lines[at] = f"{area},{age},{count},"
     path.write_text("\n".join([*lines, ""]))
 
 
-def hidden_less(run: Path) -> None:
+def hidden_less(run: Path, nth: int = 0) -> None:
     """The certificate withholds a cell less than is withheld."""
     path = run / "assessment" / "withheld_0.parquet"
-    pq.write_table(pq.read_table(path).slice(1), path)
+    cells = pq.read_table(path)
+    at = nth % len(cells)
+    pq.write_table(pa.concat_tables([cells.slice(0, at), cells.slice(at + 1)]), path)
+
+
+def proven_less(run: Path, nth: int = 0) -> None:
+    """The certificate has a tenth of its feasible tables, from another one on each time."""
+    certificate, path = run / "assessment" / "certificate.json", run / "assessment" / "differences_0.parquet"
+    cells = pq.read_table(path)
+    of = cells["difference"].to_numpy()
+    kept = of % 10 == nth % 10
+    _, number = np.unique(of[kept], return_inverse=True)
+    place, field = cells.column_names.index("difference"), cells.schema.field("difference")
+    left = cells.filter(pa.array(kept)).set_column(place, field, pa.array(number, field.type))
+    pq.write_table(left, path)
+    changed(certificate, lambda told: told["components"][0].update(differences=int(number.max()) + 1))
+
+
+def in_page(old: str, new: str) -> Callable[[Path], None]:
+    """The page of the release says something else, and the checksums are of that."""
+
+    def forge(run: Path) -> None:
+        page, sums = run / "release" / "index.html", run / "release" / "SHA256SUMS"
+        text = page.read_text()
+        assert old in text
+        before = hashlib.sha256(page.read_bytes()).hexdigest()
+        page.write_text(text.replace(old, new, 1))
+        sums.write_text(sums.read_text().replace(before, hashlib.sha256(page.read_bytes()).hexdigest()))
+
+    return forge
+
+
+ROW = '<tr><th scope="row">'
+PAGES = {
+    "a row shows a count": (in_page(ROW, f"{ROW}4711 "), "index.html says other things of .* than its metadata"),
+    "its text shows a count": (in_page("</h1>", "</h1><p>In area 4711: one.</p>"), "index.html tells numbers that its"),
+    "it lists another table": (
+        in_page(ROW, f"{ROW}area</th><td>1</td><td></td></tr>\n{ROW}"),
+        "index.html lists other tables or files than its metadata",
+    ),
+    "it has another link": (
+        in_page("<ul>", '<ul><li><a href="records.csv">records</a></li>'),
+        "index.html lists other tables or files than its metadata",
+    ),
+}
 
 
 def immovable(run: Path) -> None:
@@ -535,12 +582,29 @@ FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
         "says other things of sub-tables in part",
     ),
     "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+    **PAGES,
 }
 
 
 @pytest.mark.parametrize("name", FORGED)
 def test_what_was_forged_is_rejected(name: str, run: Path) -> None:
     rejected(run, *FORGED[name])
+
+
+ONE_OF_MANY: dict[str, tuple[Callable[[Path, int], None], str]] = {
+    "a withheld count is shown": (shown, "is not the marginal in part|is not the exact marginal"),
+    "a cell less is withheld": (hidden_less, "cells, .* are claimed"),
+    "most tables are gone": (proven_less, "not shown to keep the width|narrower"),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ONE_OF_MANY)
+def test_whichever_of_many_was_forged_is_rejected(name: str, yearbook: Callable[[], Build], tmp_path: Path) -> None:
+    forge, message = ONE_OF_MANY[name]
+    for nth in range(scaled(30)):
+        run = Path(shutil.copytree(yearbook().folder.path, tmp_path / str(nth)))
+        rejected(run, lambda run, nth=nth: forge(run, nth), message)
 
 
 def moved(run: Path) -> None:

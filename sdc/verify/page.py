@@ -1,0 +1,67 @@
+"""The page of a release, as readers see it: its rows and links, and the numbers that stand in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import unquote
+
+from sdc import run_format as names
+
+_NUMBER = re.compile(r"\d[\d,]*")
+UNSEEN = ("script", "style")
+
+
+class _Page(HTMLParser):
+    """Its text, without that of rows and of what nobody sees, and of each row of a table the text and the links."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.text, self.links = list[str](), set[str]()
+        self.rows = list[tuple[list[str], set[str]]]()
+        self._inside = list[str]()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in (*UNSEEN, "tr"):
+            self._inside.append(tag)
+        if tag == "tr":
+            self.rows.append(([], set()))
+        if href := dict(attrs).get("href"):
+            (self.rows[-1][1] if "tr" in self._inside else self.links).add(unquote(href))
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._inside and self._inside[-1] == tag:
+            self._inside.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not set(UNSEEN) & set(self._inside):
+            (self.rows[-1][0] if "tr" in self._inside else self.text).append(data)
+
+
+def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
+    """Why a page lists other tables or files than the metadata do, or tells a number that they do not; empty if not."""
+    tables, found = dict[tuple[str, ...], list[Mapping[str, Any]]](), _Page()
+    found.feed(page)
+    for file in metadata["resources"]:
+        tables.setdefault(tuple(file.get(names.SUB_TABLE, ["no table"])), []).append(file)
+    others = {file["path"] for file in tables.pop(("no table",), [])}
+    links = {*others, names.METADATA, names.CATALOGUE, names.SUMS}
+    if found.links != links or len(found.rows) != 1 + len(tables):
+        return "lists other tables or files than its metadata"
+    for (text, paths), (own, files) in zip(found.rows[1:], tables.items(), strict=True):
+        titles = (field.get("title") for file in files for field in file.get("schema", {}).get("fields", ()))
+        of_files = ([file.get(what) for what in ("path", "format", "bytes", names.IN_PART)] for file in files)
+        said = [*own, *titles, len(own), *of_files]
+        if paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(said):
+            return f"says other things of {'*'.join(own) or 'the total'} than its metadata"
+    said = [*links, *(value for key, value in metadata.items() if key != "resources")]
+    if not _numbers([*found.text, *found.rows[0][0]]) <= _numbers(said):
+        return "tells numbers that its metadata do not"
+    return ""
+
+
+def _numbers(some: list[Any]) -> set[str]:
+    """All that stand in what is written of some things."""
+    return {number.replace(",", "") for one in some for number in _NUMBER.findall(str(one))}
