@@ -127,11 +127,11 @@ def suppress_beside(
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
-    Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be: then
-    the cells that `suppress` finds are withheld, and more where they do not do beside all else. Every at-risk cell of
-    the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but those that
-    what is known without it shows to be too narrow; so does every small cell of sub-tables that are in part already,
-    but those that what is known `before` these shows so.
+    Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be:
+    then the search begins with the cells that `suppress` finds, and withholds others where these do not do beside
+    all else. Every at-risk cell of the whole table is judged, and every small cell of the sub-table keeps the width
+    of its own range, but those that what is known without it shows to be too narrow; so does every small cell of
+    sub-tables that are in part already, but those that what is known `before` these shows so.
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
     what is known is not safe without it; ReleaseError where the table is too large for walks.
