@@ -197,7 +197,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
     # next axis, how many of its categories were looked at, axes flipped, steps, what tells
     stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)
     d = found = looked = 0
-    turn = draw(random, 1 << 20)
+    turn = draw(random, 1 << 20) if sizes.max() > MAX_DEEPER else 0
     while d >= 0:
         v, seen = stack[d, 0], stack[d, 1]
         if v == len(own):
@@ -207,9 +207,10 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
             stack[d, 0], stack[d, 1] = v + 1, 0
             continue
         stack[d, 1] += 1
-        # beside another flip some categories of many, others each time
-        other = (seen + turn) % sizes[v] if d else seen
-        turn += d
+        other = seen
+        if d and sizes[v] > MAX_DEEPER:
+            # beside another flip some categories of many, others each time
+            other, turn = (seen + turn) % sizes[v], turn + d
         if other == own[v]:
             continue
         axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
