@@ -52,7 +52,10 @@ def test_every_format_is_read_cell_by_cell(table: CountTable, format: str) -> No
 def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
     other = small("=1+1", "_x0041", "b", about=ABOUT)
     with TemporaryDirectory() as folder:
-        Path(folder, "tables.xlsx").write_bytes(written(xlsx([table])))
+        try:
+            Path(folder, "tables.xlsx").write_bytes(written(xlsx([table])))
+        except ReleaseError:  # of a character that XML has not
+            assume(False)
         found = read_sheets(Path(folder, "tables.xlsx"), {"001_t": len(table.variables)})
         Path(folder, "tables.xlsx").write_bytes(written(xlsx([other])))
         assert read_sheets(Path(folder, "tables.xlsx"), {"001_t": 1}) == {"001_t": (["A"], {("=1+1",): 5})}
