@@ -252,7 +252,7 @@ def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out() -> None:
 
 
 def test_a_clock_that_ends_the_search_for_less_ends_it_where_a_config_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(executor=Clock(monkeypatch), ending=Ending(1800.0))
+    found = asked(executor=Clock(monkeypatch), ending=Ending(600.0))
     assert found.ended_after is not None
     assert found.ended_after.facts.keys() == {"in_part_together"}
     again = asked(executor=Backwards(), ended_after=found.ended_after, minutes=1e-9)
