@@ -157,10 +157,10 @@ def test_levels_are_taken_off_again() -> None:
 
 def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
     """Judged by a listing of all tables that agree with what is released, cell by cell of its levels."""
-    rng, judged, coarser = np.random.default_rng(9), 0, 0
+    rng, judged = np.random.default_rng(9), 0
     while judged < scaled(60, fewest=12):
         counts = np.concatenate([rng.choice([0, 1, 1, 2, 3, 4], (4, 2, 2)), np.zeros((1, 2, 2), np.int64)])
-        if counts.sum() > 22:
+        if counts.sum() > 18:
             continue  # too many tables agree
         own, at_risk = table(counts), (counts > 0) & (counts <= 2)
         section = {"of": "area*sex", "how": "coarsen", "cost": ("cells", "records")[judged % 2]}
@@ -170,15 +170,15 @@ def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
             levelled, before, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))
             settings = replace(settings, origin=origin)
             found = release_search(levelled, before, settings, settings.widths(levelled)).run("ordered")
+            assert found.required is not None
+            if not origin.coarsened(found.required.in_part, found.release, levelled.schema):
+                continue  # it fits whole
             facts = told(found.release.frontier, levelled.schema, counts)
             tables = agreeing(SIZES, [*exact(counts, ()), *facts], 200_000)[:, at_risk.reshape(-1)]
         except (NotReleasableError, TooManyTablesError):
             continue
         assert (np.ptp(tables, axis=0) >= 2).all()
         judged += 1
-        assert found.required is not None
-        coarser += len(origin.coarsened(found.required.in_part, found.release, levelled.schema))
-    assert coarser > judged / 8, coarser
 
 
 def told(frontier: Iterable[int], schema: Schema, counts: np.ndarray) -> Iterator[Fact]:
