@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,15 +84,21 @@ class IntegerProgram:
         return self._system.farthest(cell, end, effort)
 
 
-def moving(
-    table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful: Counts, needed: Counts
-) -> Differences | None:
-    """Feasible tables between which each group of cells moves as far as it must; None where some group does not.
+class GroupsMoved(NamedTuple):
+    """Whether all groups move as far as they must, the differences that move them if so, and the solver's steps."""
+
+    are_moved: bool
+    differences: Differences
+    steps: int
+
+
+def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful: Counts, needed: Counts) -> GroupsMoved:
+    """Feasible tables between which each group of cells moves as far as it must, if all of them do.
 
     groups  of each places of its cells, in C order
     useful  (groups,) how far going down counts; needed  (groups,) how far going up and down has to be in all
 
-    In order, and none after the first that does not. ReleaseError beyond 4,096 cells.
+    In order, and none after the first that was not found to. ReleaseError beyond 4,096 cells.
     """
     _check_size(table)
     equations, found = MarginalEquations.of(table, knowledge), list[Counts]()
@@ -104,15 +111,17 @@ def moving(
     sums = Equations.joined([equations.sums, Equations.of_members(of, members, both)])
     upper = np.where(np.concatenate([equations.possible, number >= 0]), sums.least(len(both)), 0)
     system = IntegerSystem(np.zeros_like(both), upper, sums, both)
+    steps = 0
     for at, own in enumerate(groups):
         gone = [0, 0]
         for end in (1, 0):
             reached = system.farthest(len(truth) + at, end)
+            steps += reached.steps
             if reached.table is not None:
                 found.append(reached.table[: len(truth)])
                 gone[end] = abs(int(found[-1][own].sum() - truth[own].sum()))
             if min(gone[1], int(useful[at])) + gone[0] >= needed[at]:
                 break
         else:
-            return None
-    return Differences.between(table, found)
+            return GroupsMoved(False, Differences.none(len(table.schema.axes)), steps)
+    return GroupsMoved(True, Differences.between(table, found), steps)

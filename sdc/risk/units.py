@@ -104,7 +104,7 @@ def move_in_part(table: Table, unit: PartUnit) -> MovedInPart:
     return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
 
 
-def move_groups(table: Table, unit: ProvenUnit) -> Differences | None:
+def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:
     """Differences that move them as far as they must, found or excluded by the integer program."""
     part = component_table(table, unit.variables)
     return integer_program.moving(part, unit.knowledge, unit.groups, unit.useful, unit.needed)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Literal, TypeAlias
 
@@ -28,8 +29,8 @@ from sdc.risk.certifying import WALK_STEPS
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component
 from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
-from sdc.search.cover import Chosen, Cover
 from sdc.search.pace import Paced
+from sdc.search.selection import Chosen, Selection
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints
@@ -121,8 +122,7 @@ class Hiding:
         price = np.where(is_weighed, DEARER * PRICE, PRICE)
         self._prices = np.minimum(price * weights // typical + 1, DEAREST * price) - ~is_weighed
         self._places, self.spent, self._lacking = np.flatnonzero(self._small), 0, np.zeros(0, np.int64)
-        self._begins = bool(np.concatenate(begun).any())
-        self._cover = Cover(always, np.concatenate(begun), weights, *self._targets(component, narrow))
+        self._selection = Selection(always, np.concatenate(begun), weights, *self._targets(component, narrow))
 
     def _targets(self, component: Component, narrow: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
         """How far each goes down and up already, how far it has to, and as far as going down counts."""
@@ -146,29 +146,27 @@ class Hiding:
 
         Where what was to be withheld to begin with may do by itself, that is looked for first.
         """
-        if self._begins and self._takes_programs:
+        if self._selection.is_begun and self._takes_programs:
             with paced.step():
                 self._begin()
-        shuffled = np.random.default_rng(0).permutation(len(self._cover.needed))
+        shuffled = np.random.default_rng(0).permutation(len(self._selection.needed))
         for a_round in ROUNDS:
-            waiting, size = self._cover.open(shuffled), FIRST_BATCH
+            waiting, size = self._selection.open(shuffled), FIRST_BATCH
             while len(waiting) and not self._is_over:
                 with paced.step():
                     self._batch(waiting[:size], a_round)
-                waiting = self._cover.open(waiting[size:])
+                waiting = self._selection.open(waiting[size:])
                 size = min(2 * size, max(LAST_BATCH, len(waiting) // BATCHES_LEFT))
-        self._cover.shrink()
-        self._lacking = self._cover.open(shuffled)
+        self._selection.shrink()
+        self._lacking = self._selection.open(shuffled)
 
     @property
     def _takes_programs(self) -> bool:
         return bool(self._part.schema.cells <= MOST_PROVEN)
 
     def _begin(self) -> None:
-        targets, pool = self._cover.open(np.arange(len(self._cover.needed))), Pool(self)
-        found = self._proving(targets, self._cover.hidden)
-        if found is not None:
-            pool.add(found)
+        targets, pool = self._selection.open(np.arange(len(self._selection.needed))), Pool(self)
+        if self._proving(targets, self._selection.hidden, pool):
             for target in targets.tolist():
                 self._choose(target, pool, free=True)
 
@@ -179,7 +177,7 @@ class Hiding:
     def _batch(self, targets: Ints, a_round: Round) -> None:
         pool = Pool(self)
         for tried, tries in enumerate(a_round.tries, start=1):
-            open_ = self._cover.open(targets)
+            open_ = self._selection.open(targets)
             if not len(open_):
                 break
             self._walk(open_, a_round, tries, pool)
@@ -188,20 +186,20 @@ class Hiding:
 
     def _walk(self, targets: Ints, a_round: Round, tries: range, pool: Pool) -> None:
         """Walks of each down and then up by what is lacking; what they find goes to the pool."""
-        useful, needed = self._cover.useful[targets], self._cover.needed[targets]
-        down = self._cover.low[targets].copy()
+        useful, needed = self._selection.useful[targets], self._selection.needed[targets]
+        down = self._selection.low[targets].copy()
         further = np.flatnonzero((down < useful) & (needed > 0))
         gone = self._moved(targets[further], -np.minimum(useful, needed)[further], a_round, tries, pool)
         down[further] = np.maximum(down[further], gone)
         up = needed - np.minimum(down, useful)
-        further = np.flatnonzero(up > self._cover.high[targets])
+        further = np.flatnonzero(up > self._selection.high[targets])
         self._moved(targets[further], up[further], a_round, tries, pool)
 
     def _moved(self, targets: Ints, changes: Ints, a_round: Round, tries: range, pool: Pool) -> Ints:
         """How far each was moved."""
-        prices = np.where(self._cover.hidden, 0, -(-a_round.price * self._prices // PRICE))
-        own = np.arange(len(self._cells), len(self._cover.needed))
-        prices[self._places[self._cover.open(own) - len(self._cells)]] = -REWARD
+        prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
+        own = np.arange(len(self._cells), len(self._selection.needed))
+        prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
         in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
@@ -226,46 +224,48 @@ class Hiding:
 
         The numbers of those taken.
         """
-        cover = self._cover
-        if not cover.is_open(np.array([target]))[0]:
+        selection = self._selection
+        if not selection.is_open(np.array([target]))[0]:
             return []
         best: tuple[int, int, int, tuple[int, ...]] | None = None
-        needed, useful = int(cover.needed[target]), int(cover.useful[target])
+        needed, useful = int(selection.needed[target]), int(selection.useful[target])
         downs, ups = self._ways(target, pool, -1), self._ways(target, pool, 1)
         for (down, one), (up, other) in product(downs, ups):
             if min(down, useful) + up < needed:
                 continue
             both = tuple(at for at in (one, other) if at >= 0)
-            cost = cover.cost(*(pool.found[at].places for at in both))
+            cost = selection.cost(*(pool.found[at].places for at in both))
             if best is None or cost < best[0]:
                 best = cost, one, other, both
         if best is None or (best[0] and free):
             return []
-        return [cover.take(pool.found[at]) for at in best[3]]
+        return [selection.take(pool.found[at]) for at in best[3]]
 
     def _ways(self, target: int, pool: Pool, sign: int) -> list[tuple[int, int]]:
         """How far it goes one way, by what was chosen and by differences of the pool, the cheapest of these."""
-        cover = self._cover
-        moving = ((cover.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0)
-        reached = int((cover.low if sign < 0 else cover.high)[target])
+        selection = self._selection
+        moving = (
+            (selection.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0
+        )
+        reached = int((selection.low if sign < 0 else selection.high)[target])
         return [(reached, -1), *((-by, at) for _, by, at in sorted(moving)[:MOST_PAIRED])]
 
     def mend(self, paced: Paced) -> None:
         """What withholding cells protects is protected by less, where that is found, as long as it is worth it."""
         for tries in MENDING:
-            before = self._cover.spent
+            before = self._selection.spent
             self._mend_once(paced, tries)
-            if before - self._cover.spent <= before // WORTH:
+            if before - self._selection.spent <= before // WORTH:
                 break
         if self._takes_programs:
-            for place in self._cover.extra.tolist():
-                if self._cover.hidden[place] and not self._is_over:
+            for place in self._selection.extra.tolist():
+                if self._selection.hidden[place] and not self._is_over:
                     with paced.step():
                         self._prove(place)
 
     def _mend_once(self, paced: Paced, tries: range) -> None:
         seen = np.zeros(len(self._counts), np.bool_)
-        while len(waiting := self._cover.extra[~seen[self._cover.extra]]) and not self._is_over:
+        while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and not self._is_over:
             places = waiting[: -(-len(waiting) // MENDED)]
             with paced.step():
                 self._mend_batch(places, tries)
@@ -275,50 +275,55 @@ class Hiding:
         """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
         pool = Pool(self)
         with self._without(places) as dropped:
-            self._walk(self._cover.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
+            self._walk(self._selection.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
         pool.put(dropped)
         for place in places.tolist():
             self._show(place, pool)
 
     def _prove(self, place: int) -> None:
         """Shows a place where the integer program finds that all it protects moves without it."""
-        cover, pool = self._cover, Pool(self)
-        hidden = cover.hidden.copy()
+        selection, pool = self._selection, Pool(self)
+        hidden = selection.hidden.copy()
         hidden[place] = False
         with self._without(np.array([place])) as dropped:
-            targets = cover.open(self._moved_by(dropped))
-        found = self._proving(targets, hidden)
-        if found is not None:
-            pool.add(found)
+            targets = selection.open(self._moved_by(dropped))
+        if self._proving(targets, hidden, pool):
             self._show(place, pool)
 
-    def _proving(self, targets: Ints, hidden: Flags) -> Differences | None:
-        """Differences that change nothing but what is hidden, and move targets as far as they must; None without."""
+    def _proving(self, targets: Ints, hidden: Flags, pool: Pool) -> bool:
+        """Whether targets move as far as they must while nothing changes but what is hidden; how goes to the pool."""
         told = (
             withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
             for view, own in zip(self._within, np.split(hidden, self._ends), strict=True)
         )
-        asked = self._cover.useful[targets], self._cover.needed[targets]
+        asked = self._selection.useful[targets], self._selection.needed[targets]
         unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
         (found,) = self._inquiry.executor.run(move_groups, self._inquiry.table, [unit])
-        return found
+        pool.add(found.differences)
+        self.spent += found.steps
+        return found.are_moved
 
     def _group(self, target: int) -> Ints:
         """The places of its cells in the component, in C order."""
         if target < len(self._cells):
             return self._schema.keys.pack(self._cells[target : target + 1]).astype(np.int64)
         place = self._places[target - len(self._cells)]
-        return np.flatnonzero((places_in(every_cell(self._schema), self._within, self._schema) == place).any(axis=1))
+        return np.flatnonzero((self._places_of_cells == place).any(axis=1))
+
+    @cached_property
+    def _places_of_cells(self) -> Ints:
+        """(cells of the component, views) the places that each is in."""
+        return places_in(every_cell(self._schema), self._within, self._schema)
 
     @contextmanager
     def _without(self, places: Ints) -> Iterator[list[Chosen]]:
         """While what was taken that changes these places is not."""
-        dropped = {at: self._cover.drop(at) for at in self._cover.users(places.tolist())}
+        dropped = {at: self._selection.drop(at) for at in self._selection.users(places.tolist())}
         try:
             yield list(dropped.values())
         finally:
             for at, chosen in dropped.items():
-                self._cover.take(chosen, at)
+                self._selection.take(chosen, at)
 
     def _moved_by(self, some: Iterable[Chosen]) -> Ints:
         """The targets that these move, but those that nothing was found for."""
@@ -327,19 +332,19 @@ class Hiding:
 
     def _show(self, place: int, pool: Pool) -> None:
         """Takes other differences than those that change a place, where they withhold no more."""
-        cover = self._cover
-        before, users = cover.spent, cover.users([place])
+        selection = self._selection
+        before, users = selection.spent, selection.users([place])
         if not users:
             return
-        gone = {at: cover.drop(at) for at in users}
+        gone = {at: selection.drop(at) for at in users}
         targets = self._moved_by(gone.values())
-        taken = [at for target in cover.open(targets).tolist() for at in self._choose(target, pool, free=False)]
-        taken = [at for at in taken if not cover.drop_spare(at)]
-        if cover.spent > before or len(cover.open(targets)):
+        taken = [at for target in selection.open(targets).tolist() for at in self._choose(target, pool, free=False)]
+        taken = [at for at in taken if not selection.drop_spare(at)]
+        if selection.spent > before or len(selection.open(targets)):
             for at in taken:
-                cover.drop(at)
+                selection.drop(at)
             for at, chosen in gone.items():
-                cover.take(chosen, at)
+                selection.take(chosen, at)
 
     def effects(self, differences: Differences) -> tuple[Ints, Ints, Ints, Ints, Ints]:
         """Of which difference each is, the target and its change; and of which each place is that it changes."""
@@ -358,11 +363,11 @@ class Hiding:
     def chosen(self) -> Differences:
         """All that were."""
         none = Differences.none(len(self._schema.axes))
-        return Differences.concatenated([none, *self._cover.differences])
+        return Differences.concatenated([none, *self._selection.differences])
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
         """Of each sub-table in part (cells,) flags."""
-        return dict(zip(self._views, np.split(self._cover.hidden, self._ends), strict=True))
+        return dict(zip(self._views, np.split(self._selection.hidden, self._ends), strict=True))
 
 
 class Pool:

@@ -1,4 +1,4 @@
-"""Differences that were chosen, so that each target goes as far as it must and they change as little as can be."""
+"""A selection of differences: each target goes as far as it must, and they change as little as can be."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Chosen:
     changes: Ints
 
 
-class Cover:
+class Selection:
     """Which places are hidden since differences that were taken change them, and how far targets go with these.
 
     A target is proven where it goes up by what it needs less how far it goes down, as far as that counts.
@@ -45,6 +45,11 @@ class Cover:
         self._kept = dict[int, Chosen]()
         self._of_place, self._of_target = dict[int, set[int]](), dict[int, dict[int, int]]()
         self._number = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something costs nothing so far."""
+        return bool(self._free.any())
 
     @property
     def differences(self) -> list[Differences]:

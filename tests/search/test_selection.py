@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.feasible.differences import Differences
-from sdc.search.cover import Chosen, Cover
+from sdc.search.selection import Chosen, Selection
 from tests.profiles import scaled
 
 PLACES, TARGETS = 7, 4
@@ -23,20 +23,20 @@ def chosen(draw: some.DrawFn) -> Chosen:
     return Chosen(NOTHING, *arrays, np.array(changes, np.int64))
 
 
-def expected(cover: Cover, taken: dict[int, Chosen], always: np.ndarray, free: np.ndarray) -> None:
+def expected(selection: Selection, taken: dict[int, Chosen], always: np.ndarray, free: np.ndarray) -> None:
     hidden, low, high = always | free, np.ones(TARGETS, np.int64), np.zeros(TARGETS, np.int64)
     for one in taken.values():
         hidden[one.places] = True
         np.maximum.at(low, one.targets, -one.changes)
         np.maximum.at(high, one.targets, one.changes)
-    assert (cover.hidden == hidden).all()
-    assert cover.spent == cover.costs[hidden].sum()
-    assert (cover.low == low).all()
-    assert (cover.high == high).all()
-    assert cover.users(range(PLACES)) == sorted(taken)
-    assert {*cover.extra.tolist()} == {*np.flatnonzero(hidden & ~always).tolist()}
+    assert (selection.hidden == hidden).all()
+    assert selection.spent == selection.costs[hidden].sum()
+    assert (selection.low == low).all()
+    assert (selection.high == high).all()
+    assert selection.users(range(PLACES)) == sorted(taken)
+    assert {*selection.extra.tolist()} == {*np.flatnonzero(hidden & ~always).tolist()}
     targets = np.arange(TARGETS)
-    assert cover.open(targets).tolist() == [t for t in targets if high[t] + min(low[t], 2) < 4]
+    assert selection.open(targets).tolist() == [t for t in targets if high[t] + min(low[t], 2) < 4]
 
 
 @settings(max_examples=scaled(400), deadline=None)
@@ -48,21 +48,21 @@ def test_whatever_is_taken_and_dropped(data: some.DataObject) -> None:
     costs = np.array(data.draw(some.lists(some.integers(1, 9), min_size=PLACES, max_size=PLACES)), np.int64)
     base = np.ones(TARGETS, np.int64), np.zeros(TARGETS, np.int64)
     needed, useful = np.full(TARGETS, 4), np.full(TARGETS, 2)
-    cover, taken = Cover(always, free, costs, base, needed, useful), dict[int, Chosen]()
+    selection, taken = Selection(always, free, costs, base, needed, useful), dict[int, Chosen]()
     for one in data.draw(some.lists(some.one_of(chosen(), some.integers(0, 9)), max_size=12)):
         if isinstance(one, Chosen):
-            new = cover.cost(one.places)
-            before = cover.spent
-            taken[cover.take(one)] = one
-            assert cover.spent == before + new
+            new = selection.cost(one.places)
+            before = selection.spent
+            taken[selection.take(one)] = one
+            assert selection.spent == before + new
         elif taken:
             at = sorted(taken)[one % len(taken)]
-            assert cover.drop(at) is taken.pop(at)
-        expected(cover, taken, always, free)
-    were_open = cover.open(np.arange(TARGETS)).tolist()
-    cover.shrink()
-    kept = {at: taken[at] for at in cover.users(range(PLACES))}
-    expected(cover, kept, always, np.zeros(PLACES, np.bool_))
-    assert cover.open(np.arange(TARGETS)).tolist() == were_open
+            assert selection.drop(at) is taken.pop(at)
+        expected(selection, taken, always, free)
+    were_open = selection.open(np.arange(TARGETS)).tolist()
+    selection.shrink()
+    kept = {at: taken[at] for at in selection.users(range(PLACES))}
+    expected(selection, kept, always, np.zeros(PLACES, np.bool_))
+    assert selection.open(np.arange(TARGETS)).tolist() == were_open
     for at in kept:
-        assert not cover.drop_spare(at)
+        assert not selection.drop_spare(at)
