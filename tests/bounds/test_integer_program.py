@@ -7,16 +7,29 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
 
 from sdc.bounds import integer_program
+from sdc.bounds.enumeration import feasible_tables
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.solve import integer as integer_system
 from sdc.solve.integer import IntegerSystem
 from tests.profiles import scaled
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, schema_of
+from tests.strategies import (
+    all_ways,
+    czech,
+    dks_2x2x2x2,
+    every_cell,
+    frontier,
+    knows,
+    schema_of,
+    tables_and_knowledge,
+)
 
 
 def linear_bounds(table: Table, release: Release, cell: int) -> tuple[float, float]:
@@ -131,3 +144,30 @@ def test_large_counts_are_proven_as_small_ones_are(sizes: list[int], scale: int)
     at_risk = table.codes[table.at_risk(2)][:4]
     bounds = integer_program.bounds(table, knows(table, all_ways(len(sizes), 2)), at_risk)
     assert bounds.exact.all()
+
+
+@settings(max_examples=scaled(200), deadline=None)
+@given(given_=tables_and_knowledge(max_records=5), data=hs.data())
+def test_groups_move_as_far_as_a_listing_of_all_tables_says(
+    given_: tuple[Table, Knowledge], data: hs.DataObject
+) -> None:
+    """Where one of them does not, none is said to."""
+    table, known = given_
+    tables = np.array([one.reshape(-1) for one in feasible_tables(table, known)])
+    truth, cells = table.dense.reshape(-1), hs.integers(0, table.schema.cells - 1)
+    groups = [np.array(sorted(own)) for own in data.draw(hs.lists(hs.sets(cells, min_size=1), min_size=1, max_size=3))]
+    useful, needed = (np.array([data.draw(hs.integers(0, 4)) for _ in groups]) for _ in range(2))
+    found = integer_program.moving(table, known, groups, useful, needed)
+    changes = [tables[:, own].sum(axis=1) - truth[own].sum() for own in groups]
+    reached = [min(-int(by.min()), most) + int(by.max()) for by, most in zip(changes, useful.tolist(), strict=True)]
+    assert found.are_moved == bool((np.array(reached) >= needed).all())
+    assert found.are_moved or not len(found.differences)
+    listed = {tuple(one.tolist()) for one in tables}
+    shown = list[npt.NDArray[np.int64]]()
+    for codes, changes_ in found.differences:
+        shown.append(truth.copy())
+        shown[-1][table.schema.keys.pack(codes)] += changes_
+    assert all(tuple(one.tolist()) in listed for one in shown)
+    for own, most, least in zip(groups, useful.tolist(), needed.tolist(), strict=True) if found.are_moved else ():
+        by = [0, *(int((one - truth)[own].sum()) for one in shown)]
+        assert min(-min(by), most) + max(by) >= least
