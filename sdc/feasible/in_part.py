@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.equations import every_cell
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
@@ -104,6 +105,12 @@ def places_in(cells: Codes, views: tuple[SubTable, ...], schema: Schema) -> Ints
     for part, own in enumerate(places_of(views, schema)):
         found[:, part] = own[axes, cells].sum(axis=1)
     return found
+
+
+def cells_at(places: Ints, views: tuple[SubTable, ...], schema: Schema) -> tuple[Counts, ...]:
+    """Of each place the cells that are in it, as their own places in C order; every cell of the table is listed."""
+    of = places_in(every_cell(schema), views, schema)
+    return tuple(np.flatnonzero((of == place).any(axis=1)) for place in places.tolist())
 
 
 def changed_places(

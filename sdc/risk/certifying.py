@@ -6,15 +6,26 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sdc.bounds.method import is_small
 from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
-from sdc.feasible.in_part import InPart, begins
+from sdc.feasible.in_part import InPart, begins, cells_at
 from sdc.feasible.walk import FIRST, OTHERS, can_search
 from sdc.model.table import Table
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.support import Component, Shift, Support
-from sdc.risk.units import MoveUnit, PartUnit, batches, cut, move_cells, move_in_part, sparsest_moves
+from sdc.risk.units import (
+    MoveUnit,
+    PartUnit,
+    ProvenUnit,
+    batches,
+    cut,
+    move_cells,
+    move_groups,
+    move_in_part,
+    sparsest_moves,
+)
 
 FIRST_ROUND, LAST_ROUND = 4, 2048  # the first cells are the likeliest to fail, and a failure ends a brief search
 MOST_PER_UNIT = {Shift.DOWN: 256, Shift.UP: 256, Shift.MORE_DOWN: 8, Shift.MORE_UP: 8, Shift.SPARSEST_UP: 1}
@@ -59,7 +70,12 @@ class Certifying:
         self._walks(waiting, Shift.DOWN, Shift.UP)
 
     def certify_own(self) -> None:
-        """The same of small cells of sub-tables in part, whose places are moved; brief until one stays short."""
+        """The same of small cells of sub-tables in part, by walks, and in small components by the integer program."""
+        self._walk_own()
+        self._prove_own()
+
+    def _walk_own(self) -> None:
+        """Their places are moved; brief until one stays short."""
         for tries in (FIRST, OTHERS):
             for batch in batches(self._width.short_own(self._support), FIRST_BATCH, LAST_BATCH):
                 if self._left > 0:
@@ -86,6 +102,21 @@ class Certifying:
         for component, moved in zip(by_unit, found, strict=True):
             component.add(moved.differences)
             self.spent += moved.nodes
+
+    def _prove_own(self) -> None:
+        """Of small components what walks leave open, by the integer program: as far as to one that does not move."""
+        short, found = self._width.short_own(self._support), list[tuple[Component, ProvenUnit]]()
+        for component in self._support.open:
+            frame, own = component.frame, component.frame.own
+            some = np.flatnonzero(np.isin(own.rows, short))
+            if len(some) and is_small(frame.table.schema) and self._left > 0:
+                groups, counts = cells_at(own.places[some], own.views, frame.table.schema), own.counts[some]
+                needed = np.full(len(some), self._width.min_width)
+                found.append((component, ProvenUnit(frame.variables, component.knowledge, groups, counts, needed)))
+        moved = self._effort.executor.run(move_groups, self._table, [unit for _, unit in found])
+        for (component, _), one in zip(found, moved, strict=True):
+            component.add(one.differences)
+            self.spent += one.steps
 
     def short(self, rows: CellRows) -> CellRows:
         """Those of the cells that are not certified yet."""

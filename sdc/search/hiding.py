@@ -20,8 +20,7 @@ import numpy.typing as npt
 
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.equations import every_cell
-from sdc.feasible.in_part import InPart, begins, changed_places, places_in
+from sdc.feasible.in_part import InPart, begins, cells_at, changed_places
 from sdc.model import subtable as st
 from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
@@ -307,13 +306,11 @@ class Hiding:
         """The places of its cells in the component, in C order."""
         if target < len(self._cells):
             return self._schema.keys.pack(self._cells[target : target + 1]).astype(np.int64)
-        place = self._places[target - len(self._cells)]
-        return np.flatnonzero((self._places_of_cells == place).any(axis=1))
+        return self._cells_of_places[target - len(self._cells)]
 
     @cached_property
-    def _places_of_cells(self) -> Ints:
-        """(cells of the component, views) the places that each is in."""
-        return places_in(every_cell(self._schema), self._within, self._schema)
+    def _cells_of_places(self) -> tuple[Ints, ...]:
+        return cells_at(self._places, self._within, self._schema)
 
     @contextmanager
     def _without(self, places: Ints) -> Iterator[list[Chosen]]:

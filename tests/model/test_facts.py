@@ -293,6 +293,17 @@ def test_small_tables_are_decided_by_the_sharp_widths(of: FactCase, small_count:
     assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own)
 
 
+@given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
+@settings(max_examples=CASES // 4)
+def test_small_cells_of_parts_of_small_tables_are_decided_where_walks_find_nothing(
+    of: FactCase, small_count: int, width: int
+) -> None:
+    """By the integer program, which finds out all that there is."""
+    with patch("sdc.risk.certifying.Certifying._walk_own", lambda self: None):
+        found = judged(of, Criteria.of(small_count, width), Effort(), is_small=True)
+    assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own_widths(of, small_count, width))
+
+
 @given(fact_cases(), generators())
 @settings(max_examples=CASES)
 def test_searches_decide_nothing_against_the_sharp_widths(of: FactCase, rng: Rng) -> None:
