@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.ingest.order import canonical_order
+from sdc.ingest.recodes import NUMERAL
 from sdc.model.errors import InputError
 
 
@@ -47,7 +48,7 @@ words = hs.sampled_from(["under", "to", "and over", "+", "-", "<", "[", ",", ")"
 
 @given(names=hs.sets(hs.lists(words, max_size=5).map("".join), max_size=6))
 def test_every_name_once_whatever_order_they_come_in(names: set[str]) -> None:
-    if names and all(name.replace(".", "").isdigit() for name in names):
+    if names and all(NUMERAL.fullmatch(name) for name in names):
         return
     order, known = canonical_order(sorted(names), "a")
     assert (sorted(order), known) == (sorted(names), {})
