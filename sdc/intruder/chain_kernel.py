@@ -52,10 +52,14 @@ def run(
 
     A proposal is one of three kinds, each of which is as often made backwards but for the number of occupied cells, by
     which it is corrected (Metropolis et al. 1953, Hastings 1970): a move of the list, 1, 2, 4, ... times, each half as
-    often as the one before; two occupied cells that exchange some of what they differ in; and a cube whose blocks of
-    variables, one of which no released sub-table meets, go from an occupied cell's categories to any others.
+    often as the one before; two occupied cells that exchange some of what they differ in; and a cube, of whose blocks
+    of variables no released sub-table meets all, from an occupied cell's categories to any others. Where variables are
+    in no released sub-table it may have one block of these: a record moves, whatever lies between.
     """
-    accepted, variables = 0, len(sizes)
+    accepted, variables, released = 0, len(sizes), 0
+    for element in frontier:
+        released |= element
+    fewest = 1 if released != (1 << variables) - 1 else 2
     room = 1 << MAX_BLOCKS
     for m in range(len(start) - 1):
         room = max(room, start[m + 1] - start[m])
@@ -73,7 +77,8 @@ def run(
                 # as often one with few other categories as one with many
                 own = x // strides[v] % sizes[v]
                 y += strides[v] * (below(state, sizes[v]) if next_bits(state) & np.uint64(1) else own)
-            size, powers = _cube(x, y, 2 + below(state, MAX_BLOCKS - 1), sizes, strides, frontier, state, at, by), 1
+            blocks = fewest + below(state, MAX_BLOCKS + 1 - fewest)
+            size, powers = _cube(x, y, blocks, sizes, strides, frontier, state, at, by), 1
         if size == 0 or not _is_feasible(values, impossible, at, by, size):
             continue
         log = _change(values, signs, shifts, linear, keys, at, by, size, 1)

@@ -25,7 +25,8 @@ from sdc.intruder.laws import law_of
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.papers.papers import ITEMS
 from sdc.stages.known import release_of
@@ -78,6 +79,16 @@ def test_draws_need_a_decomposable_release(czech: Table) -> None:
 def test_chains_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
     """However the feasible tables hang together, with structural zeros too."""
     sampled_near_the_enumeration(*given_, name)
+
+
+@pytest.mark.parametrize("cell", [(0, 0), (2, 2)])
+def test_a_record_moves_where_one_variable_at_a_time_may_not(cell: tuple[int, int]) -> None:
+    """Of nothing but the total: with zeros between (2, 2) and where A and B are below 2."""
+    schema, counts = schema_of([3, 3]), np.zeros((3, 3), np.int64)
+    counts[cell] = 1
+    zeros = StructuralZeros((((0, (0, 1)), (1, (2,))), ((0, (2,)), (1, (0, 1)))))
+    table = dense(schema, counts.reshape(-1).tolist())
+    assert sampled_near_the_enumeration(table, knows(table, NOTHING, zeros), "uniform") is not None
 
 
 @pytest.mark.parametrize(
