@@ -507,14 +507,19 @@ def posterior(
     small_count: int = 2,
     share: float = 1.0,
     executor: Executor = IN_PROCESS,
-    **sampling: int,
+    draws: int = 1000,
+    chains: int = 4,
+    seed: int = 0,
+    error: float | None = 0.005,
+    most: int = 64_000,
 ) -> Posterior:
     """What the released marginals make probable of the at-risk cells, or with cells="all" of all cells.
 
     law       `released`, any log-linear model whose generators are released; `uniform`; `saturated`; a model
               `[a,b][b,c]`; or `average`, of those in `priors` with their prior probabilities
     alpha     of the conjugate priors, for each cell of the full table
-    sampling  where no exact engine gives the law: `draws` of each of so many `chains`, whose seeds come from `seed`
+    draws     of each of so many `chains` where no exact engine gives the law, with seeds that come from `seed`; more of
+              them, `most` at most, until no probability has a larger standard error than `error`, unless that is None
     share     of a released group that a cell must hold to disclose the categories of whoever is in it, above 0.5, up
               to 1
 
@@ -532,7 +537,7 @@ def posterior(
             f"priors are of the laws of an {intruder.AVERAGE}, and the law is {law}; choose {intruder.AVERAGE}"
         )
     known, asked = known_of(table, public), chosen_cells(table, cells, small_count)
-    held, drawn = groups(CellMarginals(table, asked), known, share), Sampling(**sampling)
+    held, drawn = groups(CellMarginals(table, asked), known, share), Sampling(draws, chains, seed, error, most)
     if law == intruder.AVERAGE:
         found = average(table, known, priors or {}, asked, alpha, drawn, executor)
     else:

@@ -147,7 +147,7 @@ def _ends_by(row: dict[str, Any]) -> str:
 
 def print_posterior(facts: dict[str, Any]) -> None:
     """Most probable to be known first, whatever their bounds."""
-    from sdc.intruder.chains import written_r_hat
+    from sdc.intruder.chains import written_error, written_r_hat
 
     tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
     print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
@@ -165,6 +165,7 @@ def print_posterior(facts: dict[str, Any]) -> None:
             f"chains        {told['chains']} of {told['draws']} draws; R-hat {written_r_hat(told['r_hat'])}, effective "
             f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
         )
+        print(f"errors        {written_error(told['error'], told['wanted'])}")
     for model in facts["models"]:
         error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
         print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")

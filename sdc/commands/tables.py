@@ -188,6 +188,12 @@ def posterior_command(
     draws: Annotated[int, typer.Option(help="Draws of each chain, where there is no exact law.")] = 1000,
     chains: Annotated[int, typer.Option(help="Markov chains, where there is no exact law.")] = 4,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the chains.")] = 0,
+    error: Annotated[
+        float, typer.Option(help="Longer chains are made until no probability has a larger standard error than this.")
+    ] = 0.005,
+    most_draws: Annotated[
+        int, typer.Option(min=1, help="Draws of each chain at most, where it is made longer.")
+    ] = 64_000,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -218,6 +224,8 @@ def posterior_command(
             draws=draws,
             chains=chains,
             seed=seed,
+            error=error,
+            most=max(draws, most_draws),
             share=share,
             executor=executor,
         )

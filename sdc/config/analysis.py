@@ -116,6 +116,18 @@ class PosteriorConfig(Section):
         Positive, Field(le=1024, description="the Markov chains where there is no exact law, from 1 to 1024")
     ] = 4
     seed: Annotated[NotNegative, Field(description="the seed of the chains, at least 0")] = 0
+    error: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            strict=True,
+            description="chains are made longer until no probability has a larger Monte Carlo standard error than "
+            "this, above 0; null for the draws that are named",
+        ),
+    ] = 0.005
+    most_draws: Annotated[Positive, Field(description="the draws of each chain at most, where it is made longer")] = (
+        64_000
+    )
     refusals: Annotated[
         NotNegative,
         Field(

@@ -13,7 +13,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling
 from sdc.intruder.enumerated import IndependentPart, TooManyTablesError, enumerated
-from sdc.intruder.ladder import MAX_CELLS, MAX_TABLES, climbed
+from sdc.intruder.ladder import MAX_CELLS, MAX_TABLES, climbed, numbers_kept
 from sdc.intruder.laws import RELEASED, Law, law_of
 from sdc.intruder.posterior import AVERAGE, CHAINS, ENGINES, Model, Posterior, exact_posterior, of_axes
 from sdc.model.errors import InputError
@@ -48,11 +48,22 @@ def average(
         return of_axes(flat, table.schema)
     laws = [law_of(name, table.schema, alpha) for name in priors]
     # all of them before anything is drawn: what is refused is not sampled first
-    begun = [_begun(table, knowledge, law, cells) for law in laws]
-    found = [
-        one if isinstance(one, Posterior) else _sampled(table, one, cells, sampling or Sampling(), executor, number)
-        for number, one in enumerate(begun)
-    ]
+    begun, more = [_begun(table, knowledge, law, cells) for law in laws], sampling or Sampling()
+    numbers = [numbers_kept(table, one.law, cells) for one in begun if isinstance(one, _Undrawn)]
+    while True:
+        found = [
+            one if isinstance(one, Posterior) else _sampled(table, one, cells, more, executor, number)
+            for number, one in enumerate(begun)
+        ]
+        averaged = _averaged(found, priors, alpha)
+        told = averaged.diagnostics
+        if told is None or (further := more.further(told.error, max(numbers))) is None:
+            return averaged
+        more = further
+
+
+def _averaged(found: Sequence[Posterior], priors: Mapping[str, float], alpha: float) -> Posterior:
+    """Of laws by their priors and by how probable each makes the release, with errors where some were sampled."""
     with np.errstate(divide="ignore"):
         logs = np.log(list(priors.values())) + [_known(one.log_evidence) for one in found]
     weights = np.exp(logs - logsumexp(logs))
@@ -175,6 +186,7 @@ def _with_errors(averaged: Posterior) -> Posterior:
     weights = np.array([model.probability for model in averaged.models])
     errors = np.array([one.log_evidence_error or 0.0 for one in found])
     of_weights = np.linalg.norm(weights[:, None] * (np.eye(len(found)) - weights) * errors, axis=1)
+    of_cells, told = _cell_errors(averaged, weights * errors), [one.diagnostics for one in found if one.diagnostics]
     return replace(
         averaged,
         log_probability=None,
@@ -183,8 +195,8 @@ def _with_errors(averaged: Posterior) -> Posterior:
             replace(model, standard_error=error)
             for model, error in zip(averaged.models, of_weights.tolist(), strict=True)
         ),
-        standard_errors=_cell_errors(averaged, weights * errors),
-        diagnostics=_worst([one.diagnostics for one in found if one.diagnostics is not None]),
+        standard_errors=of_cells,
+        diagnostics=replace(_worst(told), error=float(max(of_cells.max(initial=0.0), of_weights.max()))),
     )
 
 

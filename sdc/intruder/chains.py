@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb, log, prod
+from math import ceil, comb, log, prod
 from typing import Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ LEAST_DRAWS = 20
 ERRORS = 3.0  # standard errors that are to hold what 997 of a thousand draws of a normal law do
 WALKED, NODES = 256, 2_000  # at-risk cells that a walk finds moves for, and its nodes for each
 
+SAFETY, MOST_AT_ONCE = 1.25, 8.0  # times the draws that an error seems to need; times those before
 PROPOSALS = 2_000  # from draw to draw, and ten for each move that is listed
 
 Ints = npt.NDArray[np.int64]
@@ -40,18 +41,40 @@ Floats = npt.NDArray[np.float64]
 class Sampling:
     """How much is drawn: so many draws of each of so many chains, after half as many that are thrown away.
 
-    InputError for fewer than 20 draws or less than 1 chain.
+    error  more is drawn until no probability has a larger Monte Carlo standard error, None for no more; most  draws of
+           each chain then
+
+    InputError for fewer than 20 draws, less than 1 chain, or an error that no draws reach.
     """
 
     draws: int = 1000
     chains: int = 4
     seed: int = 0
+    error: float | None = 0.005
+    most: int = 64_000
 
     def __post_init__(self) -> None:
         if self.draws < LEAST_DRAWS:
             raise InputError(f"draws = {self.draws}; give at least {LEAST_DRAWS}")
         if self.chains < 1:
             raise InputError(f"chains = {self.chains}; give at least 1")
+        if self.error is not None and not self.error > 0:
+            raise InputError(f"error = {self.error:g}; no draws reach it, give a standard error above 0")
+
+    def told(self, errors: Probabilities) -> tuple[int, int, int, float, float | None]:
+        """What diagnostics say of it and of the errors that it came to."""
+        return self.draws, self.chains, self.seed, float(errors.max(initial=0.0)), self.error
+
+    def further(self, error: float, numbers: int) -> Sampling | None:
+        """What should reach the error that is asked for, of which so much is left; None where that is, or may not be.
+
+        numbers  how many are kept of each draw
+        """
+        most = min(self.most, MAX_KEPT // max(1, numbers))
+        if self.error is None or error <= self.error or self.draws >= most:
+            return None
+        needed = ceil(self.draws * min(max(SAFETY * (error / self.error) ** 2, 2.0), MOST_AT_ONCE))
+        return replace(self, draws=min(needed, most))
 
 
 @dataclass(frozen=True)
@@ -66,11 +89,14 @@ class Diagnostics:
     connectivity           "not proven": whether the moves reach every feasible table is not known; or "proven", where
                            records exchange under a decomposable release, or whole tables are drawn from the list of
                            all, without a move, and each may be
+    error                  the largest Monte Carlo standard error of a probability; `wanted` the one asked for, or None
     """
 
     draws: int
     chains: int
     seed: int
+    error: float
+    wanted: float | None
     r_hat: float | None
     effective_sample_size: float
     accepted: float
@@ -81,6 +107,18 @@ class Diagnostics:
 def written_r_hat(value: float | None) -> str:
     """As reports and commands have it."""
     return "not known: chains stay where they are" if value is None else f"up to {value:.3f}"
+
+
+def written_error(error: float, wanted: float | None) -> str:
+    """As reports and commands have it: how large the largest is, beside what was asked for."""
+    up_to = f"up to {error:.4f}"
+    if wanted is None:
+        return up_to
+    return (
+        f"{up_to}, at most {wanted:g} as asked for"
+        if error <= wanted
+        else (f"{up_to}, more than the {wanted:g} asked for: no more may be drawn")
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +167,7 @@ def sampled(
     r_hat, size = agreement(counts)
     accepted = float(np.mean([chain.accepted for chain in drawn]))
     of_moves = drawn[0].moves, drawn[0].connectivity
-    told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, accepted, *of_moves)
+    told = Diagnostics(*sampling.told(errors), r_hat, size, accepted, *of_moves)
     return Sampled(laws, errors, told)
 
 

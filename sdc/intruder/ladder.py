@@ -87,7 +87,7 @@ def climbed(
     are kept.
     """
     powers = _powers(table, law)
-    check_kept(sampling, len(cells) + 2 * len(powers), f"{len(cells)} cells and {len(powers)} rungs")
+    check_kept(sampling, numbers_kept(table, law, cells), f"{len(cells)} cells and {len(powers)} rungs")
     seeds = [(sampling.seed, chain, number) for chain in range(sampling.chains)]
     units = [LadderUnit(law, tuple(parts), powers, cells, sampling.draws, seed) for seed in seeds]
     found = list(executor.run(run_ladder, table, units))
@@ -95,8 +95,13 @@ def climbed(
     counts = np.stack([one.counts for one in found])
     laws, errors = shares(counts, cells, table.count_at(cells))
     r_hat, size = agreement(np.concatenate([counts, series[:, :, None]], axis=2))
-    told = Diagnostics(sampling.draws, sampling.chains, sampling.seed, r_hat, size, 1.0, 0, "proven")
+    told = Diagnostics(*sampling.told(errors), r_hat, size, 1.0, 0, "proven")
     return Climbed(log_ratio, error, Sampled(laws, errors, told))
+
+
+def numbers_kept(table: Table, law: Law, cells: Codes) -> int:
+    """Of each draw."""
+    return len(cells) + 2 * len(_powers(table, law))
 
 
 def run_ladder(table: Table, unit: LadderUnit) -> Rungs:

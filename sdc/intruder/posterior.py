@@ -132,11 +132,14 @@ def exact_posterior(table: Table, knowledge: Knowledge, law: Law, cells: Codes) 
 def by_chains(
     table: Table, knowledge: Knowledge, law: Law, cells: Codes, sampling: Sampling, executor: Executor
 ) -> Posterior:
-    """The same, sampled even where there is an exact law."""
+    """The same, sampled even where there is an exact law: until the error asked for is reached, or all may be drawn."""
     if not table.schema.levels.is_flat:
         flat = by_chains(table.flat, knowledge.flat, law, table.schema.columns(cells), sampling, executor)
         return of_axes(flat, table.schema)
     found = sampled(table, knowledge, law, cells, sampling, executor)
+    while (further := sampling.further(found.diagnostics.error, len(cells))) is not None:
+        sampling = further
+        found = sampled(table, knowledge, law, cells, sampling, executor)
     equal, errors = law.equals_released(knowledge), found.standard_errors
     return Posterior(law.name, law.alpha, CHAINS, found.laws, None, None, None, equal, (), errors, found.diagnostics)
 

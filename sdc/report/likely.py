@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from sdc.intruder.chains import written_r_hat
+from sdc.intruder.chains import written_error, written_r_hat
 from sdc.intruder.measures import log_probability_if_uniform
 from sdc.intruder.summary import Summary
 from sdc.model import subtable as st
@@ -120,7 +120,8 @@ def _engine(summary: Summary) -> str:
         return f"{summary.engine}, exact{'; here the law released' if same else ''}"
     return (
         f"{told.chains} chains of {told.draws:,} draws, R-hat {written_r_hat(told.r_hat)}, effective sample size from "
-        f"{told.effective_sample_size:,.0f}, connectivity {told.connectivity}"
+        f"{told.effective_sample_size:,.0f}, standard errors {written_error(told.error, told.wanted)}, connectivity "
+        f"{told.connectivity}"
     )
 
 

@@ -26,7 +26,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     cells = table.codes[table.at_risk(build.criteria.small_count)]
     known, laws = build.made.beside.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
     held = groups(CellMarginals(table, cells), known, asked.share)
-    sampling = Sampling(asked.draws, asked.chains, asked.seed)
+    sampling = Sampling(asked.draws, asked.chains, asked.seed, asked.error, max(asked.draws, asked.most_draws))
 
     path, key = build.folder.checkpoint(POSTERIOR.name), POSTERIOR.key(build)
     kept = list(read_kept_posteriors(path, key))

@@ -17,11 +17,12 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, ipf
 from sdc.intruder.cell_laws import CellLaws
-from sdc.intruder.chains import Sampling, sampled
+from sdc.intruder.chains import Sampling, sampled, written_error
 from sdc.intruder.draws import Draws
 from sdc.intruder.enumerated import enumerated
 from sdc.intruder.hypergeometric import log_probability
 from sdc.intruder.laws import law_of
+from sdc.intruder.posterior import Posterior, by_chains
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -128,6 +129,45 @@ def test_errors_of_shares_that_are_all_but_none() -> None:
     assert math.exp(-800 * 0.0082) == pytest.approx(0.00135, abs=1e-4)
 
 
+def of_small(sampling: Sampling) -> Posterior:
+    table = dense(schema_of([2, 3, 3]), [3, 1, 0, 2, 2, 1, 0, 1, 2, 1, 1, 4, 0, 2, 1, 1, 0, 2])
+    law, cells = law_of("[A,B][A,C]", table.schema, 0.5), every_cell(table.schema)
+    return by_chains(table, knows(table, frontier("AC", "BC")), law, cells, sampling, IN_PROCESS)
+
+
+def test_chains_get_longer_until_no_standard_error_is_larger_than_asked_for() -> None:
+    """And those so long to begin with find the same."""
+    found = of_small(Sampling(20, 2, 5, error=0.02))
+    told = found.diagnostics
+    assert told is not None
+    assert found.standard_errors is not None
+    assert told.error == found.standard_errors.max() <= told.wanted == 0.02
+    assert told.draws > 20
+    assert written_error(told.error, told.wanted) == f"up to {told.error:.4f}, at most 0.02 as asked for"
+    again = of_small(Sampling(told.draws, 2, 5, error=0.02))
+    assert again.diagnostics == told
+    assert (again.cells.probabilities == found.cells.probabilities).all()
+
+
+def test_an_error_that_is_not_reached_is_said() -> None:
+    told = of_small(Sampling(20, 2, 5, error=1e-4, most=100)).diagnostics
+    assert told is not None
+    assert told.draws == 100
+    said = written_error(told.error, told.wanted)
+    assert said == f"up to {told.error:.4f}, more than the 0.0001 asked for: no more may be drawn"
+    as_told = of_small(Sampling(20, 2, 5, error=None)).diagnostics
+    assert as_told is not None
+    assert as_told.draws == 20
+    assert written_error(as_told.error, as_told.wanted) == f"up to {as_told.error:.4f}"
+
+
+def test_no_more_is_drawn_than_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_KEPT", 18 * 50)
+    told = of_small(Sampling(20, 2, 5, error=1e-4)).diagnostics
+    assert told is not None
+    assert told.draws == 50
+
+
 def test_chains_that_stay_where_they_are_do_not_agree() -> None:
     """No R-hat can be given, and none is: JSON has no infinity."""
     apart = np.repeat([[[0]], [[1]]], 20, axis=1)
@@ -139,7 +179,12 @@ def test_what_cannot_be_sampled(czech: Table) -> None:
     known, law = knows(czech, frontier("AB", "BC", "AC")), law_of("saturated", czech.schema)
     with pytest.raises(InputError, match="draws = 3355444 of 20 cells; give at most 3355443"):
         sampled(czech, known, law, czech.codes[:20], Sampling(3_355_444), IN_PROCESS)
-    for settings, message in (((0,), "draws = 0; give at least 20"), ((100, 0), "chains = 0; give at least 1")):
+    faults = {
+        (0,): "draws = 0; give at least 20",
+        (100, 0): "chains = 0; give at least 1",
+        (100, 4, 0, 0.0): "error = 0; no draws reach it, give a standard error above 0",
+    }
+    for settings, message in faults.items():
         with pytest.raises(InputError, match=message):
             Sampling(*settings)
     wide = schema_of([2] * 21)
