@@ -261,8 +261,9 @@ class _Projection:
         """Each law exactly; at most where it has to be sampled, and tables to be built again."""
         asked = self.build.config.posterior or PosteriorConfig()
         laws = len(laws_of(asked.laws, asked.alpha, self.table.schema))
-        # what a chain throws away is half as much as what it keeps
-        draws = -(-asked.chains // workers) * (1.5 * asked.draws) * self._seconds_of("draws")
+        # what a chain throws away is half as much as what it keeps; shorter ones come to as much as the last at most
+        longest = asked.draws if asked.error is None else 2 * max(asked.draws, asked.most_draws)
+        draws = -(-asked.chains // workers) * (1.5 * longest) * self._seconds_of("draws")
         again = asked.refusals if self.table.schema.cells <= MAX_CELLS else 0
         each = self._chains_seconds(1) + self._asked_seconds(1, self._questions)[1]
         exact = LAW_SECONDS if self.table.schema.cells <= MAX_CELLS else CELL_SECONDS * len(self._at_risk)
