@@ -17,6 +17,7 @@ from sdc.config.capabilities import (
     LIMIT,
     METHODS,
     MINUTES,
+    N_RULE,
     ONLY,
     REQUIRE,
     ZEROS,
@@ -142,17 +143,18 @@ def assess(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
+    n_rule: int | None = None,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Assessment:
     """Is the release safe: does every at-risk cell keep a width of at least `min_width` records ([KDSF] eq. 6)?
 
-    With a limit on the posterior that must hold too. ReleaseError where the release names what the table does not have,
-    or where no exact engine gives the limit's law.
+    With a limit on the posterior that must hold too, and with `n_rule` no public count is from 1 to n - 1. ReleaseError
+    where the release names what the table does not have, or where no exact engine gives the limit's law.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
     answer = Inquiry(table, known_of(table, public), criteria, effort=effort).ask(NOTHING)
     return answer.assessment.named_by(table.schema)
 
@@ -165,6 +167,7 @@ def why(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
+    n_rule: int | None = None,
     forbid: Sequence[PatternLike] = (),
     refute_cells: int = 16,
     budget: Budget | None = None,
@@ -174,7 +177,7 @@ def why(
 
     Errors as for `assess`; InputError for a sub-table that the table does not have.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
     settings, asked = _settings(table, criteria, executor, given), st.parse(sub_table, table.schema)
     inquiry = settings.inquiry(table, known_of(table, public))
@@ -191,6 +194,7 @@ def redesign(
     *,
     min_width: int,
     small_count: int = 2,
+    n_rule: int | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     merging: bool = True,
     executor: Executor = IN_PROCESS,
@@ -208,7 +212,7 @@ def redesign(
     from sdc.stages.redesigns import redesigns
 
     known = known_of(table, public)
-    settings = _settings(table, Criteria.of(small_count, min_width), executor, {}, release)
+    settings = _settings(table, Criteria.of(small_count, min_width, n_rule=n_rule), executor, {}, release)
     before, refused = replace(known, release=NOTHING), st.parse(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
 
@@ -219,6 +223,7 @@ def ordered_release(
     *,
     min_width: int,
     small_count: int = 2,
+    n_rule: int | None = None,
     accept_undecided: bool = False,
     refute_cells: int = 16,
     budget: Budget | None = None,
@@ -230,7 +235,7 @@ def ordered_release(
     Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
     given = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
-    settings = _settings(table, Criteria.of(small_count, min_width), executor, given)
+    settings = _settings(table, Criteria.of(small_count, min_width, n_rule=n_rule), executor, given)
     return release_search(table, known_of(table, public), settings, settings.widths(table), watch).ordered.run()
 
 
@@ -250,6 +255,7 @@ def decomposable_release(
     small_count: int = 2,
     weights: Mapping[str, float] | None = None,
     posterior_limit: PosteriorLimit | None = None,
+    n_rule: int | None = None,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
     **annealing: Any,
@@ -263,10 +269,10 @@ def decomposable_release(
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not, or does not keep the limit on the posterior.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
     settings = _settings(table, criteria, executor, {"annealing": annealing, "weights": weights})
     known = known_of(table, public)
-    require_together("decomposable", *_before(known))
+    require_together("decomposable", *_before(known), *((N_RULE,) if n_rule else ()))
     return release_search(table, known, settings, no_widths(), watch).decomposable.run()
 
 
@@ -295,6 +301,7 @@ def find_release(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
+    n_rule: int | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
@@ -303,6 +310,7 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
+    n_rule    no published count is from 1 to n - 1
     release   how it is searched, as the section of a config; its method is not asked for
     ending    when the search is to end with what is proven; by default as the section says
     settings  on top of it, by its keys: `refute_cells`, `annealing={"rounds": 30}`, and these:
@@ -326,11 +334,11 @@ def find_release(
     """
     require_method(method)
     require_used(method, (name for name, value in settings.items() if value is not None))
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
     searched = _settings(table, criteria, executor, settings, release)
     known, section = known_of(table, public), searched.release
     require_used(method, section.ended_parts)
-    require_together(method, *_given(known, section, posterior_limit))
+    require_together(method, *_given(known, section, posterior_limit, n_rule))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
 
@@ -366,12 +374,15 @@ def _before(known: Knowledge) -> tuple[str, ...]:
     return BEFORE[:1] if known.release.variables or known.facts else ()
 
 
-def _given(known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | None = None) -> Iterator[str]:
+def _given(
+    known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | None = None, n_rule: int | None = None
+) -> Iterator[str]:
     """What is known, wished and limited, as capabilities."""
     yield from _before(known)
     given = {
         ZEROS: known.zeros,
         LIMIT: limit,
+        N_RULE: n_rule,
         REQUIRE: section.require,
         FORBID: section.forbid,
         ONLY: section.only,

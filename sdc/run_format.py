@@ -44,6 +44,7 @@ OF_CELLS = (*ENDS, EXACT)
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
 IN_PART = "in_part"  # of an assessment, a search, a published table: what is said of sub-tables in part
+FEW = "few"  # of an assessment: a published count that the n-rule excludes
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column
 
 # weighted/, where records have weights; these are in table/

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import combinations, product
 from math import lgamma
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
 COARSER = (0, 0, 1)  # the a of each d
 LOW = (True, True, False)  # which d are in the lower band of what was published before
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
-WIDTH, SMALL, PROBABILITY, ROUND, BASE = 2, 2, 0.95, 40, 3
+WIDTH, SMALL, PROBABILITY, ROUND, BASE, N = 2, 2, 0.95, 40, 3, 4
 RICH = ["csv", *table.RICH]
 CONFIG: dict[str, Any] = {
     "name": "case",
@@ -72,6 +72,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
     table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
     table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
+    table.N_RULE: {"risk": {"n_rule": N}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -301,8 +302,17 @@ class Case:
         """Every small cell keeps the width for whoever has all that is public, and a doubtful truth where asked."""
         found = self.agree(released)[:, self.at_risk]
         assert (found.max(axis=0) - found.min(axis=0) >= WIDTH).all()
+        if table.N_RULE in self.asked:
+            assert all(map(self.keeps_rule, released))
         if table.LIMIT in self.asked:
             assert (self.at_truth(released) <= PROBABILITY + 1e-9).all()
+
+    def keeps_rule(self, names: Sequence[str]) -> bool:
+        """Whether neither the counts of a sub-table nor any of their sums is from 1 to n - 1."""
+        own = [NAMES.index(name) for name in names]
+        kept = (set(some) for size in range(len(own) + 1) for some in combinations(own, size))
+        sums = (self.counts.sum(axis=tuple(axis for axis in range(3) if axis not in some)) for some in kept)
+        return not any(((counts > 0) & (counts < N)).any() for counts in sums)
 
     def probabilities(self, released: Sequence[Sequence[str]]) -> np.ndarray:
         """(small cells, counts) under the law `released`: a table is as likely as it has arrangements of records."""
@@ -329,6 +339,8 @@ def made(folder: Path, asked: Sequence[str], seed: Sequence[int]) -> Case:
                 counts[COARSER[d], d, c] = rng.choice([1, 1, 2, 3, 4] if d < 2 else [3, 4])
         weights = tuple(rng.integers(1, 40, counts.sum()).tolist())
         case = Case(folder, tuple(asked), counts, weights)
+        if table.N_RULE in asked and not all(case.keeps_rule([name]) for name in NAMES):
+            continue
         found = case.agree([["a"], ["d"], ["c"]])[:, case.at_risk]
         if len(case.at_risk) and (found.max(axis=0) - found.min(axis=0) >= WIDTH).all():
             break
@@ -406,10 +418,11 @@ def judge_parts(case: Case) -> None:
         out = tuple(1 + v for v, name in enumerate(NAMES) if name not in names)
         own, known = (some.reshape(-1, *SIZES).sum(axis=out) for some in (tables, others))
         truth = case.counts.sum(axis=tuple(v - 1 for v in out))
-        for cell in np.argwhere((truth > 0) & (truth <= SMALL)):
+        most = max(SMALL, N - 1) if table.N_RULE in case.asked else SMALL
+        for cell in np.argwhere((truth > 0) & (truth <= most)):
             named = tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
             assert case.parts.get(names, {}).get(named) is None
-            if np.ptp(known[:, *cell]) >= WIDTH:
+            if truth[*cell] <= SMALL and np.ptp(known[:, *cell]) >= WIDTH:
                 assert np.ptp(own[:, *cell]) >= WIDTH
 
 

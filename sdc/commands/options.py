@@ -74,6 +74,10 @@ MaxProbability = Annotated[
     float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
 ]
 Threshold = Annotated[float, typer.Option(help="Of the probability of a true count, for --max-above.")]
+NRule = Annotated[
+    int | None,
+    typer.Option(min=2, max=1 << 53, help="No public count is from 1 to n - 1; default the config's, or any."),
+]
 MinWidth = Annotated[
     int | None, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds; default the config's.")
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,10 +38,14 @@ def check(
         int | None, typer.Option(min=1, help="Status 3 where a cell that may be small is bounded more narrowly.")
     ] = None,
     small_count: SmallCount = None,
+    n_rule: Annotated[
+        int | None, typer.Option(min=2, help="Status 3 where a published count is from 1 to n - 1.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """What published tables tell together. Whether they agree, and between which counts each cell must lie."""
     from sdc.public.check import check as check_published
+    from sdc.public.check import few_counts
     from sdc.public.relation import read_relations
 
     if cells not in ("at-risk", "all"):
@@ -49,13 +54,17 @@ def check(
     known = () if relations is None else read_relations(relations)
     found = check_published(folders, known, small_count=small if cells == "at-risk" else None)
     narrow = _narrow(found, small, min_width)
+    few = [] if n_rule is None else few_counts(folders, n_rule, known)
     if as_json:
-        print_json({**_facts(found), "min_width": min_width, "narrow_cells": narrow})
+        rule = {} if n_rule is None else {"n_rule": n_rule, "few_counts": [asdict(one) for one in few]}
+        print_json({**_facts(found), "min_width": min_width, "narrow_cells": narrow, **rule})
     else:
         _print(found)
         if min_width is not None and found.consistent:
             print(f"{narrow} cells that may have 1 to {small} records have bounds narrower than {min_width}")
-    raise typer.Exit(NOT_RELEASABLE if narrow or not found.consistent else 0)
+        for one in few:
+            print(f"{one.counts} counts of {one.sub_table} in {one.source} break the n-rule of {n_rule}")
+    raise typer.Exit(NOT_RELEASABLE if narrow or few or not found.consistent else 0)
 
 
 @publications.command()

@@ -18,6 +18,7 @@ from sdc.commands.options import (
     MaxAbove,
     MaxProbability,
     MinWidth,
+    NRule,
     ReleaseOption,
     SmallCount,
     StructuralZeros,
@@ -31,7 +32,7 @@ from sdc.commands.options import (
     print_required,
     status_of_release,
 )
-from sdc.config.capabilities import FORBID, LIMIT, MINUTES, ONLY, REQUIRE
+from sdc.config.capabilities import FORBID, LIMIT, MINUTES, N_RULE, ONLY, REQUIRE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -54,6 +55,7 @@ def assess(
     subject: SubjectPath,
     release: ReleaseOption = None,
     min_width: MinWidth = None,
+    n_rule: NRule = None,
     law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
     threshold: Threshold = 0.5,
     max_above: MaxAbove = None,
@@ -70,7 +72,8 @@ def assess(
     from sdc.storage.documents import assessment_facts
 
     limit = posterior_limit(law, threshold, max_above, max_probability)
-    about = read_subject(subject, variables, structural_zeros, "assess", *((LIMIT,) if limit else ()))
+    asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
+    about = read_subject(subject, variables, structural_zeros, "assess", *asked)
     min_width, limit = about.min_width(min_width), about.limit(limit)
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
@@ -80,6 +83,7 @@ def assess(
             min_width=min_width,
             small_count=small_count,
             posterior_limit=limit,
+            n_rule=about.n_rule(n_rule),
             executor=executor,
         )
     if not release and (own := about.assessed(small_count)) is not None:
@@ -91,6 +95,8 @@ def assess(
     print(VERDICTS[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
+    if answer.few is not None:
+        print(f"n-rule        {answer.few.text}")
     if answer.sharpness is not None:
         print(f"sharp bounds  of the run: {answer.sharpness.text}")
     if answer.likely is not None:
@@ -107,6 +113,7 @@ def why_command(
     sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
     release: ReleaseOption = None,
     min_width: MinWidth = None,
+    n_rule: NRule = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -123,7 +130,8 @@ def why_command(
     from sdc import api
     from sdc.storage.documents import reason_facts
 
-    about = read_subject(subject, variables, structural_zeros, "redesign" if redesign else "why")
+    verb = "redesign" if redesign else "why"
+    about = read_subject(subject, variables, structural_zeros, verb, *((N_RULE,) if n_rule else ()))
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
     held = about.public(release) if release or about.released is not None else about.one_way
     if held == about.one_way:
@@ -136,6 +144,7 @@ def why_command(
             min_width=min_width,
             small_count=count,
             posterior_limit=limit,
+            n_rule=about.n_rule(n_rule),
             forbid=about.forbid,
             executor=executor,
         )
@@ -147,6 +156,7 @@ def why_command(
                 sub_table,
                 min_width=min_width,
                 small_count=count,
+                n_rule=about.n_rule(n_rule),
                 release=about.section,
                 merging=about.may_coarsen,
                 executor=executor,
@@ -184,6 +194,7 @@ def release(
         typer.Option(help="ordered, bisection, decomposable, best of two, or simulatable: refusals tell nothing"),
     ] = None,
     min_width: MinWidth = None,
+    n_rule: NRule = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws.")] = None,
     chains: Annotated[int | None, typer.Option(min=1, max=1024, help="Annealing chains.")] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Proposals of each annealing chain.")] = None,
@@ -235,7 +246,7 @@ def release(
     _require_new(out)
     weights = numbers_by_name(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_above, max_probability)
-    wished = {LIMIT: limit, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
+    wished = {LIMIT: limit, N_RULE: n_rule, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
@@ -255,6 +266,7 @@ def release(
             min_width=min_width,
             small_count=small_count,
             posterior_limit=limit,
+            n_rule=about.n_rule(n_rule),
             release=settings,
             accept_undecided=about.accepts_undecided,
             executor=executor,

@@ -59,6 +59,10 @@ class RiskConfig(Section):
         Literal["refuse", "outer"],
         Field(description="refuse what is not proven safe, or outer: accept what no outer bound refutes"),
     ] = "refuse"
+    n_rule: Annotated[
+        Positive | None,
+        Field(ge=2, description="no published count is from 1 to n - 1, an integer of at least 2; default any may be"),
+    ] = None
     posterior: Annotated[
         PosteriorLimitConfig | None,
         Field(description="a section with max_above or max_probability, for method decomposable; default no limit"),

@@ -173,6 +173,20 @@ class Table(Cells):
                 parts = [_summed(schema, parts)]
         return _summed(schema, parts)
 
+    def least_count(self, subtable: SubTable) -> int:
+        """The smallest count of a marginal that is not 0, in records; 0 where it has none. It is kept.
+
+        The sub-table is closed; that of no variable has the total alone.
+        """
+        if subtable not in self._least:
+            counts = self.marginal(subtable).counts if subtable else self.counts.sum(keepdims=True)
+            self._least[subtable] = int(counts.min(initial=self.total))
+        return self._least[subtable]
+
+    @cached_property
+    def _least(self) -> dict[SubTable, int]:
+        return {}
+
     def marginal_at(self, subtable: SubTable, cells: npt.NDArray[np.integer]) -> Counts:
         """(n,) int64 n_T(i_T), in records, for each of (n, axes) cells; 0 where no record is.
 

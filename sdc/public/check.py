@@ -25,6 +25,7 @@ from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, refinement, related
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, System
+from sdc.run_format import TOTAL
 from sdc.solve import integer as integer_system
 from sdc.solve.integer import IntegerSystem, UndecidedError
 
@@ -66,6 +67,23 @@ class Composition:
     def narrowest_first(self) -> Composition:
         """In order of width; of equal ones in that of the cells."""
         return self._rows(np.argsort(self.width, kind="stable"))
+
+
+@dataclass(frozen=True)
+class FewCounts:
+    """How many counts from 1 to n - 1 a published table has, of those that it tells exactly."""
+
+    source: str
+    sub_table: str
+    counts: int
+
+
+def few_counts(sources: Sequence[str | Path], n: int, relations: Sequence[EarlierConfig] = ()) -> list[FewCounts]:
+    """Of the published tables those that break the n-rule. Errors as `check`."""
+    total = {relation.folder: relation.total for relation in relations}
+    tables = (one for source in sources for one in read_published(Path(source), total.get(str(source), TOTAL)))
+    found = (FewCounts(one.source, one.label, int((one.table.counts < n).sum())) for one in tables if not one.base)
+    return [few for few in found if few.counts]
 
 
 def check(

@@ -84,6 +84,9 @@ def criterion(audit: AuditEvidence) -> str:
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
     )
+    rule = audit.criteria.n_rule
+    if rule is not None:
+        said = f"{said} No published count is from 1 to {rule.n - 1:,}."
     return said if audit.criteria.limit is None else f"{said} {_limit(audit)}"
 
 

@@ -13,6 +13,7 @@ from sdc.model.documents import InDocuments
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
+from sdc.risk.n_rule import Few
 from sdc.risk.verdict import Verdict
 
 
@@ -49,6 +50,8 @@ class Assessment(Named):
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
     in_part          what is shown of small cells of sub-tables in part, where there are any
+    few              a published count that the n-rule excludes, where there is one; widths were not looked at then,
+                     unless all bounds were asked for
     """
 
     verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]
@@ -60,6 +63,7 @@ class Assessment(Named):
     likely: Likely | None = None
     sharpness: Sharpness | None = None
     in_part: OwnJudged | None = None
+    few: Few | None = None
 
     @property
     def releasable(self) -> bool | None:
@@ -68,6 +72,8 @@ class Assessment(Named):
 
     @property
     def headline(self) -> str:
+        if self.few is not None:
+            return f"Assessment: unsafe, {self.few.text}"
         low, high = self.min_width
         return (
             f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,11 +15,13 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.case import Case
-from sdc.risk.effort import Effort
+from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth, Others
+from sdc.risk.n_rule import Few, NRule
 from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support, support_of
@@ -36,26 +39,31 @@ class Criteria:
                  be wide
     limit        on what the release makes likely, None for none. Like whatever else follows from what an intruder
                  knows alone it needs no proof, and is judged where the bounds do not refute the release
+    n_rule       on the counts themselves, None for none; it is judged first, for it takes no bounds
     """
 
     small_count: int
     width: MinWidth
     limit: PosteriorLimit | None = None
+    n_rule: NRule | None = None
 
     def __post_init__(self) -> None:
         if self.small_count < 1:
             raise InputError(f"small_count is {self.small_count}; give at least 1, or nothing is protected")
 
     @staticmethod
-    def of(small_count: int, min_width: int, limit: PosteriorLimit | None = None) -> Criteria:
-        """By the width, in records; InputError for one below 1 too."""
-        return Criteria(small_count, MinWidth(min_width), limit)
+    def of(
+        small_count: int, min_width: int, limit: PosteriorLimit | None = None, n_rule: int | None = None
+    ) -> Criteria:
+        """By the width and the n of the n-rule, in records; InputError for one below 1 and below 2 too."""
+        return Criteria(small_count, MinWidth(min_width), limit, None if n_rule is None else NRule(n_rule))
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is asked, by the names that documents and messages have for it; of what is not asked none."""
         limit = {} if self.limit is None else {"limit on the posterior": self.limit}
-        return {"small_count": self.small_count, "min_width": self.width.min_width, **limit}
+        rule = {} if self.n_rule is None else {"n_rule": self.n_rule.n}
+        return {"small_count": self.small_count, "min_width": self.width.min_width, **rule, **limit}
 
     @property
     def monotone(self) -> bool:
@@ -70,6 +78,24 @@ class Criteria:
         """What critical widths must reach for a sub-table to be worth a question."""
         return self.width.min_width
 
+    @property
+    def withheld(self) -> int:
+        """In a sub-table in part each count from 1 up to this is withheld."""
+        return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
+
+    def keeps(self, table: Table, subtable: SubTable) -> bool:
+        """Whether a sub-table may be published by what needs no bounds."""
+        return self.n_rule is None or self.n_rule.keeps(table, subtable)
+
+    def keeping(self, table: Table, subtables: Sequence[SubTable]) -> Sequence[SubTable]:
+        """Those that may be published by what needs no bounds, in their order."""
+        return subtables if self.n_rule is None else self.n_rule.keeping(table, subtables)
+
+    def require_total(self, table: Table) -> None:
+        """NothingReleasableError where, by what needs no bounds, not even the grand total may be public."""
+        if self.n_rule is not None:
+            self.n_rule.require_total(table)
+
     def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS) -> Bank:
         """An empty bank for questions about the table, and about small cells of sub-tables in part."""
         return Bank.of(table, self.small_count, own)
@@ -83,14 +109,20 @@ class Criteria:
 
         Pure: the same question with the same bank gets the same answer, whatever was asked before.
 
-        Cheap bounds of all at-risk cells come first. What they leave open goes to dearer methods, the most exposed
-        cells first. Small tables get exact ones. In larger tables each cell is certified by feasible tables, searched
-        component by component; outer bounds of the `refute_cells` most exposed ones that stay open may refute. Inner
-        bounds rest on covers of the components and on tables in the bank, and so does "safe": a certificate has both.
+        A count that the n-rule excludes refutes at once. Then come cheap bounds of all at-risk cells. What they leave
+        open goes to dearer methods, the most exposed cells first. Small tables get exact ones. In larger tables each
+        cell is certified by feasible tables, searched component by component; outer bounds of the `refute_cells` most
+        exposed ones that stay open may refute. Inner bounds rest on covers of the components and on tables in the bank,
+        and so does "safe": a certificate has both.
 
         ReleaseError where the bank is of another table or of other at-risk cells, or where what is likely cannot be
         told.
         """
+        bank.require(table, self.small_count)
+        if effort.depth is not Depth.EVERY and (few := self.few(table, known.plus(asked))) is not None:
+            nothing = 0, table.total  # which is known of the smallest width
+            answer = Assessment(Verdict.UNSAFE, self.floor, nothing, len(bank.at_risk), 0, (), few=few)
+            return Judgement(self, known, asked, answer, bank)
         return self._judged(table, known, asked, bank, effort)[0]
 
     def examine(
@@ -108,20 +140,25 @@ class Criteria:
         case = Case(self.width, table, knowledge, bank, effort)
         by_width = case.assessed()
         likely = None if by_width.verdict is Verdict.UNSAFE else self.likely(table, knowledge)
-        answer, found, stopped = _together(by_width, likely), case.bank(by_width.verdict), case.blockers(by_width)
+        few = self.few(table, knowledge) if effort.depth is Depth.EVERY else None
+        answer, found, stopped = _together(by_width, likely, few), case.bank(by_width.verdict), case.blockers(by_width)
         priced = tuple(case.programs.priced) if by_width.verdict is Verdict.UNSAFE else ()
         return Judgement(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
 
     def rejudged(self, judgement: Judgement, bounds: CellBounds, bank: Bank) -> Judgement:
         """The answer that narrower bounds of all at-risk cells give, whose inner ends the bank shows.
 
-        What the release makes likely does not change.
+        What the release makes likely, and whether it keeps the n-rule, does not change.
         """
         total = judgement.knowledge.total  # no cell is wider; so it is said where there is none
         by_width = self.width.assess(bounds, Others(0, (total, total)))
         by_width = self.width.with_own(by_width, Support(judgement.knowledge, bank))
         likely = None if by_width.verdict is Verdict.UNSAFE else judgement.assessment.likely
-        return replace(judgement, assessment=_together(by_width, likely), bank=bank)
+        return replace(judgement, assessment=_together(by_width, likely, judgement.assessment.few), bank=bank)
+
+    def few(self, table: Table, knowledge: Knowledge) -> Few | None:
+        """A published count that the n-rule excludes; None where there is no such rule, or none."""
+        return None if self.n_rule is None else self.n_rule.broken(table, knowledge)
 
     def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
         """What it makes likely, where that is limited; ReleaseError where no exact engine tells."""
@@ -136,10 +173,11 @@ class Criteria:
         return len(self.width.short(support, self.width.doubtful(support))) + len(self.width.short_own(support))
 
 
-def _together(by_width: Assessment, likely: Likely | None) -> Assessment:
+def _together(by_width: Assessment, likely: Likely | None, few: Few | None) -> Assessment:
     """The worst of all answers, with what is said of each."""
     by_limit = Verdict.SAFE if likely is None or likely.is_kept else Verdict.UNSAFE
-    return replace(by_width, verdict=Verdict.worst([by_width.verdict, by_limit]), likely=likely)
+    by_rule = Verdict.SAFE if few is None else Verdict.UNSAFE
+    return replace(by_width, verdict=Verdict.worst([by_width.verdict, by_limit, by_rule]), likely=likely, few=few)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

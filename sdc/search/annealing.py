@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import combinations
 from typing import Any
 
@@ -117,12 +117,14 @@ class AnnealingChain:
         start may not, or where no graph is found that keeps the limit. InputError where the start is a graph on other
         variables, or without an at-risk cell.
         """
+        self.criteria.require_total(table)
         require_at_risk(table, self.criteria.small_count)
         graph = _checked(start, self.known.flat, self.wishes.flat(table.schema))
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
         workspace.require_zeros()
+        workspace.require_counts(graph)
         workspace.place(graph, self._weights(table))
         workspace.require_wide(is_given=start is not None)
         state = workspace.state(graph, seed)
@@ -209,7 +211,9 @@ class Workspace:
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         joined = [*known.zeros.subtables, *wishes.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
-        self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, wishes.forbid)
+        self.rows = MarginalRows(
+            table, self.at_risk, criteria.width, self.work, wishes.forbid, partial(criteria.keeps, table)
+        )
         self.likely = LikelyGraphs(known, criteria.limit, self.rows) if criteria.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
 
@@ -342,6 +346,20 @@ class Workspace:
                 f"are public: {_width_of_one(widths)}; {_smaller(widths)}drop a variable",
                 self._narrowest(widths),
             )
+
+    def require_counts(self, graph: DecomposableGraph) -> None:
+        """NothingReleasableError where the n-rule excludes a count of the one-way sub-tables, or of a start graph."""
+        one_way = Release.of(1 << v for v in range(len(self.table.schema)))
+        for release, what in (
+            (one_way, "every decomposable release has all one-way sub-tables"),
+            (graph.release, f"the search starts from {graph.text(self.table.schema)}"),
+        ):
+            if few := self.criteria.few(self.table, self.known.plus(release)):
+                raise NothingReleasableError(
+                    f"{few.text}, and {what}; merge categories, choose a smaller n_rule, or the method ordered, which "
+                    "can do without that sub-table",
+                    few.detail,
+                )
 
     def require_zeros(self) -> None:
         """NothingReleasableError where none with all one-way sub-tables and one that a structural zero names does."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from sdc.config.release import EndedAfterConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, NotReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
@@ -107,8 +107,9 @@ class ReleaseSearch:
             return self.by_simulation()
         if method in ("ordered", "bisection", "best"):
             self.ordered.require_monotone(method)
-        if not len(self.ordered.inquiry.bank.at_risk):
-            return self._everything(method)
+        if (everything := self._everything(method)) is not None:
+            return everything
+        self._require_risks(method)
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
             return self._by(method, resume)
@@ -148,14 +149,30 @@ class ReleaseSearch:
         told = replace(required, refused=left, judgement=found.judgement, in_part=partly)
         return replace(self, ordered=beside, parts=found.parts), told, found
 
-    def _everything(self, method: str) -> FoundRelease:
-        """All that is not forbidden: where no cell is at risk nothing needs protecting."""
+    def _everything(self, method: str) -> FoundRelease | None:
+        """All that is not forbidden: where no cell is at risk, and no count is excluded, nothing needs protecting."""
+        if self._has_risks:
+            return None
         wishes, small = self.ordered.wishes, self.ordered.inquiry.criteria.small_count
         public = Release.of(wishes.require if wishes.only_required else wishes.largest(self._schema))
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
         if wishes.only_required:
             reason = f"{reason} {reasons.NOTHING_ELSE}"
-        return FoundRelease(self._inquiry().ask(public), method, self._value(public), reason=reason)
+        judgement = self._inquiry().ask(public)
+        accepted = self._inquiry().accepts(judgement)
+        return FoundRelease(judgement, method, self._value(public), reason=reason) if accepted else None
+
+    @property
+    def _has_risks(self) -> bool:
+        return len(self.ordered.inquiry.bank.at_risk) > 0
+
+    def _require_risks(self, method: str) -> None:
+        """InputError where chains, which look at small cells alone, would have none."""
+        if method == "decomposable" and not self._has_risks:
+            raise InputError(
+                "no cell is at risk, and the n-rule excludes counts all the same: a decomposable release is sought by "
+                "its small cells; choose the method ordered"
+            )
 
     def _required(self, method: str) -> Required | None:
         if method == "decomposable":
@@ -279,7 +296,7 @@ class ReleaseSearch:
         Not beside what was published before: chains ask what a graph tells by itself.
         """
         inquiry = self._inquiry()
-        if _is_beside(inquiry.known):
+        if _is_beside(inquiry.known) or not self._has_risks:
             return False
         wishes = self.decomposable.wishes
         smallest = smallest_graph(inquiry.known, wishes)

@@ -35,7 +35,8 @@ class BisectionSearch(OrderedSearch):
         return self._found(longest or start, required, left)
 
     def _candidates(self) -> tuple[SubTable, ...]:
-        return ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
+        listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
+        return tuple(self.inquiry.criteria.keeping(self.inquiry.table, listed))
 
     def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Judgement | None, int]:
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are

@@ -60,7 +60,7 @@ def merged(inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, besid
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
-    schema, small = inquiry.table.schema, inquiry.criteria.small_count
+    schema, small = inquiry.table.schema, inquiry.criteria.withheld
     mergings = [_best(inquiry.table, wish, hidden, small) for wish in wishes if "coarsen" in wish.how]
     judgement = inquiry.ask(beside)
     asked = inquiry.knowing(inquiry.knows(beside) if inquiry.accepts(judgement) else inquiry.known)
@@ -104,10 +104,11 @@ def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry
     before  groups of the axis' categories that it begins with; last come those that it ends with. None where no level
             is.
     """
-    schema, small = inquiry.table.schema, inquiry.criteria.small_count
-    view, axis = schema.levels.closed(merging.wish.view), merging.variable
+    schema, criteria = inquiry.table.schema, inquiry.criteria
+    small, view, axis = criteria.withheld, schema.levels.closed(merging.wish.view), merging.variable
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
-    if not merging.small(merging.alone, min(small, inquiry.criteria.width.min_width - 1)):
+    least = min(criteria.small_count, criteria.width.min_width - 1)
+    if not merging.small(merging.alone, least) and criteria.keeps(inquiry.table, view):
         support, narrow = shown(inquiry, [view])
         if not len(narrow):
             return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
@@ -118,7 +119,7 @@ def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
         support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
-        if not len(narrow):
+        if not len(narrow) and criteria.keeps(at.table, view):
             return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
         # what was found is feasible where less is told
         found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
-from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MinWidth
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
 from sdc.utility.measures import cells, degrees_of_freedom
@@ -67,7 +67,8 @@ class CurveSearch:
         known: Mapping[str, FoundRelease] = {}
         for min_width in sorted(set(self.min_widths), reverse=True):
             # a budget for each width, or the points would depend on how many there are
-            inquiry = inquiry.anew(Criteria.of(small_count, min_width))
+            criteria = replace(inquiry.criteria, small_count=small_count, width=MinWidth(min_width))
+            inquiry = inquiry.anew(criteria)
             start = known["decomposable"].graph if "decomposable" in known else None
             chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
             search = replace(self.search, ordered=replace(ordered, inquiry=inquiry), decomposable=chains)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,8 @@ class MarginalRows:
     """n_T(i_T) at the at-risk cells for the sub-tables that chains come to, in the arrays of the kernel.
 
     Where the rows are full, or their exposed cells, half of them go, those not used for longest. A sub-table whose
-    critical width is too small gets no row, only the note that it is narrow; so does one that contains a forbidden one.
+    critical width is too small gets no row, only the note that it is narrow; so does one that contains a forbidden one,
+    and one that does not keep what it is to keep by itself.
     """
 
     # `CellMarginals` counts them, and keeps none: the kernel reads rows at every proposal, so they are one array with a
@@ -34,9 +35,10 @@ class MarginalRows:
         width: MinWidth,
         work: kernel.ChainWork,
         forbidden: Sequence[SubTable] = (),
+        keeps: Callable[[SubTable], bool] = lambda subtable: True,
     ) -> None:
         self._width, self._work = width, work
-        self._is_forbidden = st.containing_any(forbidden)
+        self._is_forbidden, self._keeps = st.containing_any(forbidden), keeps
         self.marginals = CellMarginals(table, table.codes[at_risk])
         self._free = list(range(len(work.rows)))
         self._known = self._exposed = 0
@@ -63,7 +65,7 @@ class MarginalRows:
             self._note(subtable, kernel.NARROW)
             return
         counts = self.marginals.count(subtable)
-        if self.is_narrow(subtable, counts):
+        if self.is_narrow(subtable, counts) or not self._keeps(subtable):
             self._note(subtable, kernel.NARROW)
         else:
             self._keep(subtable, counts)

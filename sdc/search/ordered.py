@@ -262,6 +262,8 @@ class OrderedSearch:
     ) -> tuple[Judgement, LeftOut]:
         """The candidates all at once, and where that is refused one part after the other; no question too many."""
         release, left = judgement.release, left_of(judgement.release, candidates, refused)
+        if left and not self._is_over:
+            left, refused = self._keeping(left, refused)
         if not left or self._is_over:
             return judgement, refused
         length = release.sub_tables(self._schema)
@@ -275,6 +277,11 @@ class OrderedSearch:
         first, last = self._parted(judgement, larger, left)
         judgement, refused = self._extend(judgement, first, refused, phase)
         return self._extend(judgement, last, refused, phase)
+
+    def _keeping(self, left: Sequence[SubTable], refused: LeftOut) -> tuple[list[SubTable], LeftOut]:
+        """Without those that may go out beside nothing, which nobody needs to be asked about: they are refused."""
+        kept = self.inquiry.criteria.keeping(self.inquiry.table, left)
+        return list(kept), (*refused, *st.minimal({*left} - {*kept}))
 
     def _parted(self, judgement: Judgement, larger: Judgement, left: Sequence[SubTable]) -> Parts:
         """What was refused together in two parts; in halves where no evidence is kept, or the list's order counts."""
@@ -343,6 +350,7 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
 
 def grand_total(inquiry: Inquiry) -> Judgement:
     """Its judgement; NothingReleasableError where not even that may be public."""
+    inquiry.criteria.require_total(inquiry.table)
     judgement, total = inquiry.ask(Release.of([st.GRAND_TOTAL])), inquiry.table.total
     known = inquiry.known
     if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):

@@ -13,6 +13,7 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Judgement
+from sdc.risk.n_rule import Few
 from sdc.risk.refutation import Refutation
 from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.wishes import Wishes
@@ -30,6 +31,7 @@ class Conflict:
     proven   whether the criterion refutes them; else nothing could decide
     refutation  what proves that to anybody, where such was found
     spent    steps of the budget that the question took
+    few      a published count that the n-rule excludes, where that refutes them
     """
 
     sub_tables: Conflicting
@@ -37,12 +39,15 @@ class Conflict:
     proven: bool
     refutation: Refutation | None = None
     spent: int = 0
+    few: Few | None = None
 
     def text(self, schema: Schema) -> str:
         """Names of the sub-tables, and whether that they conflict is proven; no cell."""
         together = ", ".join(st.label(t, schema) for t in self.sub_tables)
         is_one = len(self.sub_tables) == 1
         told = "is not releasable" if is_one else "are not releasable together"
+        if self.few is not None:
+            return f"{together} {told}: {self.few.text}"
         if self.proven:
             return f"{together} {told}{' (refused, proven)' * (self.refutation is not None)}"
         return f"{together} {told.replace('not releasable', 'undecided')} (no proof found in {self.spent:,} steps)"
@@ -211,7 +216,8 @@ class RequiredSearch:
         said = judgement if self.accepts(last) else last
         witnesses = said.assessment.witnesses
         is_refuted = said.assessment.releasable is False
-        return Conflict(tuple(found), witnesses[0] if witnesses else None, is_refuted, said.refutation, said.spent)
+        first = witnesses[0] if witnesses else None
+        return Conflict(tuple(found), first, is_refuted, said.refutation, said.spent, said.assessment.few)
 
     def _within(self, base: list[SubTable], added: list[SubTable], candidates: list[SubTable]) -> list[SubTable]:
         """Those of the candidates that conflict beside the base, none where what was added to it does by itself."""
@@ -248,17 +254,19 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
     """What is said of required sub-tables that do not fit; the cells that say so are the detail."""
     told = "; ".join(conflict.text(schema) for conflict in found.conflicts[:MOST_TOLD])
     more = len(found.conflicts) - MOST_TOLD
-    witnesses = [(c.text(schema), c.witness) for c in found.conflicts if c.witness]
+    of_widths = (
+        f"{c.text(schema)}: the cell {schema.written(c.witness.cell)} (count {c.witness.count}) has bounds within "
+        f"{list(c.witness.outer)}"
+        for c in found.conflicts
+        if c.witness
+    )
     return NothingReleasableError(
         f"the required sub-tables do not fit together: {told}"
         f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
         f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
         f"{' and others' if len(found.refused) > MOST_TOLD else ''}, or ask for "
         "the best subset of them (release.conflicts: best_subset, or --best-subset)",
-        "\n".join(
-            f"{text}: the cell {schema.written(w.cell)} (count {w.count}) has bounds within {list(w.outer)}"
-            for text, w in witnesses
-        ),
+        "\n".join([*of_widths, *(c.few.detail for c in found.conflicts if c.few)]),
     )
 
 

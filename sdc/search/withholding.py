@@ -1,9 +1,10 @@
 """Withholding by differences: a sub-table goes out but for the cells in which tables differ that show all is safe.
 
-What is public is safe already. Of a sub-table every cell with a count of 1 to the small count is withheld. Who is too
-narrow once the rest of it is shown, an at-risk cell of the table or one of these, needs feasible tables that move it;
-where they change cells of the sub-table these are withheld too, and so they stay feasible: the cells withheld and the
-proof that they suffice are one thing. What is looked for is a cheap union, see `Hiding`.
+What is public is safe already. Of a sub-table every cell with a count of 1 to the small count is withheld, and every
+one that the n-rule excludes. Who is too narrow once the rest of it is shown, an at-risk cell of the table or one with
+such a small count, needs feasible tables that move it; where they change cells of the sub-table these are withheld too,
+and so they stay feasible: the cells withheld and the proof that they suffice are one thing. What is looked for is a
+cheap union, see `Hiding`.
 
 The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the same cubes, of one table, without a proof.
 """

@@ -166,7 +166,7 @@ class Build:
     def criteria(self) -> Criteria:
         risk = self.config.risk
         limit = PosteriorLimit(**risk.posterior.model_dump()) if risk.posterior else None
-        return Criteria.of(risk.small_count, risk.min_width, limit)
+        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule)
 
     @property
     def policy(self) -> Policy:

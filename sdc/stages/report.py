@@ -67,7 +67,8 @@ def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
     """The list that a bisection asked about."""
     if build.config.release.method != "bisection":
         return ()
-    return ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
+    listed = ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
+    return tuple(build.criteria.keeping(build.made.table, listed))
 
 
 def _limits(config: BuildConfig) -> bool:

@@ -102,6 +102,10 @@ class Subject:
         """The limit given, or the config's."""
         return given if given is not None or self.build is None else self.build.criteria.limit
 
+    def n_rule(self, given: int | None) -> int | None:
+        """The n of the n-rule given, or the config's."""
+        return given or (None if self.build is None else self.build.config.risk.n_rule)
+
     def method(self, given: str | None) -> str:
         """The method given, or the config's; ConfigError where there is neither."""
         if given is None and self.build is None:

@@ -57,10 +57,11 @@ def _tells(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Any:
     """(n,) whether a fact tells the counts of cells of its view exactly."""
     low, high = evidence.room(fact, cells)
     inside = matching([fact.universe], cells)
-    return inside & ~_is_listed(evidence, fact, cells) & (low == 0) & (high == 0)
+    return inside & ~is_listed(evidence, fact, cells) & (low == 0) & (high == 0)
 
 
-def _is_listed(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Array:
+def is_listed(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Array:
+    """(n,) whether a fact names each of the cells, of which it does not tell the count then."""
     listed = len(fact.low)
     both = [np.append(fact.cells[v], cells[v]) for v in evidence.levels.telling(fact.view)]
     key = keys_of(both, np.zeros(listed + _len(cells), np.int64))

@@ -20,6 +20,7 @@ from sdc import run_format as names
 from sdc.verify.formats import SHEET_NAME, Cell, Cells, read_cells, read_sheets
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
+from sdc.verify.n_rule import check_counts, check_said
 from sdc.verify.own_cells import own_cells
 from sdc.verify.page import why_not_of
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
@@ -88,12 +89,13 @@ def verify_release(
     small_count: int,
     min_width: int,
     limit: dict[str, Any] | None = None,
+    n_rule: int | None = None,
 ) -> Verification:
     """What the table and the certificate of a run folder prove of a release that is not public yet.
 
     Beside what the table's stage says was known before, which is for the caller to look at, nothing else that is stored
     is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A `limit` on the posterior, as a
-    config has it, must hold too.
+    config has it, and an n-rule must hold too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
@@ -106,6 +108,8 @@ def verify_release(
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
+        if n_rule is not None:
+            check_counts(evidence, claims, n_rule, claims_safe=True)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
@@ -344,6 +348,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
+    risk["n_rule"] = manifest["config"]["risk"].get("n_rule")
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
@@ -402,10 +407,13 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     say(f"verify: {cells - len(narrow)} cells are proven")
     own = own_cells(evidence, claims, risk["small_count"], risk["min_width"])
     is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
+    says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
     if risk["posterior"] is not None:
-        says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
         above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
+    keeps_rule = risk["n_rule"] is None or check_counts(evidence, claims, risk["n_rule"], says_safe or is_out)
+    check_said(evidence, keeps_rule)
+    is_kept &= keeps_rule
     _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow), own)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"

@@ -453,6 +453,19 @@ def test_run_folders_are_no_url(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ("1", "risk.n_rule = 1: should be greater than or equal to 2 .no published count is from 1 to n - 1"),
+        ("0", "risk.n_rule = 0: "),
+        ("2.5", "risk.n_rule = 2.5: "),
+        ("many", "risk.n_rule = 'many': "),
+    ],
+)
+def test_faults_of_an_n_rule(file: Path, value: str, match: str) -> None:
+    assert_refused(file, SMALLEST.replace("min_width: 3", f"min_width: 3, n_rule: {value}"), match)
+
+
+@pytest.mark.parametrize(
     ("limit", "more", "match"),
     [
         ("{}", "", "risk.posterior = {}: it limits nothing; give max_above or max_probability .a section"),

@@ -17,12 +17,21 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.public.check import Composition, check, composition
+from sdc.public.check import Composition, check, composition, few_counts
 from sdc.public.published import Published
 from sdc.public.relation import read_relations
 from tests.strategies import dense, every_cell, schema_of
 
 Told = tuple[Published, EarlierConfig]
+
+
+def test_counts_that_break_an_n_rule(tmp_path: Path) -> None:
+    """Of counts that are published exactly; those of a sub-table that lists none are none."""
+    for name, text in (("one", "age,sex,count\nyoung,f,1\nyoung,m,4\nold,f,6\n"), ("two", "sex,count\nf,7\nm,4\n")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    files = [tmp_path / "one.csv", tmp_path / "two.csv"]
+    assert [(one.sub_table, one.counts) for one in few_counts(files, 5)] == [("age*sex", 2), ("sex", 1)]
+    assert few_counts(files[1:], 4) == []
 
 
 def marginal(table: Table, kept: int, name: str) -> Told:

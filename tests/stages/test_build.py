@@ -39,13 +39,22 @@ from sdc.intruder import summary as laws_of_stage
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
-from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError, SdcError
+from sdc.model.errors import (
+    ConfigError,
+    InputError,
+    NothingReleasableError,
+    NotReleasableError,
+    ReleaseError,
+    RunFolderError,
+    SdcError,
+)
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import write_publication
 from sdc.risk.criteria import Criteria
+from sdc.risk.n_rule import NRule
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
@@ -672,6 +681,70 @@ def test_the_gate_judges_the_limit(config: Config) -> None:
         ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is None"
     ):
         cleared.require(build.subject)
+
+
+def test_an_n_rule(config: Config, tmp_path: Path) -> None:
+    """What goes out has no count below it; under a stricter one all that is recorded as it is fails."""
+    build, _ = made(config(risk={"n_rule": 10}))
+    table, release = build.made.table, build.made.found.release
+    assert min(table.least_count(t) for t in release.frontier) == 10
+    assert release.sub_tables(table.schema) == 56
+    found = verify(build.folder.path)
+    assert (found.failures, found.uncertified) == ((), ())
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "No published count is from 1 to 9." in page
+    assert "No count that is public whole or in part is from 1 to 9." in page
+    shutil.copytree(build.folder.path, tmp_path / "copied")
+    manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
+    manifest["config"]["risk"]["n_rule"] = 11
+    write_json(tmp_path / "copied" / "manifest.json", manifest)
+    failures = verify(tmp_path / "copied").failures
+    assert [what for what in failures if "has a count from 1 to 10, which the n-rule excludes" in what]
+    assert [what for what in failures if "claims releasable = True, it is False" in what]
+    certificate = read_certificate(build.folder.stage("assessment"), table.schema)
+    with pytest.raises(NotReleasableError, match=r"has a count from 1 to 10, which the n-rule of 11 excludes; nothing"):
+        clear(table, build.made.known, certificate, Criteria.of(2, 6, n_rule=11), Policy.REFUSE)
+    cleared = clear(table, build.made.known, certificate, Criteria.of(2, 6, n_rule=9), Policy.REFUSE)
+    with pytest.raises(ReleaseError, match="of another n_rule: 9, asked is 10"):
+        cleared.require(build.subject)
+
+
+def test_the_last_verification_relies_on_no_judge_of_the_n_rule(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that finds every count large enough: nothing is published all the same."""
+    monkeypatch.setattr(NRule, "keeps", lambda *of: True)
+    file = config(risk={"n_rule": 10})
+    with pytest.raises(ReleaseError, match="has a count from 1 to 9, which the n-rule excludes"):
+        made(file)
+    assert_nothing_published(open_build(file))
+
+
+def test_an_n_rule_that_not_even_the_total_keeps(config: Config) -> None:
+    file = config(risk={"n_rule": 2_000})
+    with pytest.raises(NothingReleasableError, match="has 1841 records, and the n-rule of 2000") as refused:
+        made(file)
+    assert refused.value.status == 3
+    assert_nothing_published(open_build(file))
+
+
+def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
+    """Counts that are not small are withheld too; the verifier looks at those that are shown."""
+    names = ["A*B*C*D*F"]
+    build, _ = made(config(release={"require": names, "in_part": [{"of": names[0]}]}, risk={"n_rule": 8}))
+    (part,) = build.made.found.parts.tables
+    counts = build.made.table.marginal(part.view).dense.reshape(-1)
+    shown = np.delete(counts, part.places(build.made.table.schema))
+    assert not ((shown > 0) & (shown < 8)).any()
+    assert ((counts > 2) & (counts < 8)).any()
+    assert verify(build.folder.path).failures == ()
+    least = int(shown[shown > 0].min())
+    shutil.copytree(build.folder.path, tmp_path / "copied")
+    manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
+    manifest["config"]["risk"]["n_rule"] = least + 1
+    write_json(tmp_path / "copied" / "manifest.json", manifest)
+    failures = verify(tmp_path / "copied").failures
+    assert [what for what in failures if f"A*B*C*D*F has a count from 1 to {least}, which" in what]
 
 
 def test_a_curve_under_limits(config: Config) -> None:

@@ -1,0 +1,95 @@
+"""The n-rule for counts ([KDSF] section 2): no count is published that is of so few records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, NothingReleasableError
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+
+
+@dataclass(frozen=True)
+class Few:
+    """A published count that is too small: of a cell of this sub-table, by names. It is confidential."""
+
+    n: int
+    sub_table: str
+    cell: str
+    count: int
+
+    @property
+    def text(self) -> str:
+        """What is broken, without the cell."""
+        return f"{self.sub_table} has a count from 1 to {self.n - 1}, which the n-rule of {self.n} excludes"
+
+    @property
+    def detail(self) -> str:
+        """The cell and its count."""
+        return f"{self.sub_table}: the cell {self.cell or '(total)'} has the count {self.count}"
+
+
+@dataclass(frozen=True)
+class NRule:
+    """No published count is from 1 to n - 1; InputError for an n below 2, which excludes nothing.
+
+    Whoever has a sub-table has all within it. Each count of these is a sum of its counts; where they are 0 or at least
+    n, so are all such sums. So the frontier of a release is looked at, and nothing else: what breaks the rule breaks it
+    with whatever else is released. Of a sub-table in part counts that are withheld are not published, and rounded ones
+    not as they are; sums of those that are shown are 0 or at least n again. What can be worked out from all of these is
+    for the width to judge, not for this.
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise InputError(f"n_rule is {self.n}; give at least 2, or no count is excluded")
+
+    def keeps(self, table: Table, subtable: SubTable) -> bool:
+        """Whether it may be published whole, and all within it; one pass over the table, the first time."""
+        return not 0 < table.least_count(subtable) < self.n
+
+    def keeping(self, table: Table, subtables: Sequence[SubTable]) -> list[SubTable]:
+        """Those that keep it, in their order; what contains one that does not is not counted."""
+        broken = list[SubTable]()
+        for subtable in sorted(subtables, key=st.dimension):
+            if not st.containing_any(broken)(subtable) and not self.keeps(table, subtable):
+                broken.append(subtable)
+        breaks = st.containing_any(broken)
+        return [subtable for subtable in subtables if not breaks(subtable)]
+
+    def broken(self, table: Table, known: Knowledge) -> Few | None:
+        """The first sub-table with a count that breaks it, of those that are told exactly; None where it is kept."""
+        whole = (self._few(table, t) for t in reversed(known.release.frontier) if not self.keeps(table, t))
+        in_part = (self._few(table, fact.view, fact) for fact in known.facts)
+        return next(filter(None, chain(whole, in_part)), None)
+
+    def _few(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Few | None:
+        """The smallest count of a sub-table, or of what a fact tells of it, where it breaks the rule."""
+        label = st.label(subtable, table.schema)
+        if not subtable:
+            return Few(self.n, label, "", table.total)
+        marginal = table.marginal(subtable)
+        rows = np.flatnonzero(marginal.counts < self.n)
+        if fact is not None:
+            rows = rows[fact.exactly(table.schema)[marginal.schema.keys.pack(marginal.codes[rows])]]
+        if not len(rows):
+            return None
+        row = rows[marginal.counts[rows].argmin()]
+        return Few(self.n, label, marginal.schema.written(marginal.codes[row]), int(marginal.counts[row]))
+
+    def require_total(self, table: Table) -> None:
+        """NothingReleasableError where not even the number of records may be published."""
+        if not self.keeps(table, st.GRAND_TOTAL):
+            raise NothingReleasableError(
+                f"the table has {table.total} records, and the n-rule of {self.n} excludes counts from 1 to "
+                f"{self.n - 1}: not even the grand total may be published; choose an n_rule of at most {table.total}"
+            )

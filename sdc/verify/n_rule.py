@@ -1,0 +1,44 @@
+"""Whether a release keeps the n-rule: no count that is public exactly is from 1 to n - 1.
+
+Each count of a marginal is a sum of those of a frontier sub-table, so that these are counted and no others.
+"""
+
+import numpy as np
+
+from sdc import run_format as names
+from sdc.verify.levels import Array, SubTable
+from sdc.verify.own_cells import is_listed
+from sdc.verify.proof import Claims, EvidenceFolder, folded
+
+
+def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:
+    """Whether the rule is kept; what breaks it is a failure where the release is called safe."""
+    broken = [
+        evidence.levels.label(view) for view, told in _public(evidence, claims) if _is_few(evidence, view, told, n)
+    ]
+    what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the n-rule excludes"
+    evidence.holds((what, claims_safe and broken))
+    return not broken
+
+
+def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Array]]:
+    """What is public: of each sub-table (n,) whether the counts are that the table's cells are in."""
+    every = np.ones(len(evidence.counts), np.bool_)
+    rounded = {fact.view for fact in evidence.in_part.facts if fact.view in evidence.in_part.rounded}
+    in_part = [fact for fact in evidence.in_part.facts if fact.view not in rounded]
+    return [
+        *((view, every) for view in claims.release or [frozenset[str]()]),
+        *((fact.view, ~is_listed(evidence, fact, evidence.table)) for fact in in_part),
+    ]
+
+
+def _is_few(evidence: EvidenceFolder, view: SubTable, told: Array, n: int) -> bool:
+    counts = folded(np.add, evidence.levels.columns(evidence.table, view), 0 * evidence.counts, evidence.counts)
+    return bool((told & (counts < n)).any())
+
+
+def check_said(evidence: EvidenceFolder, is_kept: bool) -> None:
+    """The assessment names a count that is excluded where there is one, and there alone."""
+    says = names.FEW in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
+    what = "names a count that the n-rule excludes" if says else "names no count that the n-rule excludes"
+    evidence.holds((f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE} {what}, which is not so", says == is_kept))
