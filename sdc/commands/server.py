@@ -90,6 +90,7 @@ def audit(
     ] = None,
     small_count: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
     min_width: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
+    n_rule: Annotated[int | None, typer.Option(min=2, help="That of the criterion, without a config.")] = None,
     as_json: Json = False,
 ) -> None:
     """Checks a server's history. Was an entry changed, and by a table: did every R(t) meet the criterion asked.
@@ -101,7 +102,7 @@ def audit(
 
     opened = Chain.read(history_url(history))
     try:
-        standard = _standard(history, table, small_count, min_width)
+        standard = _standard(history, table, small_count, min_width, n_rule)
         found = audit_history(opened, standard)
     finally:
         opened.close()
@@ -152,7 +153,9 @@ def migrate(history: HistoryName, as_json: Json = False) -> None:
     print(f"{opened.name} is at this version")
 
 
-def _standard(history: str, given: str | None, small_count: int | None, min_width: int | None) -> Standard | None:
+def _standard(
+    history: str, given: str | None, small_count: int | None, min_width: int | None, n_rule: int | None
+) -> Standard | None:
     """By what is judged: a config, or a table, of a server's folder its own, with the options; None by nothing.
 
     ConfigError for a table without a criterion, a criterion without a table, or two criteria.
@@ -165,10 +168,10 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
     from sdc.server.desk.audit import Standard
     from sdc.stages.build import open_build
 
-    said = [value for value in (small_count, min_width) if value is not None]
+    said = [value for value in (small_count, min_width, n_rule) if value is not None]
     if given is not None and given.endswith((".yaml", ".yml")):
         if said:
-            raise ConfigError(f"--table {given} has a criterion; leave out --small-count and --min-width")
+            raise ConfigError(f"--table {given} has a criterion; leave out --small-count, --min-width and --n-rule")
         build = open_build(checked_path(given))
         build.config.require("audit")
         counted = build.counted(IN_PROCESS)
@@ -186,7 +189,9 @@ def _standard(history: str, given: str | None, small_count: int | None, min_widt
             "server's config with --table, or --small-count and --min-width"
         )
     read, known = _read(path)
-    return Standard(read, known, Criteria.of(small_count, min_width), "the options", _kept(history, read))
+    return Standard(
+        read, known, Criteria.of(small_count, min_width, n_rule=n_rule), "the options", _kept(history, read)
+    )
 
 
 def _kept(history: str, table: Table) -> Proof | None:

@@ -85,6 +85,7 @@ def replay(
     ] = None,
     min_width: Annotated[int | None, typer.Option(min=1, help="Where a table is given and no config.")] = None,
     small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Where a table is given and no config.")] = 2,
+    n_rule: Annotated[int | None, typer.Option(min=2, help="Where a table is given and no config.")] = None,
     out: Annotated[
         Path, typer.Option(parser=checked_path, metavar="FOLDER", help="Where replay.html and replay.json go.")
     ] = Path("replay"),
@@ -94,7 +95,7 @@ def replay(
     from sdc.record.chain import Chain
     from sdc.server.tryout.replay import replay_into, subject_of
 
-    subject = subject_of(table, min_width, small_count)
+    subject = subject_of(table, min_width, small_count, n_rule)
     opened = Chain.read(history_url(history))
     try:
         facts = replay_into(out, subject, rules, opened.entries())

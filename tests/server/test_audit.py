@@ -543,7 +543,7 @@ def test_the_command_names_what_fails(
             ["--min-width", "6", "--small-count", "2"],
             "--small-count and --min-width: there is no table to judge by; give",
         ),
-        (["--table", CZECH_YAML, "--min-width", "6"], "has a criterion; leave out --small-count and --min-width"),
+        (["--table", CZECH_YAML, "--min-width", "6"], "criterion; leave out --small-count, --min-width and --n-rule"),
         (["--table", CZECH_CSV, "--min-width", "1", "--small-count", "1"], "that of the options is {"),
     ],
 )

@@ -20,6 +20,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, surveyed
@@ -174,6 +175,23 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
 def test_a_first_release_must_be_safe(czech: Table) -> None:
     with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
         judge_of(czech).require_safe(Release.of([63]), 1.0)
+
+
+def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) -> None:
+    own, without = judge_of(czech, Criteria.of(2, 3, n_rule=20)), judge_of(czech, Criteria.of(2, 3))
+    state = State.first(czech.schema, one_way(czech))
+    for subtable in range(1, 64):
+        found = own.ask(state, subtable, 1.0).verdict
+        keeps = int(czech.marginal(subtable).counts.min()) >= 20
+        assert found is (without.ask(state, subtable, 1.0).verdict if keeps else Verdict.UNSAFE)
+    found = own.in_part(state, 0b101111, 10.0)
+    assert found.part is not None
+    shown = np.delete(czech.marginal(0b101111).dense.reshape(-1), found.part.places(czech.schema))
+    assert not ((shown > 0) & (shown < 20)).any()
+    with pytest.raises(NothingReleasableError, match=r"A\*B\*C\*D\*E has a count from 1 to 19, .* start with less"):
+        own.require_safe(Release.of([0b011111]), 1.0)
+    with pytest.raises(NothingReleasableError, match="not even the grand total may be published"):
+        judge_of(czech, Criteria.of(2, 3, n_rule=2_000)).require_safe(NOTHING, 1.0)
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:

@@ -366,7 +366,8 @@ class _Replay:
         )
         return (
             f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
-            f"min width {low} to {high}, required {answer.min_width_required}{more}"
+            + (answer.few.text if answer.few else f"min width {low} to {high}, required {answer.min_width_required}")
+            + more
         )
 
     def _telling_small_cells(self, inquiry: Inquiry) -> Iterator[str]:
@@ -374,11 +375,11 @@ class _Replay:
         for version in self.versions:
             if version.begins and (part := version.parts.tables[-1:]) and part[0].view == version.added:
                 counts = inquiry.table.marginal(version.added).dense.reshape(-1)
-                small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.small_count))
+                small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.withheld))
                 if shown := len(np.setdiff1d(small, part[0].places(inquiry.table.schema))):
                     yield (
                         f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
-                        f"cells with counts of 1 to {inquiry.criteria.small_count}"
+                        f"cells with counts of 1 to {inquiry.criteria.withheld}"
                     )
 
 

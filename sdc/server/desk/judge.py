@@ -108,12 +108,15 @@ class Judge:
 
     def require_safe(self, first: Release, seconds: float) -> None:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
+        self.criteria.require_total(self.table)
         found = self._judged(State.first(self.table.schema, first), st.GRAND_TOTAL, Depth.FULL, seconds)
         if found.verdict is not Verdict.SAFE:
-            (low, high), number = found.margin, first.sub_tables(self.table.schema)
+            (low, high), number, few = found.margin, first.sub_tables(self.table.schema), found.assessment.few
+            by_width = f"min width {low} to {high}, required {self.criteria.width.min_width}"
             raise NothingReleasableError(
-                f"the first release of {number} sub-tables is not proven safe (min width {low} to "
-                f"{high}, required {self.criteria.width.min_width}); start with less, such as server.start: total"
+                f"the first release of {number} sub-tables is not proven safe ({few.text if few else by_width}); start "
+                "with less, such as server.start: total",
+                few.detail if few else "",
             )
         self._bank = found.bank
 

@@ -79,7 +79,9 @@ class Recorded:
     got_part: tuple[SubTable, ...] = ()
 
 
-def subject_of(table: str | None, min_width: int | None = None, small_count: int = 2) -> HistorySubject:
+def subject_of(
+    table: str | None, min_width: int | None = None, small_count: int = 2, n_rule: int | None = None
+) -> HistorySubject:
     """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
     if table is None:
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
@@ -95,7 +97,7 @@ def subject_of(table: str | None, min_width: int | None = None, small_count: int
     read = read_table(table)
     known = Knowledge.of(read, NOTHING, NO_ZEROS, NO_FACTS)
     return HistorySubject(
-        read, known, Criteria.of(small_count, min_width), ServerConfig(), Weights.equal(len(read.schema))
+        read, known, Criteria.of(small_count, min_width, n_rule=n_rule), ServerConfig(), Weights.equal(len(read.schema))
     )
 
 
