@@ -4,7 +4,7 @@ The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)`
 called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
 `enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages: their verbs are `cell_bounds`,
 `publish_release` and, on the command line, `sdc verify`. `PosteriorLimit` is what limits what is likely,
-`knowledge` is what everybody knows of a table.
+`Attributes` of which groups too much is told, `knowledge` is what everybody knows of a table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from sdc.version import VERSION
 
 __version__ = VERSION
 __all__ = [
+    "Attributes",
     "PosteriorLimit",
     "assess",
     "best_release",
@@ -45,6 +46,7 @@ _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths
 
 if TYPE_CHECKING:
     from sdc.api import (
+        Attributes,
         PosteriorLimit,
         assess,
         best_release,

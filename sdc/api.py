@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sdc.bounds.in_units import bounds_in_units
 from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import (
+    ATTRIBUTES,
     BEFORE,
     CAPABILITIES,
     FORBID,
@@ -38,6 +39,7 @@ from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
+from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from sdc.treat.suppression import Suppressed
 
 __all__ = [
+    "Attributes",
     "PosteriorLimit",
     "assess",
     "best_release",
@@ -144,6 +147,7 @@ def assess(
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
@@ -154,7 +158,7 @@ def assess(
     where the release names what the table does not have, or where no exact engine gives the limit's law.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     answer = Inquiry(table, known_of(table, public), criteria, effort=effort).ask(NOTHING)
     return answer.assessment.named_by(table.schema)
 
@@ -168,6 +172,7 @@ def why(
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     forbid: Sequence[PatternLike] = (),
     refute_cells: int = 16,
     budget: Budget | None = None,
@@ -177,7 +182,7 @@ def why(
 
     Errors as for `assess`; InputError for a sub-table that the table does not have.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
     settings, asked = _settings(table, criteria, executor, given), st.parse(sub_table, table.schema)
     inquiry = settings.inquiry(table, known_of(table, public))
@@ -195,6 +200,7 @@ def redesign(
     min_width: int,
     small_count: int = 2,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     merging: bool = True,
     executor: Executor = IN_PROCESS,
@@ -212,7 +218,9 @@ def redesign(
     from sdc.stages.redesigns import redesigns
 
     known = known_of(table, public)
-    settings = _settings(table, Criteria.of(small_count, min_width, n_rule=n_rule), executor, {}, release)
+    settings = _settings(
+        table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, {}, release
+    )
     before, refused = replace(known, release=NOTHING), st.parse(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
 
@@ -224,6 +232,7 @@ def ordered_release(
     min_width: int,
     small_count: int = 2,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     accept_undecided: bool = False,
     refute_cells: int = 16,
     budget: Budget | None = None,
@@ -235,7 +244,9 @@ def ordered_release(
     Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
     given = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
-    settings = _settings(table, Criteria.of(small_count, min_width, n_rule=n_rule), executor, given)
+    settings = _settings(
+        table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, given
+    )
     return release_search(table, known_of(table, public), settings, settings.widths(table), watch).ordered.run()
 
 
@@ -256,6 +267,7 @@ def decomposable_release(
     weights: Mapping[str, float] | None = None,
     posterior_limit: PosteriorLimit | None = None,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
     **annealing: Any,
@@ -269,10 +281,10 @@ def decomposable_release(
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not, or does not keep the limit on the posterior.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     settings = _settings(table, criteria, executor, {"annealing": annealing, "weights": weights})
     known = known_of(table, public)
-    require_together("decomposable", *_before(known), *((N_RULE,) if n_rule else ()))
+    require_together("decomposable", *_given(known, settings.release, n_rule=n_rule, attributes=attributes))
     return release_search(table, known, settings, no_widths(), watch).decomposable.run()
 
 
@@ -302,6 +314,7 @@ def find_release(
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
     n_rule: int | None = None,
+    attributes: Attributes | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
@@ -311,6 +324,7 @@ def find_release(
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
     n_rule    no published count is from 1 to n - 1
+    attributes  of no small group it is told what sensitive variables are, see `Attributes`
     release   how it is searched, as the section of a config; its method is not asked for
     ending    when the search is to end with what is proven; by default as the section says
     settings  on top of it, by its keys: `refute_cells`, `annealing={"rounds": 30}`, and these:
@@ -334,11 +348,11 @@ def find_release(
     """
     require_method(method)
     require_used(method, (name for name, value in settings.items() if value is not None))
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule)
+    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     searched = _settings(table, criteria, executor, settings, release)
     known, section = known_of(table, public), searched.release
     require_used(method, section.ended_parts)
-    require_together(method, *_given(known, section, posterior_limit, n_rule))
+    require_together(method, *_given(known, section, posterior_limit, n_rule, attributes))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
 
@@ -375,7 +389,11 @@ def _before(known: Knowledge) -> tuple[str, ...]:
 
 
 def _given(
-    known: Knowledge, section: ReleaseConfig, limit: PosteriorLimit | None = None, n_rule: int | None = None
+    known: Knowledge,
+    section: ReleaseConfig,
+    limit: PosteriorLimit | None = None,
+    n_rule: int | None = None,
+    attributes: Attributes | None = None,
 ) -> Iterator[str]:
     """What is known, wished and limited, as capabilities."""
     yield from _before(known)
@@ -383,6 +401,7 @@ def _given(
         ZEROS: known.zeros,
         LIMIT: limit,
         N_RULE: n_rule,
+        ATTRIBUTES: attributes,
         REQUIRE: section.require,
         FORBID: section.forbid,
         ONLY: section.only,

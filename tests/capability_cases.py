@@ -42,7 +42,7 @@ NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
 COARSER = (0, 0, 1)  # the a of each d
 LOW = (True, True, False)  # which d are in the lower band of what was published before
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
-WIDTH, SMALL, PROBABILITY, ROUND, BASE, N = 2, 2, 0.95, 40, 3, 4
+WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW = 2, 2, 0.95, 40, 3, 4, 4, 2
 RICH = ["csv", *table.RICH]
 CONFIG: dict[str, Any] = {
     "name": "case",
@@ -73,6 +73,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
     table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
     table.N_RULE: {"risk": {"n_rule": N}},
+    table.ATTRIBUTES: {"risk": {"attributes": {"sensitive": ["c"], "most": GROUP}}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
@@ -104,6 +105,10 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     if {table.ROUND, table.COARSEN} <= {*asked}:
         ways = {"of": "d*c", "how": ["coarsen", "round"], "base": BASE}
         found = found | {"release": found["release"] | {"in_part": [ways]}}
+    if table.ATTRIBUTES in asked and {*table.IN_PARTS} & {*asked}:
+        # with a group of 3 or 4 that lacks a category it would not go out in part either
+        few = {"attributes": ASKED[table.ATTRIBUTES]["risk"]["attributes"] | {"most": FEW}}
+        found = found | {"risk": found["risk"] | few}
     if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
         (part,) = found["release"]["in_part"]
         found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
@@ -304,6 +309,8 @@ class Case:
         assert (found.max(axis=0) - found.min(axis=0) >= WIDTH).all()
         if table.N_RULE in self.asked:
             assert all(map(self.keeps_rule, released))
+        if table.ATTRIBUTES in self.asked:
+            assert not any(any(self.empty(kept)) for names in released for kept in self.within(names))
         if table.LIMIT in self.asked:
             assert (self.at_truth(released) <= PROBABILITY + 1e-9).all()
 
@@ -313,6 +320,28 @@ class Case:
         kept = (set(some) for size in range(len(own) + 1) for some in combinations(own, size))
         sums = (self.counts.sum(axis=tuple(axis for axis in range(3) if axis not in some)) for some in kept)
         return not any(((counts > 0) & (counts < N)).any() for counts in sums)
+
+    def within(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """The sub-tables within one that have the sensitive variable."""
+        told = {*names, *("a" for _ in names if "d" in names and table.HIERARCHIES in self.asked)}
+        for kept in product((True, False), repeat=3):
+            own = tuple(name for name, is_kept in zip(NAMES, kept, strict=True) if is_kept)
+            if "c" in own and {*own} <= told:
+                yield own
+
+    def empty(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Cells of a sub-table that no record has, and of whose group of few records somebody might be there."""
+        out = tuple(v for v, name in enumerate(NAMES) if name not in names)
+        possible = np.ones(SIZES, np.bool_)
+        if table.ZEROS in self.asked:
+            possible[1, :, 1] = False
+        if table.HIERARCHIES in self.asked:
+            for d in range(3):
+                possible[1 - COARSER[d], d] = False
+        counts, possible = self.counts.sum(axis=out), possible.any(axis=out)
+        records, most = counts.sum(axis=-1, keepdims=True), FEW if {*table.IN_PARTS} & {*self.asked} else GROUP
+        for cell in np.argwhere((counts == 0) & possible & (records > 0) & (records <= most)):
+            yield tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
 
     def probabilities(self, released: Sequence[Sequence[str]]) -> np.ndarray:
         """(small cells, counts) under the law `released`: a table is as likely as it has arrangements of records."""
@@ -414,6 +443,8 @@ def judge_parts(case: Case) -> None:
     released = published(case.run / "release")
     exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
     tables, others = case.agree(released), agreeing(SIZES, [*case.known, *exactly])
+    if table.ATTRIBUTES in case.asked:
+        assert not any(any(case.empty(kept)) for names in case.parts for kept in case.within(names))
     for names in [*case.parts, *case.rounded]:
         out = tuple(1 + v for v, name in enumerate(NAMES) if name not in names)
         own, known = (some.reshape(-1, *SIZES).sum(axis=out) for some in (tables, others))

@@ -84,6 +84,7 @@ def assess(
             small_count=small_count,
             posterior_limit=limit,
             n_rule=about.n_rule(n_rule),
+            attributes=about.attributes,
             executor=executor,
         )
     if not release and (own := about.assessed(small_count)) is not None:
@@ -95,8 +96,8 @@ def assess(
     print(VERDICTS[answer.releasable])
     print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
-    if answer.few is not None:
-        print(f"n-rule        {answer.few.text}")
+    if answer.broken is not None:
+        print(f"broken        {answer.broken.text}")
     if answer.sharpness is not None:
         print(f"sharp bounds  of the run: {answer.sharpness.text}")
     if answer.likely is not None:
@@ -145,6 +146,7 @@ def why_command(
             small_count=count,
             posterior_limit=limit,
             n_rule=about.n_rule(n_rule),
+            attributes=about.attributes,
             forbid=about.forbid,
             executor=executor,
         )
@@ -157,6 +159,7 @@ def why_command(
                 min_width=min_width,
                 small_count=count,
                 n_rule=about.n_rule(n_rule),
+                attributes=about.attributes,
                 release=about.section,
                 merging=about.may_coarsen,
                 executor=executor,
@@ -267,6 +270,7 @@ def release(
             small_count=small_count,
             posterior_limit=limit,
             n_rule=about.n_rule(n_rule),
+            attributes=about.attributes,
             release=settings,
             accept_undecided=about.accepts_undecided,
             executor=executor,

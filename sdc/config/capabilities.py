@@ -66,7 +66,9 @@ def is_model(law: Any) -> bool:
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
-N_RULE = "risk.n_rule"
+N_RULE, ATTRIBUTES = "risk.n_rule", "risk.attributes"
+RULES = (N_RULE, ATTRIBUTES)
+"""On what is published itself."""
 ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
@@ -84,7 +86,7 @@ DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
 METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
+FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
     "plan": (),
@@ -148,7 +150,7 @@ CAPABILITIES = {one.name: one for one in _listed()}
 
 WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, N_RULE, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "bisection": (
@@ -157,7 +159,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         *BEFORE,
         *WISHES,
         *IN_PARTS,
-        N_RULE,
+        *RULES,
         OUTER,
         SHARP,
         *FILES,
@@ -167,30 +169,31 @@ WORKS: dict[str, tuple[str, ...]] = {
         *OF_CONFIGS,
     ),
     "best": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, N_RULE, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
-        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, N_RULE, LIMIT, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, *RULES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
-        *(WEIGHT, REQUIRE, FORBID, N_RULE, LIMIT, OUTER, SHARP, *FILES),
+        *(WEIGHT, REQUIRE, FORBID, *RULES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
     ),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    WEIGHT: (*WISHES, N_RULE, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
+    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
     "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
-    REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (ONLY, MINUTES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, *IN_PARTS, N_RULE, OUTER, SHARP, *FILES, *LIKELY),
-    MINUTES: (*IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
-    IN_PART: (ROUND, COARSEN, N_RULE, SHARP, *FILES, "posterior"),
-    ROUND: (COARSEN, N_RULE, SHARP, *FILES, "posterior"),
-    COARSEN: (N_RULE, SHARP, *FILES, "posterior"),
-    N_RULE: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED),
+    REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY),
+    MINUTES: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
+    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior"),
+    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior"),
+    COARSEN: (*RULES, SHARP, *FILES, "posterior"),
+    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED),
+    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED),
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
@@ -211,19 +214,19 @@ WORKS: dict[str, tuple[str, ...]] = {
     "compare": FEATURES,
     "widths": FEATURES,
     "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "redesign": (*IMPOSSIBLE, *WISHES, N_RULE, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "publish": (*IMPOSSIBLE, *WISHES, N_RULE, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "redesign": (*IMPOSSIBLE, *WISHES, *RULES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "publish": (*IMPOSSIBLE, *WISHES, *RULES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
     "suppress": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, N_RULE, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "simulate": (*IMPOSSIBLE, N_RULE, SHARP, "labels", *REPORTED, *SERVED),
-    "replay": (*IMPOSSIBLE, N_RULE, SHARP, "labels", *REPORTED, *SERVED),
-    "audit": (*IMPOSSIBLE, N_RULE, SHARP, "labels", *REPORTED, *SERVED),
+    "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "simulate": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
+    "replay": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
+    "audit": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
 }
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 
@@ -256,17 +259,17 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (
         BEFORE,
-        (N_RULE,),
-        "what was published before may have counts that the rule excludes, and they stay public; leave one out",
+        RULES,
+        "what was published before may break the rule already, and stays public; leave one out",
     ),
     (
-        (N_RULE,),
+        RULES,
         ("remedies",),
-        "recodes are tried on small cells of the full table, and the rule is of published counts; leave one out",
+        "recodes are tried on small cells of the full table, and the rule is of what is published; leave one out",
     ),
     (
         ("suppress",),
-        (N_RULE,),
+        RULES,
         "it withholds what the small count says; require the sub-table in a build, with in_part, and use sdc run",
     ),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),

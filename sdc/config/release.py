@@ -48,6 +48,19 @@ class PosteriorLimitConfig(Section):
         return self
 
 
+class AttributesConfig(Section):
+    """Of which groups it may not be told what they have in common."""
+
+    sensitive: Annotated[Names, Field(description="a list of variables; coarser levels of one are sensitive too")]
+    most: Annotated[Positive, Field(description="the largest group that it may not be told of, in records, at least 1")]
+    lacking: Annotated[
+        StrictBool,
+        Field(
+            description="true: not that none of the group has some category; false: only not that all of it have one"
+        ),
+    ] = True
+
+
 class RiskConfig(Section):
     min_width: Annotated[
         Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
@@ -62,6 +75,10 @@ class RiskConfig(Section):
     n_rule: Annotated[
         Positive | None,
         Field(ge=2, description="no published count is from 1 to n - 1, an integer of at least 2; default any may be"),
+    ] = None
+    attributes: Annotated[
+        AttributesConfig | None,
+        Field(description="a section with sensitive variables, and most records of a group; default none"),
     ] = None
     posterior: Annotated[
         PosteriorLimitConfig | None,

@@ -151,9 +151,9 @@ def clear(
     knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts))
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     own = criteria.own_cells(table, knowledge, parts.before(known))
-    few = criteria.few(table, knowledge)
-    if few is not None:
-        raise NotReleasableError(f"{few.text}; nothing is published", few.detail)
+    broken = criteria.broken(table, knowledge)
+    if broken is not None:
+        raise NotReleasableError(f"{broken.text}; nothing is published", broken.detail)
     unproven = criteria.unproven(table, knowledge, certificate.proof, own)
     if unproven:
         answer = _refuted(table, certificate, criteria, effort or Effort())

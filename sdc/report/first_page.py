@@ -87,6 +87,12 @@ def criterion(audit: AuditEvidence) -> str:
     rule = audit.criteria.n_rule
     if rule is not None:
         said = f"{said} No published count is from 1 to {rule.n - 1:,}."
+    if (told := audit.criteria.attributes) is not None:
+        what = "that none is in some category" if told.lacking else "that all are in one category"
+        said = (
+            f"{said} Of no published group of at most {told.most:,} records is it told {what} of "
+            f"{' or '.join(told.sensitive)}."
+        )
     return said if audit.criteria.limit is None else f"{said} {_limit(audit)}"
 
 

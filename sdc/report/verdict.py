@@ -68,11 +68,11 @@ def checks(audit: AuditEvidence) -> Iterator[Check]:
         text = f"Of the listed bounds {_cells(int(bounds.exact.sum()))} are sharp; the assessment says {told.sharp:,}."
         yield Check(text, told.sharp == bounds.exact.sum() and told.cells == len(bounds))
     yield from _width_check(audit)
-    if (rule := audit.criteria.n_rule) is not None:
-        text = f"No count that is public whole or in part is from 1 to {rule.n - 1:,}."
+    if audit.criteria.rules:
         public = audit.known.plus(audit.found.release).telling(audit.found.parts.facts)
-        kept = rule.broken(audit.table, public) is None
-        yield Check(text, kept == (audit.assessment.few is None) and (kept or _claim(audit) is False))
+        kept = audit.criteria.broken(audit.table, public) is None
+        text = "Every sub-table that is public, whole or in part, keeps the rules on what is published."
+        yield Check(text, kept == (audit.assessment.broken is None) and (kept or _claim(audit) is False))
 
 
 def _width_check(audit: AuditEvidence) -> Iterator[Check]:
@@ -92,7 +92,7 @@ def _claim(audit: AuditEvidence) -> bool | None:
 
 
 def _answer(audit: AuditEvidence) -> bool | None:
-    by_rule = Verdict.SAFE if audit.assessment.few is None else Verdict.UNSAFE
+    by_rule = Verdict.SAFE if audit.assessment.broken is None else Verdict.UNSAFE
     return Verdict.worst([by_rule, *audit.criteria.width.verdicts(audit.bounds)]).releasable
 
 
@@ -112,8 +112,8 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
     if audit.assessment.releasable:
         own = " and every small cell of sub-tables in part" * (audit.assessment.in_part is not None)
         return "safe", f"Releasable: proved for every at-risk cell{own}"
-    if audit.assessment.few is not None:
-        return "unsafe", f"Not releasable: {audit.assessment.few.text}"
+    if audit.assessment.broken is not None:
+        return "unsafe", f"Not releasable: {audit.assessment.broken.text}"
     if audit.assessment.releasable is False:
         return "unsafe", "Not releasable: an at-risk cell is too narrow"
     what = "some at-risk cells" if audit.assessment.undecided_cells else "some small cells of sub-tables in part"
@@ -153,7 +153,7 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
         yield f"Beside them {rounded:,} sub-table{'s' * (rounded != 1)} {'go' if rounded > 1 else 'goes'} out rounded."
     if not found.at_risk_cells:
         small = audit.small_count
-        keeps = "every release keeps the criterion" if audit.criteria.n_rule is None else "every cell keeps the width"
+        keeps = "every release keeps the criterion" if not audit.criteria.rules else "every cell keeps the width"
         yield f"The table has no at-risk cell (no count from 1 to {small}), so that {keeps}."
         return
     yield (

@@ -13,7 +13,6 @@ from sdc.model.documents import InDocuments
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
-from sdc.risk.n_rule import Few
 from sdc.risk.verdict import Verdict
 
 
@@ -39,6 +38,17 @@ class OwnJudged:
     unproven: int
 
 
+@dataclass(frozen=True)
+class Broken:
+    """A rule on what is published itself that is broken.
+
+    text  how, without a cell; detail  with it, which is confidential
+    """
+
+    text: str
+    detail: str
+
+
 @dataclass(frozen=True, repr=False)
 class Assessment(Named):
     """Whether a release satisfies min width >= min_width_required ([KDSF] eq. 6), as documents have it.
@@ -50,7 +60,7 @@ class Assessment(Named):
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
     in_part          what is shown of small cells of sub-tables in part, where there are any
-    few              a published count that the n-rule excludes, where there is one; widths were not looked at then,
+    broken           the first rule on what is published that is broken, where one is; widths were not looked at then,
                      unless all bounds were asked for
     """
 
@@ -63,7 +73,7 @@ class Assessment(Named):
     likely: Likely | None = None
     sharpness: Sharpness | None = None
     in_part: OwnJudged | None = None
-    few: Few | None = None
+    broken: Broken | None = None
 
     @property
     def releasable(self) -> bool | None:
@@ -72,8 +82,8 @@ class Assessment(Named):
 
     @property
     def headline(self) -> str:
-        if self.few is not None:
-            return f"Assessment: unsafe, {self.few.text}"
+        if self.broken is not None:
+            return f"Assessment: unsafe, {self.broken.text}"
         low, high = self.min_width
         return (
             f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "

@@ -11,17 +11,21 @@ from sdc.feasible.bank import Bank
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
 from sdc.intruder.limit import Likely, PosteriorLimit
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.assessment import Assessment
+from sdc.risk.assessment import Assessment, Broken
+from sdc.risk.attributes import Attributes
 from sdc.risk.case import Case
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth, Others
-from sdc.risk.n_rule import Few, NRule
+from sdc.risk.n_rule import NRule
 from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support, support_of
@@ -39,13 +43,14 @@ class Criteria:
                  be wide
     limit        on what the release makes likely, None for none. Like whatever else follows from what an intruder
                  knows alone it needs no proof, and is judged where the bounds do not refute the release
-    n_rule       on the counts themselves, None for none; it is judged first, for it takes no bounds
+    n_rule, attributes  on what is published itself, None for none; judged first, for they take no bounds
     """
 
     small_count: int
     width: MinWidth
     limit: PosteriorLimit | None = None
     n_rule: NRule | None = None
+    attributes: Attributes | None = None
 
     def __post_init__(self) -> None:
         if self.small_count < 1:
@@ -53,16 +58,22 @@ class Criteria:
 
     @staticmethod
     def of(
-        small_count: int, min_width: int, limit: PosteriorLimit | None = None, n_rule: int | None = None
+        small_count: int,
+        min_width: int,
+        limit: PosteriorLimit | None = None,
+        n_rule: int | None = None,
+        attributes: Attributes | None = None,
     ) -> Criteria:
         """By the width and the n of the n-rule, in records; InputError for one below 1 and below 2 too."""
-        return Criteria(small_count, MinWidth(min_width), limit, None if n_rule is None else NRule(n_rule))
+        return Criteria(small_count, MinWidth(min_width), limit, None if n_rule is None else NRule(n_rule), attributes)
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is asked, by the names that documents and messages have for it; of what is not asked none."""
         limit = {} if self.limit is None else {"limit on the posterior": self.limit}
-        rule = {} if self.n_rule is None else {"n_rule": self.n_rule.n}
+        rule: dict[str, Any] = {} if self.n_rule is None else {"n_rule": self.n_rule.n}
+        if self.attributes is not None:
+            rule["attributes"] = self.attributes.facts
         return {"small_count": self.small_count, "min_width": self.width.min_width, **rule, **limit}
 
     @property
@@ -79,20 +90,37 @@ class Criteria:
         return self.width.min_width
 
     @property
+    def rules(self) -> tuple[NRule | Attributes, ...]:
+        """Those on what is published itself, which need no bounds."""
+        return tuple(rule for rule in (self.n_rule, self.attributes) if rule is not None)
+
+    def check(self, schema: Schema) -> None:
+        """InputError where a criterion names what the table does not have."""
+        if self.attributes is not None:
+            self.attributes.check(schema)
+
+    @property
     def withheld(self) -> int:
         """In a sub-table in part each count from 1 up to this is withheld."""
         return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
 
-    def keeps(self, table: Table, subtable: SubTable) -> bool:
-        """Whether a sub-table may be published by what needs no bounds."""
-        return self.n_rule is None or self.n_rule.keeps(table, subtable)
+    def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
+        """Whether a sub-table may be published by the rules on what is published itself, and all within it."""
+        return all(rule.keeps(table, zeros, subtable) for rule in self.rules)
 
-    def keeping(self, table: Table, subtables: Sequence[SubTable]) -> Sequence[SubTable]:
-        """Those that may be published by what needs no bounds, in their order."""
-        return subtables if self.n_rule is None else self.n_rule.keeping(table, subtables)
+    def keeping(self, table: Table, zeros: StructuralZeros, subtables: Sequence[SubTable]) -> Sequence[SubTable]:
+        """Those that may, in their order; what contains one that may not is not looked at."""
+        if not self.rules:
+            return subtables
+        broken = list[SubTable]()
+        for subtable in sorted(subtables, key=st.dimension):
+            if not st.containing_any(broken)(subtable) and not self.keeps(table, zeros, subtable):
+                broken.append(subtable)
+        breaks = st.containing_any(broken)
+        return [subtable for subtable in subtables if not breaks(subtable)]
 
     def require_total(self, table: Table) -> None:
-        """NothingReleasableError where, by what needs no bounds, not even the grand total may be public."""
+        """NothingReleasableError where, by the n-rule, not even the grand total may be public."""
         if self.n_rule is not None:
             self.n_rule.require_total(table)
 
@@ -109,19 +137,19 @@ class Criteria:
 
         Pure: the same question with the same bank gets the same answer, whatever was asked before.
 
-        A count that the n-rule excludes refutes at once. Then come cheap bounds of all at-risk cells. What they leave
-        open goes to dearer methods, the most exposed cells first. Small tables get exact ones. In larger tables each
-        cell is certified by feasible tables, searched component by component; outer bounds of the `refute_cells` most
-        exposed ones that stay open may refute. Inner bounds rest on covers of the components and on tables in the bank,
-        and so does "safe": a certificate has both.
+        What breaks a rule on what is published refutes at once. Then come cheap bounds of all at-risk cells. What they
+        leave open goes to dearer methods, the most exposed cells first. Small tables get exact ones. In larger tables
+        each cell is certified by feasible tables, searched component by component; outer bounds of the `refute_cells`
+        most exposed ones that stay open may refute. Inner bounds rest on covers of the components and on tables in the
+        bank, and so does "safe": a certificate has both.
 
         ReleaseError where the bank is of another table or of other at-risk cells, or where what is likely cannot be
         told.
         """
         bank.require(table, self.small_count)
-        if effort.depth is not Depth.EVERY and (few := self.few(table, known.plus(asked))) is not None:
+        if effort.depth is not Depth.EVERY and (broken := self.broken(table, known.plus(asked))) is not None:
             nothing = 0, table.total  # which is known of the smallest width
-            answer = Assessment(Verdict.UNSAFE, self.floor, nothing, len(bank.at_risk), 0, (), few=few)
+            answer = Assessment(Verdict.UNSAFE, self.floor, nothing, len(bank.at_risk), 0, (), broken=broken)
             return Judgement(self, known, asked, answer, bank)
         return self._judged(table, known, asked, bank, effort)[0]
 
@@ -140,25 +168,29 @@ class Criteria:
         case = Case(self.width, table, knowledge, bank, effort)
         by_width = case.assessed()
         likely = None if by_width.verdict is Verdict.UNSAFE else self.likely(table, knowledge)
-        few = self.few(table, knowledge) if effort.depth is Depth.EVERY else None
-        answer, found, stopped = _together(by_width, likely, few), case.bank(by_width.verdict), case.blockers(by_width)
+        broken = self.broken(table, knowledge) if effort.depth is Depth.EVERY else None
+        answer, found, stopped = (
+            _together(by_width, likely, broken),
+            case.bank(by_width.verdict),
+            case.blockers(by_width),
+        )
         priced = tuple(case.programs.priced) if by_width.verdict is Verdict.UNSAFE else ()
         return Judgement(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
 
     def rejudged(self, judgement: Judgement, bounds: CellBounds, bank: Bank) -> Judgement:
         """The answer that narrower bounds of all at-risk cells give, whose inner ends the bank shows.
 
-        What the release makes likely, and whether it keeps the n-rule, does not change.
+        What the release makes likely, and whether it keeps the rules on what is published, does not change.
         """
         total = judgement.knowledge.total  # no cell is wider; so it is said where there is none
         by_width = self.width.assess(bounds, Others(0, (total, total)))
         by_width = self.width.with_own(by_width, Support(judgement.knowledge, bank))
         likely = None if by_width.verdict is Verdict.UNSAFE else judgement.assessment.likely
-        return replace(judgement, assessment=_together(by_width, likely, judgement.assessment.few), bank=bank)
+        return replace(judgement, assessment=_together(by_width, likely, judgement.assessment.broken), bank=bank)
 
-    def few(self, table: Table, knowledge: Knowledge) -> Few | None:
-        """A published count that the n-rule excludes; None where there is no such rule, or none."""
-        return None if self.n_rule is None else self.n_rule.broken(table, knowledge)
+    def broken(self, table: Table, knowledge: Knowledge) -> Broken | None:
+        """What breaks a rule on what is published itself; None where all are kept."""
+        return next(filter(None, (rule.broken(table, knowledge) for rule in self.rules)), None)
 
     def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
         """What it makes likely, where that is limited; ReleaseError where no exact engine tells."""
@@ -173,11 +205,11 @@ class Criteria:
         return len(self.width.short(support, self.width.doubtful(support))) + len(self.width.short_own(support))
 
 
-def _together(by_width: Assessment, likely: Likely | None, few: Few | None) -> Assessment:
+def _together(by_width: Assessment, likely: Likely | None, broken: Broken | None) -> Assessment:
     """The worst of all answers, with what is said of each."""
     by_limit = Verdict.SAFE if likely is None or likely.is_kept else Verdict.UNSAFE
-    by_rule = Verdict.SAFE if few is None else Verdict.UNSAFE
-    return replace(by_width, verdict=Verdict.worst([by_width.verdict, by_limit, by_rule]), likely=likely, few=few)
+    by_rule = Verdict.SAFE if broken is None else Verdict.UNSAFE
+    return replace(by_width, verdict=Verdict.worst([by_width.verdict, by_limit, by_rule]), likely=likely, broken=broken)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

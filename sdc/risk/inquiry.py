@@ -59,6 +59,7 @@ class Inquiry:
 
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
+        self.criteria.check(self.table.schema)
         if self.bank is None:
             self.bank = self._empty_bank(self.criteria)
 

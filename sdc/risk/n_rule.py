@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,28 +11,10 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-
-
-@dataclass(frozen=True)
-class Few:
-    """A published count that is too small: of a cell of this sub-table, by names. It is confidential."""
-
-    n: int
-    sub_table: str
-    cell: str
-    count: int
-
-    @property
-    def text(self) -> str:
-        """What is broken, without the cell."""
-        return f"{self.sub_table} has a count from 1 to {self.n - 1}, which the n-rule of {self.n} excludes"
-
-    @property
-    def detail(self) -> str:
-        """The cell and its count."""
-        return f"{self.sub_table}: the cell {self.cell or '(total)'} has the count {self.count}"
+from sdc.risk.assessment import Broken
 
 
 @dataclass(frozen=True)
@@ -53,30 +34,23 @@ class NRule:
         if self.n < 2:
             raise InputError(f"n_rule is {self.n}; give at least 2, or no count is excluded")
 
-    def keeps(self, table: Table, subtable: SubTable) -> bool:
+    def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether it may be published whole, and all within it; one pass over the table, the first time."""
         return not 0 < table.least_count(subtable) < self.n
 
-    def keeping(self, table: Table, subtables: Sequence[SubTable]) -> list[SubTable]:
-        """Those that keep it, in their order; what contains one that does not is not counted."""
-        broken = list[SubTable]()
-        for subtable in sorted(subtables, key=st.dimension):
-            if not st.containing_any(broken)(subtable) and not self.keeps(table, subtable):
-                broken.append(subtable)
-        breaks = st.containing_any(broken)
-        return [subtable for subtable in subtables if not breaks(subtable)]
-
-    def broken(self, table: Table, known: Knowledge) -> Few | None:
+    def broken(self, table: Table, known: Knowledge) -> Broken | None:
         """The first sub-table with a count that breaks it, of those that are told exactly; None where it is kept."""
-        whole = (self._few(table, t) for t in reversed(known.release.frontier) if not self.keeps(table, t))
-        in_part = (self._few(table, fact.view, fact) for fact in known.facts)
+        frontier = reversed(known.release.frontier)
+        whole = (self._broken(table, t) for t in frontier if not self.keeps(table, known.zeros, t))
+        in_part = (self._broken(table, fact.view, fact) for fact in known.facts)
         return next(filter(None, chain(whole, in_part)), None)
 
-    def _few(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Few | None:
-        """The smallest count of a sub-table, or of what a fact tells of it, where it breaks the rule."""
+    def _broken(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Broken | None:
+        """By the smallest count of a sub-table, or of what a fact tells of it, where that breaks the rule."""
         label = st.label(subtable, table.schema)
+        text = f"{label} has a count from 1 to {self.n - 1}, which the n-rule of {self.n} excludes"
         if not subtable:
-            return Few(self.n, label, "", table.total)
+            return Broken(text, f"{label}: {table.total} records")
         marginal = table.marginal(subtable)
         rows = np.flatnonzero(marginal.counts < self.n)
         if fact is not None:
@@ -84,11 +58,12 @@ class NRule:
         if not len(rows):
             return None
         row = rows[marginal.counts[rows].argmin()]
-        return Few(self.n, label, marginal.schema.written(marginal.codes[row]), int(marginal.counts[row]))
+        cell = marginal.schema.written(marginal.codes[row])
+        return Broken(text, f"{label}: the cell {cell} has the count {marginal.counts[row]}")
 
     def require_total(self, table: Table) -> None:
         """NothingReleasableError where not even the number of records may be published."""
-        if not self.keeps(table, st.GRAND_TOTAL):
+        if 0 < table.total < self.n:
             raise NothingReleasableError(
                 f"the table has {table.total} records, and the n-rule of {self.n} excludes counts from 1 to "
                 f"{self.n - 1}: not even the grand total may be published; choose an n_rule of at most {table.total}"

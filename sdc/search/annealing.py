@@ -20,6 +20,7 @@ from sdc.model.graph import chordal_cover, independence_graph
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -146,7 +147,7 @@ class AnnealingChain:
 
     def _workspace(self, table: Table) -> Workspace:
         wishes = self.wishes.flat(table.schema)
-        return _workspace(table.flat, self.known.flat, self.criteria, self.max_bytes, wishes)
+        return _workspace(table, self.known, self.criteria, self.max_bytes, wishes)
 
 
 def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
@@ -203,7 +204,10 @@ class Workspace:
     def __init__(
         self, table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, wishes: Wishes = NO_WISHES
     ) -> None:
-        self.table, self.known, self.criteria = table, known, criteria
+        keeps = partial(_keeps, criteria, table, known.zeros)
+        self.table, self.known, self.criteria = table.flat, known.flat, criteria
+        self._leveled = table, known
+        table, known = self.table, self.known
         self.at_risk = table.at_risk(criteria.small_count)
         self.counts = table.counts[self.at_risk]
         # half the memory holds twice the rows; every count is at most the total
@@ -211,9 +215,7 @@ class Workspace:
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
         joined = [*known.zeros.subtables, *wishes.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
-        self.rows = MarginalRows(
-            table, self.at_risk, criteria.width, self.work, wishes.forbid, partial(criteria.keeps, table)
-        )
+        self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, wishes.forbid, keeps)
         self.likely = LikelyGraphs(known, criteria.limit, self.rows) if criteria.limit else None
         self.work.numbers[kernel.ASKS] = self.likely is not None
 
@@ -348,17 +350,18 @@ class Workspace:
             )
 
     def require_counts(self, graph: DecomposableGraph) -> None:
-        """NothingReleasableError where the n-rule excludes a count of the one-way sub-tables, or of a start graph."""
+        """NothingReleasableError where the one-way sub-tables, or a start graph, break a rule on what is published."""
         one_way = Release.of(1 << v for v in range(len(self.table.schema)))
         for release, what in (
             (one_way, "every decomposable release has all one-way sub-tables"),
             (graph.release, f"the search starts from {graph.text(self.table.schema)}"),
         ):
-            if few := self.criteria.few(self.table, self.known.plus(release)):
+            table, known = self._leveled
+            if broken := self.criteria.broken(table, known.plus(release)):
                 raise NothingReleasableError(
-                    f"{few.text}, and {what}; merge categories, choose a smaller n_rule, or the method ordered, which "
+                    f"{broken.text}, and {what}; merge categories, ask for less, or choose the method ordered, which "
                     "can do without that sub-table",
-                    few.detail,
+                    broken.detail,
                 )
 
     def require_zeros(self) -> None:
@@ -403,6 +406,11 @@ class Workspace:
         cell = int(widths.argmin())
         named = self.table.schema.written(self.table.codes[self.at_risk[cell]])
         return f"the cell {named} (count {self.counts[cell]}) has the width {widths[cell]}"
+
+
+def _keeps(criteria: Criteria, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
+    """Of a sub-table of the chains, to which a level is a variable of its own."""
+    return criteria.keeps(table, zeros, table.schema.levels.closed(subtable))
 
 
 def _new_work(variables: int, cells: int, dtype: np.dtype[Any], max_bytes: int) -> kernel.ChainWork:

@@ -170,7 +170,7 @@ class ReleaseSearch:
         """InputError where chains, which look at small cells alone, would have none."""
         if method == "decomposable" and not self._has_risks:
             raise InputError(
-                "no cell is at risk, and the n-rule excludes counts all the same: a decomposable release is sought by "
+                "no cell is at risk, and not everything may go out all the same: a decomposable release is sought by "
                 "its small cells; choose the method ordered"
             )
 

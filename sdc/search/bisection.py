@@ -36,7 +36,7 @@ class BisectionSearch(OrderedSearch):
 
     def _candidates(self) -> tuple[SubTable, ...]:
         listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
-        return tuple(self.inquiry.criteria.keeping(self.inquiry.table, listed))
+        return tuple(self.inquiry.criteria.keeping(self.inquiry.table, self.inquiry.known.zeros, listed))
 
     def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Judgement | None, int]:
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are

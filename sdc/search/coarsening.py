@@ -108,7 +108,7 @@ def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry
     small, view, axis = criteria.withheld, schema.levels.closed(merging.wish.view), merging.variable
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
-    if not merging.small(merging.alone, least) and criteria.keeps(inquiry.table, view):
+    if not merging.small(merging.alone, least) and criteria.keeps(inquiry.table, inquiry.known.zeros, view):
         support, narrow = shown(inquiry, [view])
         if not len(narrow):
             return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
@@ -119,7 +119,7 @@ def _planned(inquiry: Inquiry, merging: _Merging, before: Ints) -> tuple[Inquiry
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
         support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
-        if not len(narrow) and criteria.keeps(at.table, view):
+        if not len(narrow) and criteria.keeps(at.table, at.known.zeros, view):
             return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
         # what was found is feasible where less is told
         found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]

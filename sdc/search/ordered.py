@@ -280,7 +280,7 @@ class OrderedSearch:
 
     def _keeping(self, left: Sequence[SubTable], refused: LeftOut) -> tuple[list[SubTable], LeftOut]:
         """Without those that may go out beside nothing, which nobody needs to be asked about: they are refused."""
-        kept = self.inquiry.criteria.keeping(self.inquiry.table, left)
+        kept = self.inquiry.criteria.keeping(self.inquiry.table, self.inquiry.known.zeros, left)
         return list(kept), (*refused, *st.minimal({*left} - {*kept}))
 
     def _parted(self, judgement: Judgement, larger: Judgement, left: Sequence[SubTable]) -> Parts:

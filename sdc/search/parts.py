@@ -273,6 +273,8 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends:
 def _require_safe(inquiry: Inquiry, judgement: Judgement, views: Sequence[SubTable], how: str) -> None:
     if judgement.verdict is not Verdict.SAFE:
         together = ", ".join(st.label(view, inquiry.table.schema) for view in views)
+        if (broken := judgement.assessment.broken) is not None:
+            raise NotReleasableError(f"{together} {how}: {broken.text}", broken.detail)
         what = "whatever is withheld" if how == "in part" else "nor every small cell of what is rounded"
         advice = "give a larger budget, or publish coarser categories"
         raise NotReleasableError(

@@ -92,7 +92,7 @@ def alone(ordered: FoundRelease, wished: bool, beside: str) -> str:
         return f"The ordered release stands alone: decomposable ones are not sought beside {beside}."
     has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
     has += " and what is wished" if wished else ""
-    rule = " and keeps the n-rule" if ordered.judgement.criteria.n_rule else ""
+    rule = " and keeps the rules" if ordered.judgement.criteria.rules else ""
     return (
         f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
         f"{ordered.assessment.min_width_required}{rule}."

@@ -11,9 +11,8 @@ from sdc.model.errors import NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.assessment import Witness
+from sdc.risk.assessment import Broken, Witness
 from sdc.risk.criteria import Judgement
-from sdc.risk.n_rule import Few
 from sdc.risk.refutation import Refutation
 from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.wishes import Wishes
@@ -31,7 +30,7 @@ class Conflict:
     proven   whether the criterion refutes them; else nothing could decide
     refutation  what proves that to anybody, where such was found
     spent    steps of the budget that the question took
-    few      a published count that the n-rule excludes, where that refutes them
+    broken      what breaks a rule on what is published, where that refutes them
     """
 
     sub_tables: Conflicting
@@ -39,15 +38,15 @@ class Conflict:
     proven: bool
     refutation: Refutation | None = None
     spent: int = 0
-    few: Few | None = None
+    broken: Broken | None = None
 
     def text(self, schema: Schema) -> str:
         """Names of the sub-tables, and whether that they conflict is proven; no cell."""
         together = ", ".join(st.label(t, schema) for t in self.sub_tables)
         is_one = len(self.sub_tables) == 1
         told = "is not releasable" if is_one else "are not releasable together"
-        if self.few is not None:
-            return f"{together} {told}: {self.few.text}"
+        if self.broken is not None:
+            return f"{together} {told}: {self.broken.text}"
         if self.proven:
             return f"{together} {told}{' (refused, proven)' * (self.refutation is not None)}"
         return f"{together} {told.replace('not releasable', 'undecided')} (no proof found in {self.spent:,} steps)"
@@ -217,7 +216,7 @@ class RequiredSearch:
         witnesses = said.assessment.witnesses
         is_refuted = said.assessment.releasable is False
         first = witnesses[0] if witnesses else None
-        return Conflict(tuple(found), first, is_refuted, said.refutation, said.spent, said.assessment.few)
+        return Conflict(tuple(found), first, is_refuted, said.refutation, said.spent, said.assessment.broken)
 
     def _within(self, base: list[SubTable], added: list[SubTable], candidates: list[SubTable]) -> list[SubTable]:
         """Those of the candidates that conflict beside the base, none where what was added to it does by itself."""
@@ -266,7 +265,7 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
         f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
         f"{' and others' if len(found.refused) > MOST_TOLD else ''}, or ask for "
         "the best subset of them (release.conflicts: best_subset, or --best-subset)",
-        "\n".join([*of_widths, *(c.few.detail for c in found.conflicts if c.few)]),
+        "\n".join([*of_widths, *(c.broken.detail for c in found.conflicts if c.broken)]),
     )
 
 

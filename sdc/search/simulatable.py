@@ -111,11 +111,11 @@ class SimulatableSearch:
         self._require(released)
         judgement = self.inquiry.ask(released)
         if not self.inquiry.accepts(judgement):
-            (low, high), likely, few = judgement.margin, judgement.assessment.likely, judgement.assessment.few
+            (low, high), likely, broken = judgement.margin, judgement.assessment.likely, judgement.assessment.broken
             by_width = f"min width {low} to {high}, required {self.inquiry.criteria.floor}"
             raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
-                f"the true table ({few.text if few else by_width}"
+                f"the true table ({broken.text if broken else by_width}"
                 f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
             )
@@ -213,7 +213,7 @@ def _keeps(drawn: Table, criteria: Criteria, release: Release) -> bool:
     # what is known beside the release of its table was refused before
     known = Knowledge(drawn.schema, drawn.total, NOTHING, NO_ZEROS, NO_FACTS)
     if not len(drawn.at_risk(criteria.small_count)):
-        return criteria.few(drawn, known.plus(release)) is None
+        return criteria.broken(drawn, known.plus(release)) is None
     # of a decomposable release the bounds are explicit: nothing is searched
     effort = Effort(depth=Depth.REFUTE)
     return criteria.judge(drawn, known, release, criteria.bank(drawn), effort).verdict is Verdict.SAFE

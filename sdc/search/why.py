@@ -75,8 +75,8 @@ class Reason:
             return f"no proof found in {self.spent:,} steps, neither that it may go out nor that it may not"
         if self.together.verdict is Verdict.SAFE:
             return ""
-        if self.together.few is not None:
-            return f"refused, proven: {self.together.few.text}"
+        if self.together.broken is not None:
+            return f"refused, proven: {self.together.broken.text}"
         if self.refutation is None:
             return "refused by bounds or a limit alone, no proof of which is kept"
         under = ", ".join(self.refutation.labels(schema)) or "the grand total"

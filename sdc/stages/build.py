@@ -34,6 +34,7 @@ from sdc.public.earlier import (
 )
 from sdc.public.published import Published, read_published
 from sdc.publish.gate import GateSubject
+from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.run_format import TABLE
@@ -166,7 +167,8 @@ class Build:
     def criteria(self) -> Criteria:
         risk = self.config.risk
         limit = PosteriorLimit(**risk.posterior.model_dump()) if risk.posterior else None
-        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule)
+        attributes = Attributes(**risk.attributes.model_dump()) if risk.attributes else None
+        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule, attributes)
 
     @property
     def policy(self) -> Policy:

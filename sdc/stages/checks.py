@@ -34,6 +34,8 @@ def check_names(build: Build, known: Knowledge) -> None:
         settings.wished(known)
     with _fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
+    with _fault_of("risk.attributes.sensitive"):
+        settings.criteria.check(schema)
     signing_key(config.publication)
     with _fault_of("publication.children"):
         for name in chain(*(child.split("*") for child in config.publication.children)):

@@ -115,7 +115,7 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
         known_anew(build.made.known, build.made.table, build.origin, build.config, build.head)
     except SdcError as error:
         return str(error)
-    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, risk.n_rule)
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, risk.model_dump())
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
         return f"{unproven} of {found.at_risk_cells} cells are not proven"

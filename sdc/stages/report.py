@@ -68,7 +68,7 @@ def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
     if build.config.release.method != "bisection":
         return ()
     listed = ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
-    return tuple(build.criteria.keeping(build.made.table, listed))
+    return tuple(build.criteria.keeping(build.made.table, build.made.known.zeros, listed))
 
 
 def _limits(config: BuildConfig) -> bool:

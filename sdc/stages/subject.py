@@ -28,6 +28,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.public.earlier import read_origin
+from sdc.risk.attributes import Attributes
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import support_of
@@ -105,6 +106,11 @@ class Subject:
     def n_rule(self, given: int | None) -> int | None:
         """The n of the n-rule given, or the config's."""
         return given or (None if self.build is None else self.build.config.risk.n_rule)
+
+    @property
+    def attributes(self) -> Attributes | None:
+        """The config's rule on sensitive variables."""
+        return None if self.build is None else self.build.criteria.attributes
 
     def method(self, given: str | None) -> str:
         """The method given, or the config's; ConfigError where there is neither."""

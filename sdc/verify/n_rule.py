@@ -5,7 +5,6 @@ Each count of a marginal is a sum of those of a frontier sub-table, so that thes
 
 import numpy as np
 
-from sdc import run_format as names
 from sdc.verify.levels import Array, SubTable
 from sdc.verify.own_cells import is_listed
 from sdc.verify.proof import Claims, EvidenceFolder, folded
@@ -35,10 +34,3 @@ def _public(evidence: EvidenceFolder, claims: Claims) -> list[tuple[SubTable, Ar
 def _is_few(evidence: EvidenceFolder, view: SubTable, told: Array, n: int) -> bool:
     counts = folded(np.add, evidence.levels.columns(evidence.table, view), 0 * evidence.counts, evidence.counts)
     return bool((told & (counts < n)).any())
-
-
-def check_said(evidence: EvidenceFolder, is_kept: bool) -> None:
-    """The assessment names a count that is excluded where there is one, and there alone."""
-    says = names.FEW in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
-    what = "names a count that the n-rule excludes" if says else "names no count that the n-rule excludes"
-    evidence.holds((f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE} {what}, which is not so", says == is_kept))

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
+from sdc.verify.attributes import check_attributes
 from sdc.verify.formats import SHEET_NAME, Cell, Cells, read_cells, read_sheets
 from sdc.verify.levels import Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
-from sdc.verify.n_rule import check_counts, check_said
+from sdc.verify.n_rule import check_counts
 from sdc.verify.own_cells import own_cells
 from sdc.verify.page import why_not_of
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
@@ -89,13 +91,13 @@ def verify_release(
     small_count: int,
     min_width: int,
     limit: dict[str, Any] | None = None,
-    n_rule: int | None = None,
+    rules: Mapping[str, Any] = MappingProxyType({}),
 ) -> Verification:
     """What the table and the certificate of a run folder prove of a release that is not public yet.
 
     Beside what the table's stage says was known before, which is for the caller to look at, nothing else that is stored
     is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A `limit` on the posterior, as a
-    config has it, and an n-rule must hold too.
+    config has it, and the rules on what is published, `n_rule` and `attributes`, must hold too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
@@ -108,8 +110,7 @@ def verify_release(
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
-        if n_rule is not None:
-            check_counts(evidence, claims, n_rule, claims_safe=True)
+        _keeps_rules(evidence, claims, rules, claims_safe=True)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
@@ -348,7 +349,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
-    risk["n_rule"] = manifest["config"]["risk"].get("n_rule")
+    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
@@ -411,9 +412,10 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     if risk["posterior"] is not None:
         above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
-    keeps_rule = risk["n_rule"] is None or check_counts(evidence, claims, risk["n_rule"], says_safe or is_out)
-    check_said(evidence, keeps_rule)
-    is_kept &= keeps_rule
+    keeps_rules = _keeps_rules(evidence, claims, risk, says_safe or is_out)
+    says_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
+    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken == keeps_rules))
+    is_kept &= keeps_rules
     _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow), own)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
@@ -432,6 +434,13 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
     certified = cells - len(narrow)
     return Verification(cells, certified, differences, failures, tuple(lines), tuple(notes), known_from, refutations)
+
+
+def _keeps_rules(evidence: EvidenceFolder, claims: Claims, rules: Mapping[str, Any], claims_safe: bool) -> bool:
+    """Whether what is public keeps the rules on it, those that are asked for."""
+    n, attributes = map(rules.get, names.RULES)
+    kept = n is None or check_counts(evidence, claims, n, claims_safe)
+    return (attributes is None or check_attributes(evidence, claims, attributes, claims_safe)) and kept
 
 
 def _of_parts(cells: int, unproven: int) -> str:

@@ -466,6 +466,20 @@ def test_faults_of_an_n_rule(file: Path, value: str, match: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ("{sensitive: [], most: 3}", r"risk.attributes.sensitive = \[\]: .* .a list of variables"),
+        ("{sensitive: [a], most: 0}", "risk.attributes.most = 0: .*at least 1"),
+        ("{sensitive: [a]}", "risk.attributes.most is missing; add it .the largest group"),
+        ("{most: 3}", "risk.attributes.sensitive is missing; add it .a list of variables"),
+        ("{sensitive: [a], most: 3, lacking: 1}", "risk.attributes.lacking = 1: .*true: not that none"),
+    ],
+)
+def test_faults_of_a_rule_on_sensitive_variables(file: Path, value: str, match: str) -> None:
+    assert_refused(file, SMALLEST.replace("min_width: 3", f"min_width: 3, attributes: {value}"), match)
+
+
+@pytest.mark.parametrize(
     ("limit", "more", "match"),
     [
         ("{}", "", "risk.posterior = {}: it limits nothing; give max_above or max_probability .a section"),

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import write_publication
+from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.n_rule import NRule
 from sdc.risk.support import Support
@@ -693,7 +695,7 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
     assert (found.failures, found.uncertified) == ((), ())
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "No published count is from 1 to 9." in page
-    assert "No count that is public whole or in part is from 1 to 9." in page
+    assert "Every sub-table that is public, whole or in part, keeps the rules on what is published." in page
     shutil.copytree(build.folder.path, tmp_path / "copied")
     manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
     manifest["config"]["risk"]["n_rule"] = 11
@@ -745,6 +747,61 @@ def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
     write_json(tmp_path / "copied" / "manifest.json", manifest)
     failures = verify(tmp_path / "copied").failures
     assert [what for what in failures if f"A*B*C*D*F has a count from 1 to {least}, which" in what]
+
+
+@pytest.fixture
+def sensitive(tmp_path: Path) -> Path:
+    """Records of which 6 that have a1 and b0 all have c0, and 9 that have a2 and b0."""
+    cells = np.array([*product(range(3), range(2), range(2))])
+    counts = np.array([7, 8, 30, 40, 6, 0, 20, 30, 9, 0, 50, 60])
+    rows = [
+        ",".join(("abc"[v] + str(code)) for v, code in enumerate(cell)) for cell in np.repeat(cells, counts, axis=0)
+    ]
+    (tmp_path / "records.csv").write_text("\n".join(["a,b,c", *rows]) + "\n")
+    return tmp_path / "records.csv"
+
+
+def test_a_rule_on_sensitive_variables(config: Config, sensitive: Path, tmp_path: Path) -> None:
+    """What goes out tells nothing of a group; under a stricter rule all that is recorded as it is fails."""
+    asked = {"table": {"path": str(sensitive), "categories": {}}, "labels": {"variables": {}}}
+    build, _ = made(config(**asked, risk={"min_width": 2, "attributes": {"sensitive": ["c"], "most": 5}}))
+    assert build.made.found.release == Release.of([0b111])
+    assert verify(build.folder.path).failures == ()
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "Of no published group of at most 5 records is it told that none is in some category of c." in page
+    shutil.copytree(build.folder.path, tmp_path / "copied")
+    manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
+    manifest["config"]["risk"]["attributes"]["most"] = 6
+    write_json(tmp_path / "copied" / "manifest.json", manifest)
+    failures = verify(tmp_path / "copied").failures
+    assert [what for what in failures if "a*b*c tells of a group of at most 6 records what is sensitive" in what]
+    stricter, _ = made(config(**asked, risk={"min_width": 2, "attributes": {"sensitive": ["c"], "most": 6}}))
+    assert stricter.made.found.release == Release.of([0b011, 0b101, 0b110])
+
+
+def test_the_last_verification_relies_on_no_judge_of_sensitive_variables(
+    config: Config, sensitive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that finds nothing told: nothing is published all the same."""
+    monkeypatch.setattr(Attributes, "keeps", lambda *of: True)
+    asked = {"sensitive": ["c"], "most": 9}
+    file = config(
+        table={"path": str(sensitive), "categories": {}},
+        labels={"variables": {}},
+        risk={"min_width": 1, "attributes": asked},
+    )
+    with pytest.raises(ReleaseError, match="tells of a group of at most 9 records what is sensitive"):
+        made(file)
+    assert_nothing_published(open_build(file))
+
+
+def test_a_sensitive_variable_that_the_table_does_not_have(config: Config) -> None:
+    file = config(risk={"attributes": {"sensitive": ["income"], "most": 3}})
+    with pytest.raises(
+        ConfigError, match=r"risk\.attributes\.sensitive: unknown variable 'income'; the table has A, B, C"
+    ):
+        made(file)
+    assert_nothing_published(open_build(file))
 
 
 def test_a_curve_under_limits(config: Config) -> None:

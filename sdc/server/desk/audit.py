@@ -366,7 +366,11 @@ class _Replay:
         )
         return (
             f"entry {first.seq} {done}, and what is public from then on (version {number}) {does}: "
-            + (answer.few.text if answer.few else f"min width {low} to {high}, required {answer.min_width_required}")
+            + (
+                answer.broken.text
+                if answer.broken
+                else f"min width {low} to {high}, required {answer.min_width_required}"
+            )
             + more
         )
 

@@ -74,6 +74,7 @@ class Judge:
         if not criteria.monotone:
             require_together(LIMIT, "server")
         known.check_is_of(table)
+        criteria.check(table.schema)
         self.table, self.known, self.criteria = table, known, criteria
         self._effort, self._bank = effort or Effort(), criteria.bank(table)
         self.executor = self._effort.executor
@@ -111,12 +112,12 @@ class Judge:
         self.criteria.require_total(self.table)
         found = self._judged(State.first(self.table.schema, first), st.GRAND_TOTAL, Depth.FULL, seconds)
         if found.verdict is not Verdict.SAFE:
-            (low, high), number, few = found.margin, first.sub_tables(self.table.schema), found.assessment.few
+            (low, high), number, broken = found.margin, first.sub_tables(self.table.schema), found.assessment.broken
             by_width = f"min width {low} to {high}, required {self.criteria.width.min_width}"
             raise NothingReleasableError(
-                f"the first release of {number} sub-tables is not proven safe ({few.text if few else by_width}); start "
-                "with less, such as server.start: total",
-                few.detail if few else "",
+                f"the first release of {number} sub-tables is not proven safe ({broken.text if broken else by_width}); "
+                "start with less, such as server.start: total",
+                broken.detail if broken else "",
             )
         self._bank = found.bank
 
