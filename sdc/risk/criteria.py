@@ -101,7 +101,7 @@ class Criteria:
 
     @property
     def withheld(self) -> int:
-        """In a sub-table in part each count from 1 up to this is withheld."""
+        """In a sub-table in part each count from 1 up to this is withheld, and keeps a width of its own."""
         return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
@@ -130,7 +130,7 @@ class Criteria:
 
     def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
         """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""
-        return own_cells(table, known, before, self.small_count, self.width.min_width)
+        return own_cells(table, known, before, self.withheld, self.width.min_width)
 
     def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
         """The answer about a release beside what is known. It stops at the first cell that proves it unsafe.

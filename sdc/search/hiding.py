@@ -99,7 +99,7 @@ class Hiding:
         costs: Mapping[SubTable, Cost],
         again: Mapping[SubTable, Ints],
     ) -> None:
-        frame, small = component.frame, inquiry.criteria.small_count
+        frame, small = component.frame, inquiry.criteria.withheld
         self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
         self.variables, self._views = frame.variables, tuple(views)
         self._within = tuple(st.within(view, frame.variables) for view in views)
@@ -113,7 +113,7 @@ class Hiding:
         whole = inquiry.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
         withheld = [_flags(inquiry, view, again.get(view)) for view in views]
-        always = (self._counts > 0) & (self._counts <= inquiry.criteria.withheld) | np.concatenate(withheld)
+        always = self._small | np.concatenate(withheld)
         pairs = [(costs[view], own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])

@@ -1,9 +1,9 @@
 """Withholding by differences: a sub-table goes out but for the cells in which tables differ that show all is safe.
 
 What is public is safe already. Of a sub-table every cell with a count of 1 to the small count is withheld, and every
-one that the n-rule excludes. Who is too narrow once the rest of it is shown, an at-risk cell of the table or one with
-such a small count, needs feasible tables that move it; where they change cells of the sub-table these are withheld too,
-and so they stay feasible: the cells withheld and the proof that they suffice are one thing. What is looked for is a
+one that the n-rule excludes. Who is too narrow once the rest of it is shown, an at-risk cell of the table or one of
+these, needs feasible tables that move it; where they change cells of the sub-table these are withheld too, and so they
+stay feasible: the cells withheld and the proof that they suffice are one thing. What is looked for is a
 cheap union, see `Hiding`.
 
 The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the same cubes, of one table, without a proof.
@@ -135,7 +135,7 @@ def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells
     for view in views:
         rows, places = own.get(view, (none, none))
         counts = table.marginal(view).dense.reshape(-1)
-        small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.small_count))
+        small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.withheld))
         inner, is_kept = np.stack([counts[small], counts[small]], axis=1), np.isin(small, places)
         inner[is_kept] = ends[rows]
         cells = table.schema.restrict(st.members(view)).keys.unpack(small)

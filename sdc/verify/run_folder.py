@@ -105,7 +105,7 @@ def verify_release(
         claims = evidence.claims()
         _check_published(evidence, claims, "what is to be published")
         low, high = evidence.proven(claims)
-        _, open_ = own_cells(evidence, claims, small_count, min_width)
+        _, open_ = own_cells(evidence, claims, _withheld(small_count, rules), min_width)
         evidence.holds((f"{open_} small cells of sub-tables in part are not proven", open_))
         check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
@@ -406,7 +406,7 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     low, high = evidence.proven(claims)
     narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
     say(f"verify: {cells - len(narrow)} cells are proven")
-    own = own_cells(evidence, claims, risk["small_count"], risk["min_width"])
+    own = own_cells(evidence, claims, _withheld(risk["small_count"], risk), risk["min_width"])
     is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
     says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
     if risk["posterior"] is not None:
@@ -434,6 +434,12 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
     certified = cells - len(narrow)
     return Verification(cells, certified, differences, failures, tuple(lines), tuple(notes), known_from, refutations)
+
+
+def _withheld(small_count: int, rules: Mapping[str, Any]) -> int:
+    """Counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own."""
+    n = rules.get(names.RULES[0])
+    return max(small_count, 0 if n is None else n - 1)
 
 
 def _keeps_rules(evidence: EvidenceFolder, claims: Claims, rules: Mapping[str, Any], claims_safe: bool) -> bool:

@@ -8,11 +8,13 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from sdc.api import assess, find_release, knowledge, why
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError, NotReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
@@ -156,13 +158,15 @@ def test_a_width_does_not_imply_it_of_larger_counts() -> None:
 
 
 def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
-    """Neither a count that is shown nor a sum of such is excluded; and what is withheld is proven as without."""
-    rng, parts = np.random.default_rng([50, *night]), 0
+    """Neither a count that is shown nor a sum of such is excluded; and none that is keeps less than the width."""
+    rng, parts, larger = np.random.default_rng([50, *night]), 0, 0
     for table, counts in tables(rng, scaled(CASES // 2, fewest=40)):
         n, view = int(rng.integers(3, 8)), int(rng.integers(1, 1 << counts.ndim))
-        inquiry = Inquiry(table, knows(table, NOTHING), Criteria.of(2, 2, n_rule=n))
+        criteria, rule = Criteria.of(2, 2, n_rule=n), NRule(n)
+        alone = [1 << v for v in st.members(view) if rule.keeps(table, NO_ZEROS, 1 << v)]
+        inquiry = Inquiry(table, knows(table, Release.of(alone[: rng.integers(3)])), criteria)
         whole = inquiry.ask(NOTHING)
-        if not inquiry.accepts(whole):
+        if view in inquiry.known.release or not inquiry.accepts(whole):
             continue
         found = in_part(inquiry, whole, [PartWish(view)])
         assert inquiry.criteria.broken(table, found.judgement.knowledge) is None
@@ -173,8 +177,26 @@ def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
             for axis in range(own.ndim):
                 sums = own.sum(axis=axis)[told.all(axis=axis)]
                 assert not ((sums > 0) & (sums < n)).any()
+            known = [axis for axis, v in enumerate(st.members(view)) if 1 << v in inquiry.known.release]
+            few = np.flatnonzero((own > 0) & (own < n))
+            before, after = (widths(own, shown, known, few) for shown in (np.zeros_like(told), told))
+            assert (after[before >= 2] >= 2).all()
+            larger += int((own.reshape(-1)[few] > 2).sum())
             parts += 1
-    assert parts > 0
+    assert min(parts, larger) > 0
+
+
+def widths(counts: np.ndarray, told: np.ndarray, known: list[int], cells: np.ndarray) -> np.ndarray:
+    """Of some cells by those that are told and the sums along all other axes than each of these, by linear programs."""
+    grid = np.indices(counts.shape).reshape(counts.ndim, -1)
+    rows = [np.ones(counts.size), *np.eye(counts.size)[told.reshape(-1)]]
+    rows += [grid[axis] == code for axis in known for code in range(counts.shape[axis])]
+    sums = np.array(rows, float)
+    ends = [
+        [linprog(sign * one, A_eq=sums, b_eq=sums @ counts.reshape(-1)).fun for sign in (1, -1)]
+        for one in np.eye(counts.size)[cells]
+    ]
+    return np.round([-low - high for low, high in ends], 6)
 
 
 # What is refused
