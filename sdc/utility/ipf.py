@@ -1,10 +1,11 @@
-"""Iterative proportional fitting on sparse tables ([DKS] section 3.2)."""
+"""Iterative proportional fitting, on the cells that can be positive ([DKS] section 3.2) or on the whole array."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
+from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,11 +26,14 @@ from sdc.utility.ipf_kernel import LANES, rescale
 from sdc.utility.marginal import Marginal, check_agreement
 
 Support: TypeAlias = Literal["possible", "non-zero"]
+Form: TypeAlias = Literal["sparse", "dense"]
 Groups: TypeAlias = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 MAX_BYTES = 1 << 30
 WORKING_BYTES = 64
 """Of memory for each cell, besides its codes, of which there are three copies, and its groups."""
+DENSE_BYTES = 32
+"""Of memory for each cell of an array, besides the codes of those that are positive."""
 
 
 class Stop(NamedTuple):
@@ -56,6 +60,7 @@ class Fit:
     cells      (n, variables) uint16, read-only, sorted: every other cell has 0
     values     (n,) float64, read-only
     method     "closed form" where the release is decomposable and every possible cell is fitted, else "ipf"
+    form       "sparse" where possible cells were listed, "dense" where IPF had an array of all cells
     sweeps     passes over all marginals, 0 in closed form
     deviation  largest difference between a cell of a released marginal and the sum of its values, in records
     converged  whether the deviation is within the tolerance asked
@@ -66,6 +71,7 @@ class Fit:
     cells: Codes
     values: Values
     method: Literal["closed form", "ipf"]
+    form: Form
     sweeps: int
     deviation: float
     converged: bool
@@ -87,22 +93,36 @@ class Fit:
 
 
 def fit(
-    table: Table, known: Knowledge, *, support: Support = "possible", stop: Stop = STOP, max_bytes: int = MAX_BYTES
+    table: Table,
+    known: Knowledge,
+    *,
+    support: Support = "possible",
+    form: Form | None = None,
+    within: Marginals = MappingProxyType({}),
+    stop: Stop = STOP,
+    max_bytes: int = MAX_BYTES,
 ) -> Fit:
     """Expected counts under the hierarchical log-linear model of the released marginals.
 
     On every cell in which all released marginals are positive and which is no structural zero, or with
     "non-zero" on the table's non-zero cells only ([DKS] section 3.2). A sweep is one pass over these cells a
-    frontier element. ReleaseError where what is known is of another table, InputError where
-    more than `max_bytes` would be needed, for an unknown support, and from `Stop.check`.
+    frontier element.
+
+    form    whether IPF lists these cells or has an array of all; by default the closed form where it holds, else listed
+    within  marginals, not of uncovered variables, where the fit is known to be 0 wherever one of them is
+
+    ReleaseError where what is known is of another table, InputError where more than `max_bytes` would be needed, for an
+    unknown support or form, and from `Stop.check`.
     """
     known.check_is_of(table)
     stop.check()
     if support not in ("possible", "non-zero"):
         raise InputError(f"support = {support!r}: choose possible or non-zero")
+    if form not in (None, "sparse", "dense"):
+        raise InputError(f"form = {form!r}: choose sparse or dense")
     marginals = marginals_of(table, known)
     if support == "possible":
-        return _fit_possible(table.schema, marginals, known.zeros, stop, max_bytes)
+        return _fit_possible(table.schema, marginals, known.zeros, stop, max_bytes, form, within)
     every = st.full(len(table.schema))
     return _iterated(table.schema, marginals, table.codes, every, stop, max_bytes)
 
@@ -150,18 +170,28 @@ def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Dec
     return decompose(release, len(schema))
 
 
-def _fit_possible(schema: Schema, marginals: Marginals, zeros: StructuralZeros, stop: Stop, max_bytes: int) -> Fit:
+def _fit_possible(
+    schema: Schema,
+    marginals: Marginals,
+    zeros: StructuralZeros,
+    stop: Stop,
+    max_bytes: int,
+    form: Form | None = None,
+    within: Marginals = MappingProxyType({}),
+) -> Fit:
     variables = st.union([*marginals, *zeros.subtables])
-    cells = possible_cells(schema, marginals, variables, zeros, max_bytes)
+    if form == "dense":
+        return _in_array(schema, marginals, variables, zeros, within, stop, max_bytes)
+    cells = possible_cells(schema, {**marginals, **within}, variables, zeros, max_bytes)
     # in closed form the same numbers at once, and without an error that is left
-    tree = tree_of(schema, marginals, zeros)
+    tree = tree_of(schema, marginals, zeros) if form is None else None
     if tree is None:
         return _iterated(schema, marginals, cells, variables, stop, max_bytes)
     values = expected(marginals, tree, cells, variables)
     deviation = max(
         _deviation(values, groups_of(m, cells, variables), m.counts.astype(np.float64)) for m in marginals.values()
     )
-    return Fit(schema, variables, cells, values, "closed form", 0, deviation, deviation <= stop.tolerance)
+    return Fit(schema, variables, cells, values, "closed form", "sparse", 0, deviation, deviation <= stop.tolerance)
 
 
 def possible_cells(
@@ -205,7 +235,55 @@ def _iterated(
     # from 1: any start that is a product of factors of the marginals' cells has the same limit, the maximum likelihood
     # estimate
     values, sweeps, deviation = iterate(np.ones(len(cells)), groups, targets, stop)
-    return Fit(schema, variables, cells, values, "ipf", sweeps, deviation, deviation <= stop.tolerance)
+    return Fit(schema, variables, cells, values, "ipf", "sparse", sweeps, deviation, deviation <= stop.tolerance)
+
+
+def _in_array(
+    schema: Schema,
+    marginals: Marginals,
+    variables: SubTable,
+    zeros: StructuralZeros,
+    within: Marginals,
+    stop: Stop,
+    max_bytes: int,
+) -> Fit:
+    """The same from 1 in the possible cells of an array of all cells of the variables, and 0 in the others."""
+    kept = st.members(variables)
+    sizes = [schema.sizes[v] for v in kept]
+    _check_bytes(prod(sizes), DENSE_BYTES + 10 * len(kept), max_bytes)
+    start = np.ones(sizes)
+    for pattern in zeros.patterns:
+        named = dict(pattern)
+        start[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in kept))] = 0
+    for marginal in (*within.values(), *marginals.values()):
+        start *= marginal.spread(kept) > 0
+    targets = [marginal.spread(kept).astype(np.float64) for marginal in marginals.values()]
+    values, sweeps, deviation = iterate_dense(start, targets, stop)
+    cells = np.argwhere(values > 0).astype(np.uint16)
+    found = values[values > 0].reshape(-1)
+    return Fit(schema, variables, cells, found, "ipf", "dense", sweeps, deviation, deviation <= stop.tolerance)
+
+
+def iterate_dense(start: Values, targets: Sequence[Values], stop: Stop) -> tuple[Values, int, float]:
+    """`iterate` on an array: each target has the array's axes, of size 1 where the marginal sums them out."""
+    values = start.copy()
+    for sweep in range(1, stop.max_sweeps + 1):
+        worst = 0.0
+        for target in targets:
+            sums = _summed_as(values, target)
+            worst = max(worst, float(np.abs(sums - target).max()))
+            values *= np.divide(target, sums, out=np.zeros(sums.shape), where=sums > 0)
+        if worst <= stop.tolerance or sweep == stop.max_sweeps:
+            deviation = max(float(np.abs(_summed_as(values, target) - target).max()) for target in targets)
+            if deviation <= stop.tolerance:
+                break
+    return values, sweep, deviation
+
+
+def _summed_as(values: Values, target: Values) -> Values:
+    away = tuple(axis for axis, size in enumerate(target.shape) if size < values.shape[axis])
+    sums: Values = values.sum(axis=away, keepdims=True)
+    return sums
 
 
 def iterate(

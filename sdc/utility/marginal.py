@@ -72,6 +72,14 @@ class Marginal:
             return self
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
 
+    def spread(self, variables: Sequence[int]) -> Counts:
+        """Its counts, zeros too, as an array with an axis for each of these variables, of size 1 for the others'."""
+        sizes = tuple(self.schema.sizes[v] if st.has(self.subtable, v) else 1 for v in variables)
+        space = self.schema.keys.keep(st.members(self.subtable))
+        counts = np.zeros(space.cells, np.int64)
+        counts[space.pack(self.codes)] = self.counts
+        return counts.reshape(sizes)
+
     def rows(self, cells: Codes, variables: SubTable) -> npt.NDArray[np.int64]:
         """(n,) int64 which of its cells each of the (n, variables) cells falls in, -1 where its count is 0.
 

@@ -111,6 +111,15 @@ def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
+@given(tables_and_knowledge())
+def test_an_array_and_a_list_of_cells_have_the_same_fit(case: tuple[Table, Knowledge]) -> None:
+    table, known = case
+    one, other = (ipf.fit(table, known, form=form, stop=LOOSE) for form in ("sparse", "dense"))
+    assert (one.form, other.form, one.method, other.method) == ("sparse", "dense", "ipf", "ipf")
+    assert one.sweeps == other.sweeps
+    assert at_every_cell(one) == pytest.approx(at_every_cell(other), abs=1e-8)
+
+
 @given(tables_and_releases())
 def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     table, release = case
