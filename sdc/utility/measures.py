@@ -110,11 +110,15 @@ def degrees_of_freedom(release: Release, schema: Schema) -> int:
     coarser levels adds what it has beyond the finest of these. ReleaseError as `cells`.
     """
     check_release(release, schema)
+    return sum_of_products(release, free_categories(schema), schema) - 1
+
+
+def free_categories(schema: Schema) -> tuple[int, ...]:
+    """Of each variable I_v - 1, of one that tells coarser levels what it has beyond the finest of these."""
     before = (st.members(schema.levels.just_coarser(v)) for v in range(len(schema)))
-    free = (
+    return tuple(
         size - max((schema.sizes[u] for u in told), default=1) for size, told in zip(schema.sizes, before, strict=True)
     )
-    return sum_of_products(release, tuple(free), schema) - 1
 
 
 def weighted_sub_tables(release: Release, weights: Weights, schema: Schema) -> float:

@@ -1,0 +1,142 @@
+"""The hierarchical log-linear model of released sub-tables: fitted counts, deviance, degrees of freedom, terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Table
+from sdc.utility import ipf
+from sdc.utility.closed_form import Values
+from sdc.utility.estimable import Estimable, Term
+from sdc.utility.ipf import MAX_BYTES, Fit, Form, Stop
+from sdc.utility.measures import degrees_of_freedom
+
+PRECISION, MAX_SWEEPS = 1e-12, 10_000
+"""The largest deviation of a marginal, of all records, and how many sweeps may lead there."""
+MOST_LISTED = 1 << 22
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogLinearFit(Named):
+    """What a hierarchical log-linear model, whose largest interactions are the frontier of a release, fits to a table.
+
+    table          that it is fitted to
+    release        whose sub-tables are its terms
+    fit            how it was found, and the expected counts: the maximum likelihood estimate
+    deviance       G^2 = 2 sum n log(n / m), against the saturated model
+    pearson        X^2 = sum (n - m)^2 / m, over the cells with a positive fit
+    fitted_cells   how many of all cells have a positive fit
+    parameters     of the model, with the constant
+    estimable      how many of them can be estimated; None where that is not known
+    terms          with their own; none where there are more than 4,096
+    facts          what else is public, in part or between two numbers; it is not fitted
+    """
+
+    table: Table
+    release: Release
+    fit: Fit
+    deviance: float
+    pearson: float
+    fitted_cells: int
+    parameters: int
+    estimable: int | None
+    terms: tuple[Term, ...]
+    facts: int
+
+    @property
+    def degrees_of_freedom(self) -> int | None:
+        """Cells with a positive fit less the parameters that can be estimated; None where these are not known.
+
+        (T_e - z_e) - (T_p - z_p) of Bishop, Fienberg and Holland (1975, section 3.8): of all cells T_e those are taken
+        off whose fit is 0, structural zeros among them, and of the T_p parameters those that cannot be estimated then.
+        """
+        return None if self.estimable is None else self.fitted_cells - self.estimable
+
+    @property
+    def headline(self) -> str:
+        named = " ".join(st.label(element, self.table.schema) for element in self.release.frontier)
+        return f"Fit of {named}, by {self.fit.method}, {self.fit.form}"
+
+    def at(self, cells: Codes) -> Values:
+        """(n,) expected counts of (n, axes) cells, in records."""
+        return self.fit.at(self.table.schema.columns(cells))
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Every cell with a positive fit by names, with its count and what is expected; InputError beyond 2^22."""
+        cells = self._cells()
+        counts, fitted = self.table.count_at(cells).tolist(), self.at(cells).tolist()
+        return {**named_cells(cells, schema), "count": counts, "fitted": fitted}
+
+    def _cells(self) -> Codes:
+        """(fitted cells, axes) codes, in their order."""
+        if self.fitted_cells > MOST_LISTED:
+            raise InputError(
+                f"{self.fitted_cells:,} cells have a positive fit, and at most {MOST_LISTED:,} are listed; keep fewer "
+                "variables"
+            )
+        cells, schema = self.fit.cells, self.fit.schema
+        order = list(st.members(self.fit.variables))
+        for v in st.members(st.full(len(schema)) & ~self.fit.variables):
+            added = np.repeat(np.arange(schema.sizes[v], dtype=np.uint16), len(cells))
+            cells, order = np.column_stack([np.tile(cells, (schema.sizes[v], 1)), added]), [*order, v]
+        axes = cells[:, np.argsort(order)][:, list(self.table.schema.axes)]
+        return axes[np.lexsort(axes.T[::-1])]
+
+
+def fit_model(
+    table: Table,
+    known: Knowledge,
+    *,
+    form: Form | None = None,
+    stop: Stop | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> LogLinearFit:
+    """Fits the model of the released sub-tables; every set of them is one, for what lies within them is in it too.
+
+    form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form where
+          it holds, else sparse
+
+    Cells that the fit leaves empty are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012).
+    InputError for a table without records, where IPF does not end by `stop`, and as `ipf.fit`; ReleaseError where what
+    is known is of another table.
+    """
+    from scipy.special import kl_div  # n log(n / m) - n + m, no term of which is below 0
+
+    known.check_is_of(table)
+    if not table.total:
+        raise InputError("the table has no records; there is nothing to fit")
+    whole = replace(known, facts=NO_FACTS)
+    estimable, flat = Estimable(table, whole), table.flat
+    ending = stop or Stop(PRECISION * table.total, MAX_SWEEPS)
+    found = ipf.fit(flat, whole.flat, form=form, within=estimable.supports, stop=ending, max_bytes=max_bytes)
+    if not found.converged:
+        raise InputError(
+            f"the fit has not converged: after {found.sweeps} sweeps a marginal is {found.deviation:.3g} records from "
+            f"its count, and {ending.tolerance:.3g} are allowed; allow more, or more sweeps, or leave out a sub-table"
+        )
+    fitted, schema = found.at(flat.codes), table.schema
+    elsewhere = max(0.0, float(found.values.sum() - fitted.sum()))  # where the count is 0
+    size = len(found.cells) * found.spread
+    return LogLinearFit(
+        table,
+        whole.release,
+        found,
+        2 * (float(kl_div(table.counts, fitted).sum()) + elsewhere),
+        float((np.square(table.counts - fitted) / fitted).sum()) + elsewhere,
+        size,
+        degrees_of_freedom(whole.release, schema) + 1,
+        estimable.parameters,
+        estimable.terms(found.cells, found.variables, size == schema.cells),
+        len(known.facts),
+    ).named_by(schema)

@@ -1,0 +1,249 @@
+"""Fits of log-linear models beside Poisson regression on the cells that linear programs find, and the forms of IPF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as hs
+from scipy.optimize import linprog
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.fact import withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.table import Table
+from sdc.utility import estimable
+from sdc.utility.ipf import Form, Stop
+from sdc.utility.loglinear import LogLinearFit, fit_model
+from tests.levels import random_release, random_schema, random_table, random_zeros
+from tests.strategies import (
+    all_ways,
+    czech,
+    dense,
+    every_cell,
+    frontier,
+    knows,
+    schema_of,
+    small_tables,
+    tables_and_knowledge,
+)
+
+Values = npt.NDArray[np.float64]
+FORMS: list[Form | None] = [None, "sparse", "dense"]
+
+
+# The judge
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a Poisson regression fits to dense counts; of all cells, in C order."""
+
+    fitted: Values
+    deviance: float
+    pearson: float
+    degrees_of_freedom: int
+
+
+def design(table: Table, known: Knowledge) -> Values:
+    """(cells, columns) whether each cell is in each marginal cell of what is released; more columns than rank."""
+    cells = table.schema.columns(table.schema.keys.unpack(np.arange(table.schema.cells)))
+    blocks = [np.ones((len(cells), 1))]
+    for element in known.release.frontier:
+        _, group = np.unique(cells[:, list(st.members(element))], axis=0, return_inverse=True)
+        blocks.append(np.eye(int(group.max()) + 1)[group.reshape(-1)])
+    return np.hstack(blocks)
+
+
+def is_positive(matrix: Values, counts: Values, possible: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Cell by cell, whether a table of real numbers with these sums is positive there."""
+    found = np.zeros(len(counts), np.bool_)
+    bounds = [(0, None if one else 0) for one in possible]
+    for cell in range(len(counts)):
+        best = linprog(-np.eye(len(counts))[cell], A_eq=matrix.T, b_eq=matrix.T @ counts, bounds=bounds)
+        found[cell] = -best.fun > 1e-7
+    return found
+
+
+def judge(table: Table, known: Knowledge) -> Judged:
+    """Newton's method for the Poisson likelihood, with a column for each direction in which the model can go."""
+    counts, matrix = table.dense.reshape(-1).astype(float), design(table, known)
+    possible = ~known.zeros.contains(table.schema.keys.unpack(np.arange(len(counts))), table.schema)
+    kept = is_positive(matrix, counts, possible)
+    left, sizes, _ = np.linalg.svd(matrix[kept], full_matrices=False)
+    basis, own = left[:, sizes > 1e-9], counts[kept]
+    start = np.full(len(own), np.log(own.mean()))
+    theta = basis.T @ start
+    for _ in range(200):
+        fitted = np.exp(basis @ theta)
+        step = np.linalg.solve(basis.T @ (fitted[:, None] * basis), basis.T @ (own - fitted))
+        before, scale = fitted.sum() - own @ (basis @ theta), 1.0
+        while scale > 1e-8:
+            ahead = basis @ (theta + scale * step)
+            if np.exp(ahead).sum() - own @ ahead <= before + 1e-13 * abs(before):
+                break
+            scale /= 2
+        theta = theta + scale * step
+        if np.abs(step).max() < 1e-13:
+            break
+    fitted = np.zeros(len(counts))
+    fitted[kept] = np.exp(basis @ theta)
+    there = counts > 0
+    deviance = 2 * float((counts[there] * np.log(counts[there] / fitted[there])).sum())
+    pearson = float(((own - fitted[kept]) ** 2 / fitted[kept]).sum())
+    return Judged(fitted, deviance, pearson, int(kept.sum()) - basis.shape[1])
+
+
+def agrees(found: LogLinearFit, judged: Judged) -> None:
+    cells = found.table.schema.keys.unpack(np.arange(found.table.schema.cells))
+    fitted = found.at(cells)
+    assert fitted == pytest.approx(judged.fitted, abs=1e-8)
+    assert found.deviance == pytest.approx(judged.deviance, abs=1e-8)
+    assert found.pearson == pytest.approx(judged.pearson, abs=1e-7)
+    assert found.degrees_of_freedom == judged.degrees_of_freedom
+    assert found.fitted_cells == (judged.fitted > 0).sum()
+    assert sum(term.estimable or 0 for term in found.terms) == found.estimable
+    assert sum(term.parameters for term in found.terms) == found.parameters
+
+
+@given(tables_and_knowledge(max_records=16), hs.sampled_from(FORMS))
+def test_any_model_of_any_table_as_a_regression_has_it(case: tuple[Table, Knowledge], form: Form | None) -> None:
+    table, known = case
+    assume(table.total)
+    agrees(fit_model(table, known, form=form), judge(table, known))
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_levels_are_columns_of_the_regression(number: int) -> None:
+    rng = np.random.default_rng(number)
+    schema = random_schema(rng)
+    table = random_table(rng, schema)
+    if table.total:
+        known = knows(table, Release.of(random_release(rng, schema)), random_zeros(rng, table))
+        agrees(fit_model(table, known), judge(table, known))
+
+
+# What is known of zeros
+
+
+def test_a_fit_that_goes_to_0_where_no_marginal_is() -> None:
+    """Haberman (1974): of 2x2x2 with all pairs two opposite zeros; one degree of freedom, one parameter too many."""
+    table = dense(schema_of([2, 2, 2]), [0, 3, 4, 5, 6, 7, 2, 0])
+    found = fit_model(table, knows(table, all_ways(3, 2)))
+    assert (found.fitted_cells, found.parameters, found.estimable, found.degrees_of_freedom) == (6, 7, 6, 0)
+    assert [(term.sub_table, term.estimable) for term in found.terms if term.estimable != term.parameters] == [(6, 0)]
+    assert found.deviance == pytest.approx(0, abs=1e-12)
+    assert found.fit.sweeps < 50
+
+
+def test_a_marginal_of_0_and_a_structural_zero() -> None:
+    """Bishop, Fienberg and Holland (1975): 6 cells less 2 with a fit of 0, 5 parameters less 1 of C that is empty.
+
+    And of a triangle, where nobody can be, what is left of independence: quasi-independence.
+    """
+    table = dense(schema_of([2, 2, 2]), [1, 0, 2, 0, 3, 0, 4, 0])
+    found = fit_model(table, knows(table, frontier("AB", "C")))
+    assert (found.fitted_cells, found.parameters, found.estimable, found.degrees_of_freedom) == (4, 5, 4, 0)
+    lower = dense(schema_of([4, 4]), [0, 2, 3, 4, 5, 0, 6, 7, 8, 9, 0, 5, 4, 3, 2, 0])
+    diagonal = StructuralZeros(tuple(((0, (code,)), (1, (code,))) for code in range(4)))
+    found = fit_model(lower, knows(lower, frontier("A", "B"), diagonal))
+    assert (found.fitted_cells, found.estimable, found.degrees_of_freedom) == (12, 7, 5)
+    agrees(found, judge(lower, knows(lower, frontier("A", "B"), diagonal)))
+
+
+def test_what_is_too_large_to_know_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = dense(schema_of([2, 2, 2]), [0, 3, 4, 5, 6, 7, 2, 1])
+    known = knows(table, all_ways(3, 2))
+    assert fit_model(table, known).degrees_of_freedom == 1
+    monkeypatch.setattr(estimable, "MOST_CELLS", 7)
+    found = fit_model(table, known)
+    assert (found.estimable, found.degrees_of_freedom, found.fitted_cells) == (None, None, 8)
+    monkeypatch.undo()
+    zero = dense(schema_of([2, 2, 2]), [0, 3, 4, 5, 6, 7, 2, 0])
+    monkeypatch.setattr(estimable, "MOST_PARAMETERS", 6)
+    found = fit_model(zero, knows(zero, all_ways(3, 2)))
+    assert (found.degrees_of_freedom, {term.estimable for term in found.terms}) == (None, {None})
+    monkeypatch.setattr(estimable, "MOST_TERMS", 6)
+    assert fit_model(zero, knows(zero, all_ways(3, 2))).terms == ()
+
+
+def test_ranks_are_those_of_matrices() -> None:
+    rng = np.random.default_rng(0)
+    schema = schema_of([3, 2, 4])
+    terms = [0, 1, 2, 4, 3, 5, 6]
+    for cells in (rng.permutation(every_cell(schema))[:n] for n in range(1, 24)):
+        blocks = [
+            np.unique(cells[:, list(st.members(term))], axis=0, return_inverse=True)[1].reshape(-1) for term in terms
+        ]
+        columns = [np.eye(int(block.max()) + 1)[block] for block in blocks]
+        of_so_many = [np.linalg.matrix_rank(np.hstack(columns[: n + 1])) for n in range(len(terms))]
+        found = estimable.ranks(cells, st.full(3), terms, schema)
+        assert found is not None
+        assert np.cumsum(found).tolist() == of_so_many
+
+
+# What is told
+
+
+def test_a_published_table() -> None:
+    """Czech car workers: what the release of [KDSF] 5.2 leaves of the saturated model."""
+    table = czech()
+    release = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+    for form in FORMS:
+        found = fit_model(table, knows(table, release), form=form)
+        assert (found.fit.method, found.fit.form) == ("ipf", form or "sparse")
+        assert (found.deviance, found.degrees_of_freedom) == (pytest.approx(7.1286904), 4)
+        agrees(found, judge(table, knows(table, release)))
+    assert repr(found) == "Fit of A*B*C*D*E A*B*D*E*F A*C*D*E*F A*B*C*F B*C*D*F B*C*E*F, by ipf, dense"
+
+
+def test_every_cell_with_a_positive_fit_is_listed() -> None:
+    table = dense(schema_of([2, 3, 2]), [1, 2, 0, 3, 4, 0, 5, 6, 0, 7, 8, 9])
+    found = fit_model(table, knows(table, frontier("B")))
+    rows = found.to_arrow().to_pylist()
+    assert [(row["A"], row["B"], row["C"]) for row in rows] == [tuple(map(str, c)) for c in every_cell(table.schema)]
+    assert [row["count"] for row in rows] == table.dense.reshape(-1).tolist()
+    assert [row["fitted"] for row in rows] == pytest.approx(found.at(every_cell(table.schema)).tolist())
+    assert sum(row["fitted"] for row in rows) == pytest.approx(table.total)
+
+
+def test_what_is_public_in_part_is_not_fitted() -> None:
+    table = czech()
+    part = withheld(3, np.array([[0, 0]], np.uint16), table.total, "A*B in part")
+    known = Knowledge.of(table, frontier("A", "C"), NO_ZEROS, [part])
+    found, alone = fit_model(table, known), fit_model(table, knows(table, frontier("A", "C")))
+    assert (found.facts, alone.facts) == (1, 0)
+    assert (found.deviance, found.degrees_of_freedom) == (alone.deviance, alone.degrees_of_freedom)
+
+
+@given(small_tables())
+def test_all_is_as_good_as_the_table_and_nothing_is_uniform(table: Table) -> None:
+    assume(table.total)
+    saturated = fit_model(table, knows(table, Release.of([st.full(len(table.schema))])))
+    assert (saturated.deviance, saturated.pearson, saturated.degrees_of_freedom) == (0, 0, 0)
+    uniform = fit_model(table, knows(table, NOTHING))
+    assert uniform.at(table.codes) == pytest.approx(table.total / table.schema.cells)
+    assert uniform.degrees_of_freedom == table.schema.cells - 1
+
+
+# What is refused
+
+
+def test_fits_that_cannot_be() -> None:
+    table = czech()
+    empty = Table.of(table.schema, table.codes[:0])
+    with pytest.raises(InputError, match="the table has no records; there is nothing to fit"):
+        fit_model(empty, knows(empty, frontier("AB")))
+    with pytest.raises(InputError, match="form = 'round': choose sparse or dense"):
+        fit_model(table, knows(table, frontier("AB")), form="round")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"has not converged: after 2 sweeps a marginal is \S+ records from its count"):
+        fit_model(table, knows(table, all_ways(6, 2)), stop=Stop(1e-9, 2))
+    for form in ("sparse", "dense"):
+        with pytest.raises(InputError, match=r"fitting [0-9]+ cells needs"):
+            fit_model(table, knows(table, all_ways(6, 2)), form=form, max_bytes=1000)
