@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from sdc.search.rounding import Rounded
     from sdc.treat.magnitude import MagnitudeTable
     from sdc.treat.suppression import Suppressed
+    from sdc.utility.ipf import Form
+    from sdc.utility.loglinear import LogLinearFit
+    from sdc.utility.model_search import ModelSearch
 
 __all__ = [
     "Attributes",
@@ -76,9 +79,11 @@ __all__ = [
     "cell_bounds",
     "controlled_rounding",
     "critical_widths",
+    "decomposable_models",
     "decomposable_release",
     "enumerate_tables",
     "find_release",
+    "fit",
     "knowledge",
     "magnitude_table",
     "ordered_release",
@@ -524,6 +529,40 @@ def enumerate_tables(
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
     return enumerate_feasible(table, known_of(table, public), limit, max_steps, watch)
+
+
+def fit(table: Table, public: Public, *, form: Form | None = None, max_sweeps: int = 10_000) -> LogLinearFit:
+    """The log-linear model whose terms are the released sub-tables, fitted: what its readers would expect of each cell.
+
+    With deviance, Pearson's chi-square, degrees of freedom and, term by term, how many parameters can be estimated,
+    see `sdc.utility.loglinear`. Structural zeros are known; what is public otherwise than whole is not fitted.
+
+    form  of IPF, "sparse" or "dense"; by default the closed form where it holds, else "sparse"
+
+    InputError without records, where IPF does not converge, or where it needs more than 1 GiB; ReleaseError as of
+    `assess`.
+    """
+    from sdc.utility.loglinear import fit_model
+
+    return fit_model(table, known_of(table, public), form=form, max_sweeps=max_sweeps)
+
+
+def decomposable_models(table: Table, public: Public | None = None, *, most: int = 10) -> ModelSearch:
+    """The decomposable log-linear models of lowest BIC, so many of them, see `sdc.utility.model_search`.
+
+    public  whose readers fit them, so that their cliques are released sub-tables; by default any model
+
+    `fit(table, found.release(table.schema))` fits the best, and their names are laws of `posterior`, of an average too.
+    InputError without records, with structural zeros, or where a variable is not released.
+    """
+    from sdc.utility.model_search import search_models
+
+    known = None if public is None else known_of(table, public)
+    if known is not None and known.zeros:
+        raise InputError(
+            "models are searched by their closed form, which none has beside structural zeros; fit those that you name"
+        )
+    return search_models(table, None if known is None else known.release, most=most)
 
 
 def posterior(

@@ -612,6 +612,22 @@ def _judge_enumerate(case: Case) -> None:
     assert told["feasible_tables"] == len(case.agree(_released(case)))
 
 
+def _judge_fit(case: Case) -> None:
+    """Every count that is public whole is scaled to, in turn; what is public in part is not fitted."""
+    status, told = sdc("fit", case.run, "--cells", "all")
+    exactly = [fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names))]
+    facts = [fact for fact in [*case.known, *exactly] if fact.low == fact.high]
+    fitted = np.ones(SIZES)
+    inside = [tuple(np.array([*fact.cells]).T) for fact in facts]
+    for _ in range(2000):
+        for cells, fact in zip(inside, facts, strict=True):
+            fitted[cells] *= fact.low / max(fitted[cells].sum(), 1e-300)
+    found = np.zeros(fitted.size)
+    found[_places(case, told["cells"])] = [one["fitted"] for one in told["cells"]]
+    assert status == 0
+    assert found == pytest.approx(fitted.reshape(-1), abs=0.01)
+
+
 def _judge_why(case: Case) -> None:
     status, told = sdc("why", case.run, "a*d*c")
     assert (status, told["released"]) == (0, [*case.whole] in _released(case))

@@ -168,7 +168,7 @@ def test_a_config_is_refused_before_its_table_is_read(tmp_path: Path) -> None:
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
-    **{verb: (verb,) for verb in ("bounds", "assess", "enumerate", "release", "simulate")},
+    **{verb: (verb,) for verb in ("bounds", "assess", "enumerate", "fit", "release", "simulate")},
     "server": ("serve",),
     "why": ("why", "CONFIG", "a"),
     "redesign": ("why", "CONFIG", "a", "--redesign"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -81,6 +83,23 @@ NRule = Annotated[
 MinWidth = Annotated[
     int | None, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds; default the config's.")
 ]
+
+
+def require_columns_file(out: Path | None) -> None:
+    """ConfigError for a file that columns are not written to."""
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
+
+
+def write_columns_file(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Columns as Parquet or CSV; ConfigError where they cannot be written."""
+    from sdc.storage.parquet import write_columns, write_csv
+
+    writers = {".parquet": write_columns, ".csv": write_csv}
+    try:
+        writers[path.suffix](path, columns)
+    except OSError as error:
+        raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
 
 
 def history_url(history: str) -> str:

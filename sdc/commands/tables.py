@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -23,6 +23,8 @@ from sdc.commands.options import (
     print_bounds,
     print_json,
     print_posterior,
+    require_columns_file,
+    write_columns_file,
 )
 from sdc.config.capabilities import MODEL, is_model
 from sdc.model.errors import ConfigError
@@ -53,7 +55,7 @@ def widths(
     from sdc.risk.critical_width import critical_widths
     from sdc.stages.assemble import Listing
 
-    _require_suffix(out)
+    require_columns_file(out)
     about = read_subject(subject, variables, structural_zeros, "widths")
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
@@ -62,7 +64,8 @@ def widths(
     cut = found.cut(1)
     pairs = list(found.by_sub_table().items())[::-1]
     if out is not None:
-        _write_widths(out, [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs])
+        labels, values = [st.label(t, data.schema) for t, _ in pairs], [w for _, w in pairs]
+        write_columns_file(out, {"sub_table": labels, "critical_width": values})
     if as_json:
         print_json(
             {
@@ -235,22 +238,6 @@ def posterior_command(
         print_json(facts)
         return
     print_posterior(facts)
-
-
-def _write_widths(path: Path, labels: list[str], values: list[int]) -> None:
-    from sdc.storage.parquet import write_columns, write_csv
-
-    columns: dict[str, list[Any]] = {"sub_table": labels, "critical_width": values}
-    writers = {".parquet": write_columns, ".csv": write_csv}
-    try:
-        writers[path.suffix](path, columns)
-    except OSError as error:
-        raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
-
-
-def _require_suffix(out: Path | None) -> None:
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
 
 
 def _once(option: str, given: list[str] | None, default: str) -> str:

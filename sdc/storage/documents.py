@@ -18,13 +18,15 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.subtable import SubTable
-from sdc.model.table import Table
+from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Assessment
 from sdc.run_format import METADATA, SHARPNESS, SUB_TABLE
 from sdc.search.required import Required, RequiredRecord
 from sdc.search.why import Reason
 from sdc.storage.refutations import refutation_facts
 from sdc.storage.run_folder import read_json
+from sdc.utility.loglinear import LogLinearFit
+from sdc.utility.model_search import ModelSearch
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
@@ -180,6 +182,43 @@ def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[
         "impossible": int(found.groups.are_impossible(bounds.outer).sum()),
         "above_threshold": int((found.groups.probabilities(found.cells) > threshold).sum()),
     }
+
+
+def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
+    """Of a fit how well it does, its terms, and what it expects of (n, axes) cells."""
+    schema, fit = found.table.schema, found.fit
+    told = zip(cells.tolist(), found.table.count_at(cells).tolist(), found.at(cells).tolist(), strict=True)
+    return {
+        "frontier": [st.names(element, schema) for element in found.release.frontier],
+        "method": fit.method,
+        "form": fit.form,
+        "sweeps": fit.sweeps,
+        "deviation": fit.deviation,
+        "deviance": found.deviance,
+        "pearson": found.pearson,
+        "degrees_of_freedom": found.degrees_of_freedom,
+        "fitted_cells": found.fitted_cells,
+        "parameters": found.parameters,
+        "estimable": found.estimable,
+        "terms": [
+            {
+                "sub_table": st.names(term.sub_table, schema),
+                "parameters": term.parameters,
+                "estimable": term.estimable,
+                "effects": found.effects[term.sub_table].tolist() if found.effects else None,
+            }
+            for term in found.terms
+        ],
+        "facts_not_fitted": found.facts,
+        "cells": [{"cell": schema.named(cell), "count": count, "fitted": fitted} for cell, count, fitted in told],
+    }
+
+
+def models_facts(found: ModelSearch, schema: Schema) -> dict[str, Any]:
+    """The models that a search has found, the best first."""
+    columns = found.columns(schema)
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {"looked_at": found.looked_at, "complete": found.is_complete, "models": rows}
 
 
 def _group_facts(found: Posterior, schema: Schema) -> list[dict[str, Any] | None]:

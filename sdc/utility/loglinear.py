@@ -15,10 +15,11 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.utility import ipf
 from sdc.utility.closed_form import Values
-from sdc.utility.estimable import Estimable, Term
+from sdc.utility.estimable import MOST_ENTRIES, Estimable, Term
 from sdc.utility.ipf import MAX_BYTES, Fit, Form, Stop
 from sdc.utility.measures import degrees_of_freedom
 
@@ -40,6 +41,9 @@ class LogLinearFit(Named):
     parameters     of the model, with the constant
     estimable      how many of them can be estimated; None where that is not known
     terms          with their own; none where there are more than 4,096
+    effects        by term the logarithms of its factors of the fit, an axis for each of its variables, along each of
+                   which they sum to 0 (Bishop, Fienberg and Holland 1975, section 2.4); none where terms are not
+                   listed, a fit is 0, variables have levels, or cells and terms are too many
     facts          what else is public, in part or between two numbers; it is not fitted
     """
 
@@ -52,6 +56,7 @@ class LogLinearFit(Named):
     parameters: int
     estimable: int | None
     terms: tuple[Term, ...]
+    effects: Mapping[SubTable, Values]
     facts: int
 
     @property
@@ -99,7 +104,7 @@ def fit_model(
     known: Knowledge,
     *,
     form: Form | None = None,
-    stop: Stop | None = None,
+    max_sweeps: int = MAX_SWEEPS,
     max_bytes: int = MAX_BYTES,
 ) -> LogLinearFit:
     """Fits the model of the released sub-tables; every set of them is one, for what lies within them is in it too.
@@ -108,8 +113,8 @@ def fit_model(
           it holds, else sparse
 
     Cells that the fit leaves empty are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012).
-    InputError for a table without records, where IPF does not end by `stop`, and as `ipf.fit`; ReleaseError where what
-    is known is of another table.
+    InputError for a table without records, where IPF has not converged after so many sweeps, and as `ipf.fit`;
+    ReleaseError where what is known is of another table.
     """
     from scipy.special import kl_div  # n log(n / m) - n + m, no term of which is below 0
 
@@ -118,16 +123,18 @@ def fit_model(
         raise InputError("the table has no records; there is nothing to fit")
     whole = replace(known, facts=NO_FACTS)
     estimable, flat = Estimable(table, whole), table.flat
-    ending = stop or Stop(PRECISION * table.total, MAX_SWEEPS)
+    ending = Stop(PRECISION * table.total, max_sweeps)
     found = ipf.fit(flat, whole.flat, form=form, within=estimable.supports, stop=ending, max_bytes=max_bytes)
     if not found.converged:
         raise InputError(
             f"the fit has not converged: after {found.sweeps} sweeps a marginal is {found.deviation:.3g} records from "
-            f"its count, and {ending.tolerance:.3g} are allowed; allow more, or more sweeps, or leave out a sub-table"
+            f"its count, and {ending.tolerance:.3g} are allowed; allow more sweeps, or leave out a sub-table"
         )
     fitted, schema = found.at(flat.codes), table.schema
     elsewhere = max(0.0, float(found.values.sum() - fitted.sum()))  # where the count is 0
     size = len(found.cells) * found.spread
+    is_every = size == schema.cells
+    terms = estimable.terms(found.cells, found.variables, is_every)
     return LogLinearFit(
         table,
         whole.release,
@@ -137,6 +144,21 @@ def fit_model(
         size,
         degrees_of_freedom(whole.release, schema) + 1,
         estimable.parameters,
-        estimable.terms(found.cells, found.variables, size == schema.cells),
+        terms,
+        _effects(found, terms) if is_every and schema.levels.is_flat else {},
         len(known.facts),
     ).named_by(schema)
+
+
+def _effects(fit: Fit, terms: Sequence[Term]) -> dict[SubTable, Values]:
+    """Of each term, after all that are within it, what its averages have beside them; none beyond 2^24 numbers."""
+    kept = st.members(fit.variables)
+    if len(fit.cells) * len(terms) > MOST_ENTRIES:
+        return {}
+    logs = np.log(fit.values / fit.spread).reshape([fit.schema.sizes[v] for v in kept])
+    found: dict[SubTable, Values] = {}
+    for term in (one.sub_table for one in terms):
+        away = tuple(axis for axis, v in enumerate(kept) if not st.has(term, v))
+        average = logs.mean(axis=away, keepdims=True)
+        found[term] = average - sum(own for other, own in found.items() if st.is_within(other, term))
+    return {term: own.reshape([fit.schema.sizes[v] for v in st.members(term)]) for term, own in found.items()}

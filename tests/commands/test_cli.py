@@ -57,6 +57,7 @@ COMMANDS = (
     "why",
     "release",
     "enumerate",
+    "fit",
     "posterior",
     "verify",
     "status",
@@ -625,6 +626,102 @@ def test_an_average_that_is_sampled(sdc: Sdc) -> None:
     assert ", standard error " in lines[4]
 
 
+def test_the_fit_of_a_release(sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / "fitted.parquet"
+    document = sdc("fit", CZECH, *RELEASE, "--json", "--out", out).document
+    cells, terms = document.pop("cells"), document.pop("terms")
+    assert document == {
+        "frontier": [name.split("*") for name in FRONTIER],
+        "method": "ipf",
+        "form": "sparse",
+        "sweeps": document["sweeps"],
+        "deviation": pytest.approx(0, abs=1e-8),
+        "deviance": pytest.approx(7.1286904),
+        "pearson": pytest.approx(5.7830253),
+        "degrees_of_freedom": 4,
+        "fitted_cells": 64,
+        "parameters": 60,
+        "estimable": 60,
+        "facts_not_fitted": 0,
+    }
+    assert [len(term["sub_table"]) for term in terms] == sorted(len(term["sub_table"]) for term in terms)
+    assert sum(term["estimable"] for term in terms) == 60
+    assert all(np.sum(term["effects"], axis=0) == pytest.approx(0, abs=1e-9) for term in terms[1:])
+    rows = pq.read_table(out).to_pylist()
+    assert (len(rows), sum(row["fitted"] for row in rows)) == (64, pytest.approx(1841))
+    listed = {tuple(row[name] for name in "ABCDEF"): (row["count"], row["fitted"]) for row in rows}
+    assert [cell["count"] for cell in cells] == [1, 2, 2]
+    assert all(listed[tuple(cell["cell"].values())] == (cell["count"], cell["fitted"]) for cell in cells)
+    dense = sdc("fit", CZECH, *RELEASE, "--form", "dense", "--cells", "all", "--json").document
+    assert dense["form"] == "dense"
+    assert [cell["fitted"] for cell in dense["cells"]] == pytest.approx([row["fitted"] for row in rows], abs=1e-8)
+
+
+def test_the_best_model_is_searched_and_fitted(sdc: Sdc) -> None:
+    """Of a config without a release any model; with one those that its readers can fit."""
+    document = sdc("fit", CZECH_YAML, "--search", "--models", 2, "--json").document
+    search = document["search"]
+    assert (search["looked_at"], search["complete"], len(search["models"])) == (18154, True, 2)
+    assert document["frontier"] == [["A", "C", "E"], ["A", "D", "E"], ["B", "C"], ["F"]]
+    assert (document["degrees_of_freedom"], document["deviance"]) == (
+        49,
+        pytest.approx(search["models"][0]["deviance"]),
+    )
+    within = sdc("fit", CZECH, *OF_THREES, "--search", "--json").document
+    assert all({*names} <= {*"ABC"} or {*names} <= {*"DEF"} for names in within["frontier"])
+    priors = ["--prior", f"{search['models'][0]['model']}=1"]
+    assert sdc("posterior", CZECH, *RELEASE, "--law", "average", *priors, "--json").status == 0
+
+
+def test_a_fit_as_text(sdc: Sdc, tmp_path: Path) -> None:
+    lines = sdc("fit", CZECH, *OF_THREES, "--search", "--models", 1).out.splitlines()
+    assert lines[0] == "searched      64 decomposable models, all; lowest BIC first"
+    assert lines[2].endswith(" [A,C] [B,C] [D,E] [F]")
+    assert lines[3] == "model         A*C B*C D*E F"
+    assert lines[4].startswith("method        closed form; largest deviation of a marginal ")
+    assert (
+        lines[6] == "freedom       54: 64 cells with a positive fit, less 10 of 10 parameters, which can be estimated"
+    )
+    assert [line.split()[0] for line in lines[9:]] == ["1", "2", "2"]
+    (tmp_path / "zero.csv").write_text("a,b,c,count\n0,0,1,3\n0,1,0,4\n0,1,1,5\n1,0,0,6\n1,0,1,7\n1,1,0,2\n")
+    pairs = ["--release", "a*b", "--release", "a*c", "--release", "b*c"]
+    lines = sdc("fit", tmp_path / "zero.csv", *pairs).out.splitlines()
+    assert lines[1].startswith("method        ipf, sparse, ")
+    assert lines[3] == "freedom       0: 6 cells with a positive fit, less 6 of 7 parameters, which can be estimated"
+    assert lines[4:6] == [
+        "terms         7; in full all can be estimated but these:",
+        "              b*c: 0 of 1 parameters can be estimated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "is no run with a release; give --release"),
+        (["--release", "A*B", "--search"], "C is not in the release, and a model has every variable; release it"),
+        (["--release", "A*B", "--form", "round"], "form = 'round': choose sparse or dense"),
+        (["--release", "A*B", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
+        (["--release", "A*B", "--release", "C*Q"], "'C.Q' names the unknown variable 'Q'"),
+    ],
+)
+def test_a_fit_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    sdc("fit", CZECH, *words, "--out", tmp_path / "fitted.csv", "--json").assert_refused(message)
+    sdc("fit", CZECH, "--release", "A*B", "--out", tmp_path / "fitted.txt").assert_refused("must end in .parquet or")
+    assert tree(tmp_path) == set()
+
+
+def test_a_fit_that_does_not_converge_is_one_message(sdc: Sdc, tmp_path: Path) -> None:
+    answer = sdc("fit", CZECH, *RELEASE, "--sweeps", 2, "--out", tmp_path / "fitted.csv", "--json")
+    answer.assert_refused("the fit has not converged: after 2 sweeps a marginal is .* records from its count")
+    assert tree(tmp_path) == set()
+
+
+def test_models_are_not_searched_beside_structural_zeros(informed: list[str], sdc: Sdc) -> None:
+    words = ["fit", CZECH, *RELEASE, *informed]
+    sdc(*words, "--search").assert_refused("searched by their closed form, which none has beside structural zeros")
+    assert sdc(*words, "--json").document["fitted_cells"] == 63
+
+
 OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
 SAMPLED = ["posterior", CZECH, *OF_THREES, "--law", "saturated", "--draws", "20", "--chains", "2"]
 
@@ -1125,6 +1222,7 @@ class Fault:
             "bounds": ["bounds", table, "--release", self.name, "--json"],
             "assess": ["assess", table, "--release", self.name, "--min-width", "2", "--json"],
             "enumerate": ["enumerate", table, "--release", self.name, "--json"],
+            "fit": ["fit", table, "--release", self.name, "--json"],
         }[command]
 
     def write(self, folder: Path) -> None:
@@ -1168,7 +1266,7 @@ def annealed(name: str, message: str, **settings: Any) -> Fault:
     return in_config(name, message, sections={"release": {"method": "decomposable", "annealing": settings}})
 
 
-RELEASE_COMMANDS = ("bounds", "assess", "enumerate")
+RELEASE_COMMANDS = ("bounds", "assess", "enumerate", "fit")
 TOO_LARGE = 10**20
 HEAD = "name: build\ntable: {path: table.csv}\n"
 

@@ -19,7 +19,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.utility import estimable
-from sdc.utility.ipf import Form, Stop
+from sdc.utility.ipf import Form
 from sdc.utility.loglinear import LogLinearFit, fit_model
 from tests.levels import random_release, random_schema, random_table, random_zeros
 from tests.strategies import (
@@ -243,7 +243,7 @@ def test_fits_that_cannot_be() -> None:
     with pytest.raises(InputError, match="form = 'round': choose sparse or dense"):
         fit_model(table, knows(table, frontier("AB")), form="round")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"has not converged: after 2 sweeps a marginal is \S+ records from its count"):
-        fit_model(table, knows(table, all_ways(6, 2)), stop=Stop(1e-9, 2))
+        fit_model(table, knows(table, all_ways(6, 2)), max_sweeps=2)
     for form in ("sparse", "dense"):
         with pytest.raises(InputError, match=r"fitting [0-9]+ cells needs"):
             fit_model(table, knows(table, all_ways(6, 2)), form=form, max_bytes=1000)
