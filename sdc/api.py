@@ -547,22 +547,22 @@ def fit(table: Table, public: Public, *, form: Form | None = None, max_sweeps: i
     return fit_model(table, known_of(table, public), form=form, max_sweeps=max_sweeps)
 
 
-def decomposable_models(table: Table, public: Public | None = None, *, most: int = 10) -> ModelSearch:
+def decomposable_models(table: Table, public: Public = NOTHING, *, most: int = 10) -> ModelSearch:
     """The decomposable log-linear models of lowest BIC, so many of them, see `sdc.utility.model_search`.
 
-    public  whose readers fit them, so that their cliques are released sub-tables; by default any model
+    public  whose readers fit them, so that their cliques are released sub-tables; where nothing is public any model
 
     `fit(table, found.release(table.schema))` fits the best, and their names are laws of `posterior`, of an average too.
     InputError without records, with structural zeros, or where a variable is not released.
     """
     from sdc.utility.model_search import search_models
 
-    known = None if public is None else known_of(table, public)
-    if known is not None and known.zeros:
+    known = known_of(table, public)
+    if known.zeros:
         raise InputError(
             "models are searched by their closed form, which none has beside structural zeros; fit those that you name"
         )
-    return search_models(table, None if known is None else known.release, most=most)
+    return search_models(table, None if known.release == NOTHING else known.release, most=most)
 
 
 def posterior(

@@ -35,7 +35,7 @@ def fit_command(
     search: Annotated[
         bool,
         typer.Option(
-            "--search", help="Fit the decomposable model of lowest BIC: within the release, or without one any."
+            "--search", help="Fit the decomposable model of lowest BIC: within what is public, or where nothing is any."
         ),
     ] = False,
     models: Annotated[int, typer.Option(min=1, max=1000, help="Of the best that a search lists.")] = 5,
@@ -59,11 +59,11 @@ def fit_command(
 
     require_columns_file(out)
     about = read_subject(subject, variables, structural_zeros, "fit")
-    has_release = bool(release) or about.released is not None
-    known = about.known if search and not has_release else about.public(release)
+    is_free = search and not release and about.released is None
+    known = about.known if is_free else about.public(release)
     facts: dict[str, Any] = {}
     if search:
-        found = api.decomposable_models(about.table, known if has_release else None, most=models)
+        found = api.decomposable_models(about.table, known, most=models)
         known = replace(known, release=found.release(about.table.schema))
         facts = {"search": models_facts(found, about.table.schema)}
     chosen: Any = form
