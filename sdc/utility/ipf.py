@@ -256,8 +256,8 @@ def _in_array(
         named = dict(pattern)
         start[np.ix_(*(named.get(v, range(schema.sizes[v])) for v in kept))] = 0
     for marginal in (*within.values(), *marginals.values()):
-        start *= marginal.spread(kept) > 0
-    targets = [marginal.spread(kept).astype(np.float64) for marginal in marginals.values()]
+        start *= marginal.as_array(kept) > 0
+    targets = [marginal.as_array(kept).astype(np.float64) for marginal in marginals.values()]
     values, sweeps, deviation = iterate_dense(start, targets, stop)
     cells = np.argwhere(values > 0).astype(np.uint16)
     found = values[values > 0].reshape(-1)

@@ -20,11 +20,11 @@ from sdc.model.table import Codes, Table
 from sdc.utility import ipf
 from sdc.utility.closed_form import Values
 from sdc.utility.estimable import MOST_ENTRIES, Estimable, Term
-from sdc.utility.ipf import MAX_BYTES, Fit, Form, Stop
+from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Form, Stop
 from sdc.utility.measures import degrees_of_freedom
 
 PRECISION, MAX_SWEEPS = 1e-12, 10_000
-"""The largest deviation of a marginal, of all records, and how many sweeps may lead there."""
+"""The largest deviation of a marginal, as a share of all records, and how many sweeps may lead there."""
 MOST_LISTED = 1 << 22
 
 
@@ -112,7 +112,8 @@ def fit_model(
     form  of IPF, "sparse" on the cells that can be positive or "dense" on an array; by default the closed form where
           it holds, else sparse
 
-    Cells that the fit leaves empty are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012).
+    Cells that the fit leaves empty are found first, so that IPF converges geometrically (Fienberg and Rinaldo 2012), to
+    1e-12 of the records. Where they are too many to find it may be slow, and ends at a thousandth of a record.
     InputError for a table without records, where IPF has not converged after so many sweeps, and as `ipf.fit`;
     ReleaseError where what is known is of another table.
     """
@@ -123,7 +124,7 @@ def fit_model(
         raise InputError("the table has no records; there is nothing to fit")
     whole = replace(known, facts=NO_FACTS)
     estimable, flat = Estimable(table, whole), table.flat
-    ending = Stop(PRECISION * table.total, max_sweeps)
+    ending = Stop(PRECISION * table.total if estimable.is_proven else STOP.tolerance, max_sweeps)
     found = ipf.fit(flat, whole.flat, form=form, within=estimable.supports, stop=ending, max_bytes=max_bytes)
     if not found.converged:
         raise InputError(

@@ -72,7 +72,7 @@ class Marginal:
             return self
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
 
-    def spread(self, variables: Sequence[int]) -> Counts:
+    def as_array(self, variables: Sequence[int]) -> Counts:
         """Its counts, zeros too, as an array with an axis for each of these variables, of size 1 for the others'."""
         sizes = tuple(self.schema.sizes[v] if st.has(self.subtable, v) else 1 for v in variables)
         space = self.schema.keys.keep(st.members(self.subtable))
