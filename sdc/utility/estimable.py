@@ -94,7 +94,7 @@ class Estimable:
         inside = self.known.within(variables)
         if len(cells) == inside.schema.cells:
             return degrees_of_freedom(inside.release, inside.schema) + 1
-        found = ranks(cells, st.full(len(inside.schema)), terms_of(inside), inside.schema)
+        found = ranks(cells, st.full(len(inside.schema)), inside)
         return None if found is None else sum(found)
 
     @property
@@ -134,7 +134,7 @@ class Estimable:
             return ()
         listed = terms_of(self.known)
         sizes = [parameters_of(term, self.table.schema) for term in listed]
-        found = sizes if is_every else ranks(cells, variables, listed, self.table.schema)
+        found = sizes if is_every else ranks(cells, variables, self.known)
         return tuple(map(Term, listed, sizes, repeat(None) if found is None else found))
 
 
@@ -187,19 +187,22 @@ def _reached(
     return positive
 
 
-def ranks(cells: Codes, variables: SubTable, terms: Sequence[SubTable], schema: Schema) -> list[int] | None:
-    """Of each term by how much it raises the rank of a model's matrix on these cells; None where that is too large.
+def ranks(cells: Codes, variables: SubTable, known: Knowledge) -> list[int] | None:
+    """Of each term of a model by how much it raises the rank of the matrix on these cells; None where that is large.
 
     cells  (n, variables) codes, of all levels
-    terms  each after all that are within it
 
     In whole numbers modulo a prime of 31 bits, the cells having random weights: what is found is right, but for a
     chance of less than one in 10^5 that it is too low. O(parameters^3).
     """
     from scipy.sparse import csc_array, hstack
 
-    most = sum(parameters_of(term, schema) for term in terms)
-    if most > MOST_PARAMETERS or len(cells) * len(terms) > MOST_ENTRIES:
+    schema = known.schema
+    # before they are listed: each has a parameter at least
+    if degrees_of_freedom(known.release, schema) >= MOST_PARAMETERS:
+        return None
+    terms = terms_of(known)
+    if len(cells) * len(terms) > MOST_ENTRIES:
         return None
     blocks = [_indicators(cells[:, columns(schema.levels.telling(term), variables)]) for term in terms]
     matrix = hstack([csc_array((np.ones(len(row), np.int64), (row, own)), (len(cells), n)) for row, own, n in blocks])

@@ -23,6 +23,7 @@ from sdc.utility.ipf import Form
 from sdc.utility.loglinear import LogLinearFit, fit_model
 from tests.levels import random_release, random_schema, random_table, random_zeros
 from tests.strategies import (
+    TWO_CYCLES,
     all_ways,
     czech,
     dense,
@@ -176,14 +177,15 @@ def test_what_is_too_large_to_know_is_not_said(monkeypatch: pytest.MonkeyPatch) 
 def test_ranks_are_those_of_matrices() -> None:
     rng = np.random.default_rng(0)
     schema = schema_of([3, 2, 4])
-    terms = [0, 1, 2, 4, 3, 5, 6]
+    known, terms = knows(dense(schema, [1] * 24), all_ways(3, 2)), [0, 1, 2, 4, 3, 5, 6]
+    assert estimable.terms_of(known) == terms
     for cells in (rng.permutation(every_cell(schema))[:n] for n in range(1, 24)):
         blocks = [
             np.unique(cells[:, list(st.members(term))], axis=0, return_inverse=True)[1].reshape(-1) for term in terms
         ]
         columns = [np.eye(int(block.max()) + 1)[block] for block in blocks]
         of_so_many = [np.linalg.matrix_rank(np.hstack(columns[: n + 1])) for n in range(len(terms))]
-        found = estimable.ranks(cells, st.full(3), terms, schema)
+        found = estimable.ranks(cells, st.full(3), known)
         assert found is not None
         assert np.cumsum(found).tolist() == of_so_many
 
@@ -201,6 +203,25 @@ def test_a_published_table() -> None:
         assert (found.deviance, found.degrees_of_freedom) == (pytest.approx(7.1286904), 4)
         agrees(found, judge(table, knows(table, release)))
     assert repr(found) == "Fit of A*B*C*D*E A*B*D*E*F A*C*D*E*F A*B*C*F B*C*D*F B*C*E*F, by ipf, dense"
+
+
+def test_effects_add_up_to_the_logarithms_of_the_fit() -> None:
+    table = czech()
+    found = fit_model(table, knows(table, frontier("ABC", "CD", "DEF", "AF")))
+    logs, cells = np.zeros(64), every_cell(table.schema)
+    for term, effect in found.effects.items():
+        assert all(effect.sum(axis=axis) == pytest.approx(0, abs=1e-12) for axis in range(effect.ndim))
+        logs += effect[tuple(cells[:, v] for v in st.members(term))]
+    assert logs == pytest.approx(np.log(found.at(cells)))
+    assert {*found.effects} == {term.sub_table for term in found.terms}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_parts_share_what_their_separator_can_tell(seed: int) -> None:
+    """Two cycles that share a released pair, of a table of a few records."""
+    rng = np.random.default_rng(seed)
+    table = Table.of(schema_of([2, 2, 3, 2, 2, 2]), rng.integers(0, [2, 2, 3, 2, 2, 2], (12 + 6 * seed, 6)))
+    agrees(fit_model(table, knows(table, TWO_CYCLES)), judge(table, knows(table, TWO_CYCLES)))
 
 
 def test_every_cell_with_a_positive_fit_is_listed() -> None:
