@@ -94,8 +94,10 @@ def _print(facts: dict[str, Any]) -> None:
         for row in found["models"]:
             print("{bic:14.4f} {deviance:12.4f} {parameters:10} {weight:8.4f}  {model}".format(**row))
     print(f"model         {' '.join('*'.join(names) or '(total)' for names in facts['frontier'])}")
-    how = f", {facts['form']}, {facts['sweeps']} sweeps" if facts["method"] == "ipf" else ""
-    print(f"method        {facts['method']}{how}; largest deviation of a marginal {facts['deviation']:.1e}")
+    how = f", {facts['sweeps']} sweeps; largest deviation of a marginal {facts['deviation']:.1e}" * bool(
+        facts["sweeps"]
+    )
+    print(f"method        {facts['method']}{how}")
     print(f"deviance      {facts['deviance']:.4f}, Pearson {facts['pearson']:.4f}")
     print(f"freedom       {_freedom(facts)}")
     lost = "; in full all can be estimated but these:" if _lost(facts) else ""

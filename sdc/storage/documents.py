@@ -186,14 +186,13 @@ def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[
 
 def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
     """Of a fit how well it does, its terms, and what it expects of (n, axes) cells."""
-    schema, fit = found.table.schema, found.fit
+    schema = found.table.schema
     told = zip(cells.tolist(), found.table.count_at(cells).tolist(), found.at(cells).tolist(), strict=True)
     return {
-        "frontier": [st.names(element, schema) for element in found.release.frontier],
-        "method": fit.method,
-        "form": fit.form,
-        "sweeps": fit.sweeps,
-        "deviation": fit.deviation,
+        "frontier": [st.names(element, schema) for element in found.known.release.frontier],
+        "method": found.method,
+        "sweeps": found.sweeps,
+        "deviation": found.deviation,
         "deviance": found.deviance,
         "pearson": found.pearson,
         "degrees_of_freedom": found.degrees_of_freedom,

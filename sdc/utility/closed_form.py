@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.graph import Decomposition
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes
+from sdc.model.table import Codes, Counts
 from sdc.utility.marginal import Marginal
 
 Marginals = Mapping[SubTable, Marginal]
@@ -35,22 +40,68 @@ def expected(marginals: Marginals, decomposition: Decomposition, cells: Codes, v
     return values
 
 
-def sum_of_squares(marginals: Marginals, decomposition: Decomposition) -> float:
-    """Sum of the squared expected counts, in records squared, over all cells of the covered variables, none listed.
+@dataclass(frozen=True, eq=False)
+class ClosedForm:
+    """Expected counts of a decomposable release, of whose cells none is listed.
 
-    The squares are a product over cliques and separators too, so that they are summed by messages
-    along the junction tree, last clique first: the cost is that of the marginals.
+    schema         of the table, without levels
+    marginals      of the cliques
+    decomposition  these and their separators, in perfect order
     """
-    cliques, separators = decomposition.cliques, decomposition.separators
-    # in perfect order clique j shares its separator with those before: from the last one on, each has heard from all
-    # below it when it speaks
-    weights = {clique: np.square(marginals[clique].counts, dtype=np.float64) for clique in cliques}
-    for j in reversed(range(1, len(cliques))):
-        own, separator = marginals[cliques[j]], separators[j - 1]
-        shared = own.summed(separator)
-        summed = np.bincount(shared.rows(own.codes, own.subtable), weights[cliques[j]], minlength=len(shared))
-        # no separator's cell is 0: it is the sum of positive cells of the clique
-        message = summed / np.square(shared.counts, dtype=np.float64)
-        host = next(marginals[clique] for clique in cliques[:j] if st.is_within(separator, clique))
-        weights[host.subtable] *= message[shared.rows(host.codes, host.subtable)]
-    return float(weights[cliques[0]].sum())
+
+    schema: Schema
+    marginals: Marginals
+    decomposition: Decomposition
+
+    @cached_property
+    def spread(self) -> int:
+        """How many cells of the full table share each value, equally."""
+        sizes = self.schema.sizes
+        return self.schema.cells // prod(sizes[v] for v in st.members(self.decomposition.variables))
+
+    def at(self, cells: Codes) -> Values:
+        """(n,) expected counts at cells of the full table, (n, all variables) codes."""
+        every = st.full(len(self.schema))
+        rows = [marginal.rows(cells, every) for marginal in self.marginals.values()]
+        found, positive = np.zeros(len(cells)), np.all([own >= 0 for own in rows], axis=0)
+        found[positive] = expected(self.marginals, self.decomposition, cells[positive], every) / float(self.spread)
+        return found
+
+    @property
+    def sum_of_squares(self) -> float:
+        """Of the expected counts of all cells, in records squared: they are a product of cliques and separators too.
+
+        Each value v is v / spread in `spread` cells, which give v^2 / spread.
+        """
+
+        def message(shared: Marginal, rows: Counts, weights: Values) -> Values:
+            # no separator's cell is 0: it is the sum of positive cells of the clique
+            found: Values = np.bincount(rows, weights, minlength=len(shared)) / np.square(shared.counts, dtype=float)
+            return found
+
+        return float(self._gathered(lambda counts: np.square(counts, dtype=float), message)) / self.spread
+
+    @property
+    def fitted_cells(self) -> int:
+        """How many cells have a positive fit; exact, a Python integer."""
+
+        def message(shared: Marginal, rows: Counts, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            found = np.zeros(len(shared), object)
+            np.add.at(found, rows, weights)
+            return found
+
+        return int(self._gathered(lambda counts: np.ones(len(counts), object), message)) * self.spread
+
+    def _gathered(self, weighed: Callable[[Counts], Any], message: Callable[[Marginal, Counts, Any], Any]) -> Any:
+        """A sum over all cells, by messages along the junction tree, last clique first; the cost is the marginals'."""
+        cliques, separators = self.decomposition.cliques, self.decomposition.separators
+        # in perfect order clique j shares its separator with those before: from the last one on, each has heard from
+        # all below it when it speaks
+        weights = {clique: weighed(self.marginals[clique].counts) for clique in cliques}
+        for j in reversed(range(1, len(cliques))):
+            own, separator = self.marginals[cliques[j]], separators[j - 1]
+            shared = own.summed(separator)
+            told = message(shared, shared.rows(own.codes, own.subtable), weights[cliques[j]])
+            host = next(self.marginals[clique] for clique in cliques[:j] if st.is_within(separator, clique))
+            weights[host.subtable] *= told[shared.rows(host.codes, host.subtable)]
+        return weights[cliques[0]].sum()

@@ -18,7 +18,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.solve.linear import Sums, cheapest
 from sdc.utility.closed_form import Marginals
-from sdc.utility.ipf import MAX_BYTES, marginals_of, possible_cells, tree_of
+from sdc.utility.ipf import MAX_BYTES, Fit, marginals_of, possible_cells, tree_of
 from sdc.utility.marginal import Marginal, columns
 from sdc.utility.measures import degrees_of_freedom, free_categories
 from sdc.utility.rank_kernel import PRIME, is_independent
@@ -124,18 +124,24 @@ class Estimable:
         found = [part.parameters for part in self.parts if part.parameters is not None]
         return sum(found) - shared if len(found) == len(self.parts) else None
 
-    def terms(self, cells: Codes, variables: SubTable, is_every: bool) -> tuple[Term, ...]:
-        """Each term, those of fewest variables first; none where there are more than 4,096.
+    @cached_property
+    def listed(self) -> list[SubTable]:
+        """The terms, those of fewest variables first; none where there are more than 4,096."""
+        few = self.known.release.sub_tables_with_total(self.table.schema) <= MOST_TERMS
+        return terms_of(self.known) if few else []
 
-        cells     (n, variables) codes, of all levels, of the cells of a sub-table where the fit is positive
-        is_every  whether these are all
+    def terms(self, fitted_cells: int, listed: Fit | None) -> tuple[Term, ...]:
+        """Each term listed.
+
+        fitted_cells  how many cells of the full table have a positive fit
+        listed        these, where the table is without levels; None where they are too many
         """
-        if self.known.release.sub_tables_with_total(self.table.schema) > MOST_TERMS:
-            return ()
-        listed = terms_of(self.known)
-        sizes = [parameters_of(term, self.table.schema) for term in listed]
-        found = sizes if is_every else ranks(cells, variables, self.known)
-        return tuple(map(Term, listed, sizes, repeat(None) if found is None else found))
+        schema = self.table.schema
+        sizes = [parameters_of(term, schema) for term in self.listed]
+        found: list[int] | None = sizes if fitted_cells == schema.cells else None
+        if found is None and listed is not None:
+            found = ranks(listed.cells, listed.variables, self.known)
+        return tuple(map(Term, self.listed, sizes, repeat(None) if found is None else found))
 
 
 def terms_of(known: Knowledge) -> list[SubTable]:

@@ -84,6 +84,11 @@ class Fit:
         """How many cells of the full table share each value, equally."""
         return prod(self.schema.sizes) // prod(self.schema.sizes[v] for v in st.members(self.variables))
 
+    @property
+    def fitted_cells(self) -> int:
+        """How many cells of the full table were fitted."""
+        return len(self.cells) * self.spread
+
     def at(self, cells: npt.NDArray[np.integer]) -> Values:
         """(n,) expected counts at cells of the full table, (n, all variables) codes; InputError for others."""
         kept = st.members(self.variables)

@@ -13,12 +13,11 @@ from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
-from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.utility import ipf
-from sdc.utility.closed_form import Values
+from sdc.utility.closed_form import ClosedForm, Values
 from sdc.utility.estimable import MOST_ENTRIES, Estimable, Term
 from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Form, Stop
 from sdc.utility.measures import degrees_of_freedom
@@ -33,8 +32,8 @@ class LogLinearFit(Named):
     """What a hierarchical log-linear model, whose largest interactions are the frontier of a release, fits to a table.
 
     table          that it is fitted to
-    release        whose sub-tables are its terms
-    fit            how it was found, and the expected counts: the maximum likelihood estimate
+    known          the release, whose sub-tables are its terms, and structural zeros
+    expected       the expected counts: the maximum likelihood estimate, of a table whose levels are variables
     deviance       G^2 = 2 sum n log(n / m), against the saturated model
     pearson        X^2 = sum (n - m)^2 / m, over the cells with a positive fit
     fitted_cells   how many of all cells have a positive fit
@@ -48,8 +47,8 @@ class LogLinearFit(Named):
     """
 
     table: Table
-    release: Release
-    fit: Fit
+    known: Knowledge
+    expected: Fit | ClosedForm
     deviance: float
     pearson: float
     fitted_cells: int
@@ -58,6 +57,21 @@ class LogLinearFit(Named):
     terms: tuple[Term, ...]
     effects: Mapping[SubTable, Values]
     facts: int
+
+    @property
+    def method(self) -> str:
+        """How it was found: closed form, sparse IPF on a list of cells, or dense IPF on an array of all."""
+        return f"{self.expected.form} IPF" if isinstance(self.expected, Fit) else "closed form"
+
+    @property
+    def sweeps(self) -> int:
+        """Of IPF; 0 in closed form."""
+        return self.expected.sweeps if isinstance(self.expected, Fit) else 0
+
+    @property
+    def deviation(self) -> float:
+        """The largest one of a released marginal, in records; 0 in closed form."""
+        return self.expected.deviation if isinstance(self.expected, Fit) else 0.0
 
     @property
     def degrees_of_freedom(self) -> int | None:
@@ -70,12 +84,12 @@ class LogLinearFit(Named):
 
     @property
     def headline(self) -> str:
-        named = " ".join(st.label(element, self.table.schema) for element in self.release.frontier)
-        return f"Fit of {named}, by {self.fit.method}, {self.fit.form}"
+        named = " ".join(st.label(element, self.table.schema) for element in self.known.release.frontier)
+        return f"Fit of {named}, by {self.method}"
 
     def at(self, cells: Codes) -> Values:
         """(n,) expected counts of (n, axes) cells, in records."""
-        return self.fit.at(self.table.schema.columns(cells))
+        return self.expected.at(self.table.schema.columns(cells))
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Every cell with a positive fit by names, with its count and what is expected; InputError beyond 2^22."""
@@ -90,9 +104,9 @@ class LogLinearFit(Named):
                 f"{self.fitted_cells:,} cells have a positive fit, and at most {MOST_LISTED:,} are listed; keep fewer "
                 "variables"
             )
-        cells, schema = self.fit.cells, self.fit.schema
-        order = list(st.members(self.fit.variables))
-        for v in st.members(st.full(len(schema)) & ~self.fit.variables):
+        listed, schema = _listed(self.table, self.known, self.expected), self.table.flat.schema
+        cells, order = listed.cells, list(st.members(listed.variables))
+        for v in st.members(st.full(len(schema)) & ~listed.variables):
             added = np.repeat(np.arange(schema.sizes[v], dtype=np.uint16), len(cells))
             cells, order = np.column_stack([np.tile(cells, (schema.sizes[v], 1)), added]), [*order, v]
         axes = cells[:, np.argsort(order)][:, list(self.table.schema.axes)]
@@ -123,39 +137,52 @@ def fit_model(
     if not table.total:
         raise InputError("the table has no records; there is nothing to fit")
     whole = replace(known, facts=NO_FACTS)
-    estimable, flat = Estimable(table, whole), table.flat
-    ending = Stop(PRECISION * table.total if estimable.is_proven else STOP.tolerance, max_sweeps)
-    found = ipf.fit(flat, whole.flat, form=form, within=estimable.supports, stop=ending, max_bytes=max_bytes)
-    if not found.converged:
-        raise InputError(
-            f"the fit has not converged: after {found.sweeps} sweeps a marginal is {found.deviation:.3g} records from "
-            f"its count, and {ending.tolerance:.3g} are allowed; allow more sweeps, or leave out a sub-table"
-        )
-    fitted, schema = found.at(flat.codes), table.schema
-    elsewhere = max(0.0, float(found.values.sum() - fitted.sum()))  # where the count is 0
-    size = len(found.cells) * found.spread
-    is_every = size == schema.cells
-    terms = estimable.terms(found.cells, found.variables, is_every)
+    estimable, schema = Estimable(table, whole), table.schema
+    found = _expected(estimable, form, max_sweeps, max_bytes)
+    fitted, size = found.at(table.columns), found.fitted_cells
+    elsewhere = max(0.0, table.total - float(fitted.sum()))  # where the count is 0
+    is_small = size // found.spread * len(estimable.listed) <= MOST_ENTRIES
+    listed = _listed(table, whole, found) if is_small else None
     return LogLinearFit(
         table,
-        whole.release,
+        whole,
         found,
         2 * (float(kl_div(table.counts, fitted).sum()) + elsewhere),
         float((np.square(table.counts - fitted) / fitted).sum()) + elsewhere,
         size,
         degrees_of_freedom(whole.release, schema) + 1,
         estimable.parameters,
-        terms,
-        _effects(found, terms) if is_every and schema.levels.is_flat else {},
+        terms := estimable.terms(size, listed),
+        {} if listed is None or size < schema.cells or not schema.levels.is_flat else _effects(listed, terms),
         len(known.facts),
     ).named_by(schema)
 
 
+def _expected(estimable: Estimable, form: Form | None, max_sweeps: int, max_bytes: int) -> Fit | ClosedForm:
+    """In closed form, without a list of cells, where that holds and no form of IPF is asked for."""
+    table, known = estimable.table.flat, estimable.known.flat
+    marginals = ipf.marginals_of(table, known)
+    tree = ipf.tree_of(table.schema, marginals, known.zeros)
+    if tree is not None and form is None:
+        return ClosedForm(table.schema, marginals, tree)
+    stop = Stop(PRECISION * table.total if estimable.is_proven else STOP.tolerance, max_sweeps)
+    found = ipf.fit(table, known, form=form or "sparse", within=estimable.supports, stop=stop, max_bytes=max_bytes)
+    if not found.converged:
+        raise InputError(
+            f"the fit has not converged: after {found.sweeps} sweeps a marginal is {found.deviation:.3g} records from "
+            f"its count, and {stop.tolerance:.3g} are allowed; allow more sweeps, or leave out a sub-table"
+        )
+    return found
+
+
+def _listed(table: Table, known: Knowledge, expected: Fit | ClosedForm) -> Fit:
+    """With the cells that have a positive fit; InputError where the closed form has too many of them."""
+    return expected if isinstance(expected, Fit) else ipf.fit(table.flat, known.flat)
+
+
 def _effects(fit: Fit, terms: Sequence[Term]) -> dict[SubTable, Values]:
-    """Of each term, after all that are within it, what its averages have beside them; none beyond 2^24 numbers."""
+    """Of each term, after all that are within it, what its averages have beside them."""
     kept = st.members(fit.variables)
-    if len(fit.cells) * len(terms) > MOST_ENTRIES:
-        return {}
     logs = np.log(fit.values / fit.spread).reshape([fit.schema.sizes[v] for v in kept])
     found: dict[SubTable, Values] = {}
     for term in (one.sub_table for one in terms):

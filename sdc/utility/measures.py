@@ -18,7 +18,7 @@ from sdc.model.release import Release, sum_of_products
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.utility.closed_form import Values, expected, sum_of_squares
+from sdc.utility.closed_form import ClosedForm, Values
 from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, marginals_of, tree_of
 
 MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities as doubles
@@ -188,12 +188,8 @@ def reconstruction(table: Table, known: Knowledge, *, stop: Stop = STOP, max_byt
         found = fit(table, known, stop=stop, max_bytes=max_bytes)
         error = _mean_squared_error(table, *_at(table, found), number)
         return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
-    every = st.full(len(table.schema))
-    # uniform over what the release does not have: each value v is v / spread in `spread` cells, which give v^2 / spread
-    # to the sum of squares
-    spread = prod(table.schema.sizes[v] for v in st.members(every & ~known.release.variables))
-    at = expected(marginals, tree, table.codes, every) / float(spread)
-    error = _mean_squared_error(table, at, sum_of_squares(marginals, tree) / spread, number)
+    form = ClosedForm(table.schema, marginals, tree)
+    error = _mean_squared_error(table, form.at(table.codes), form.sum_of_squares, number)
     return Reconstruction(error, "closed form", 0, 0.0, True)
 
 
