@@ -40,6 +40,7 @@ __all__ = [
     "risk_utility_curve",
     "sharp_bounds",
     "simulatable_release",
+    "super_cell_bounds",
     "suppress",
     "why",
     "widths",
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         risk_utility_curve,
         sharp_bounds,
         simulatable_release,
+        super_cell_bounds,
         suppress,
         why,
     )

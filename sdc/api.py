@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.bounds.in_units import bounds_in_units
+from sdc.bounds.super_cells import FRACTIONAL
 from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import (
     ATTRIBUTES,
@@ -37,6 +38,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.super_cell import Chosen, SuperCellBounds
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
@@ -54,7 +56,7 @@ from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
 from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search
-from sdc.stages.bounded import chosen_cells
+from sdc.stages.bounded import chosen_cells, super_cells
 from sdc.stages.known import Public, knowledge, known_of
 from sdc.stages.publish import publish_release
 
@@ -94,6 +96,7 @@ __all__ = [
     "risk_utility_curve",
     "sharp_bounds",
     "simulatable_release",
+    "super_cell_bounds",
     "suppress",
     "why",
 ]
@@ -118,6 +121,31 @@ def cell_bounds(
     chosen = chosen_cells(table, cells, small_count)
     known = known_of(table, public)
     return bounds_in_units(table, known, chosen, method, executor).named_by(table.schema)
+
+
+def super_cell_bounds(
+    table: Table,
+    public: Public,
+    cells: str | Chosen | Sequence[str | Chosen],
+    *,
+    small_count: int = 2,
+    method: str = "auto",
+    fractional: bool = False,
+    executor: Executor = IN_PROCESS,
+) -> SuperCellBounds:
+    """Bounds of sums of cells given a release, each the cells with one of some categories of each variable.
+
+    cells       each as "age in (young, old), sex = f" or {"age": ["young", "old"], "sex": "f"}, or the "at-risk" or
+                "all" cells each by itself
+    method      see `sdc.bounds.super_cells`
+    fractional  over tables of fractions: what linear programs have of them ([DKS] table 1), as `Fraction`s
+
+    InputError for what is no super-cell of the table; ReleaseError where the release or the method does not fit.
+    """
+    if fractional and method != "auto":
+        raise InputError(f"method = {method!r} with fractional; they are by a linear program, leave the method out")
+    by = FRACTIONAL if fractional else method
+    return super_cells(table, known_of(table, public), cells, small_count, by, executor).named_by(table.schema)
 
 
 def sharp_bounds(

@@ -48,6 +48,7 @@ VERBS = [
     "risk_utility_curve",
     "sharp_bounds",
     "simulatable_release",
+    "super_cell_bounds",
     "suppress",
     "why",
     "widths",
@@ -186,6 +187,24 @@ def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:
     table = sdc.read_table(tmp_path / "wide.csv")
     with pytest.raises(InputError, match=r"has 2097152 cells, at most 1000000 are bounded at once; choose fewer var"):
         sdc.cell_bounds(table, ["v0*v1"], cells="all")
+
+
+def test_super_cells_by_names(czech: Table) -> None:
+    known = sdc.knowledge(czech, ["A*B", "B*C"])
+    found = sdc.super_cell_bounds(czech, known, ["A=no, C=yes", {"A": "no", "C": ["yes"]}, {"B": ["no"]}])
+    assert found.outer.tolist() == found.inner.tolist()
+    assert found.outer[0].tolist() == found.outer[1].tolist()
+    assert found.to_arrow().column("super_cell").to_pylist() == ["A=no C=yes", "A=no C=yes", "B=no"]
+    fractions = sdc.super_cell_bounds(czech, known, "A=no, C=yes", fractional=True)
+    assert fractions.exact.all()
+    assert "Bounds of 1 super-cells by fractional, 1 of them exact" in repr(fractions)
+
+
+def test_no_super_cell(czech: Table) -> None:
+    with pytest.raises(InputError, match="no super-cell is named; give one such as"):
+        sdc.super_cell_bounds(czech, ["A*B"], [])
+    with pytest.raises(InputError, match="method = 'shuttle' with fractional"):
+        sdc.super_cell_bounds(czech, ["A*B"], "A=no", method="shuttle", fractional=True)
 
 
 def test_no_at_risk_cell(czech: Table) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from sdc.bounds.covered import on_covered_variables
 from sdc.bounds.nested import frontier_bounds
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.feasible.depth_first_kernel import UNLIMITED
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
@@ -105,6 +105,31 @@ def bounds(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
     return CellBounds(cells, marginals.counts, outer, inner, "enumeration")
 
 
+def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[Intervals, Intervals]:
+    """(groups, 2) outer and inner bounds of what each group of cells comes to, exact where all tables were seen.
+
+    groups  of each places of its cells, in C order
+
+    The outer interval is else [0, N]. ReleaseError beyond 2,048 cells.
+    """
+    found = FeasibleTables(table, knowledge)
+    truth, inside = found.equations.truth, np.zeros((len(found.equations.truth), len(groups)), np.int64)
+    for at, own in enumerate(groups):
+        inside[own, at] = 1
+    both, complete = np.stack([truth @ inside] * 2, axis=1), True
+    for block in found.blocks:
+        own = inside[block.cells]
+
+        def of(tables: Counts, own: Counts = own) -> Counts:
+            return np.asarray(tables @ own)
+
+        seen = _enumerate_block(block, MAX_TABLES, MAX_STEPS, lambda progress: True, of)
+        # blocks combine freely: what the group has of each goes to its end by itself
+        both += np.stack([seen.lower, seen.upper], axis=1) - (block.truth @ own)[:, None]
+        complete &= seen.complete
+    return (both if complete else np.full_like(both, [0, table.total])), both
+
+
 def _enumerate(
     found: FeasibleTables, max_tables: int, max_steps: int, watch: Watch = lambda progress: True
 ) -> Enumeration:
@@ -124,16 +149,20 @@ def _enumerate(
     return Enumeration(tables, complete, lower, upper)
 
 
-def _enumerate_block(block: Block, max_tables: int, max_steps: int, watch: Watch) -> Enumeration:
-    search = DepthFirst(block)
-    lower, upper, tables = block.truth.copy(), block.truth.copy(), 0
+def _enumerate_block(
+    block: Block, max_tables: int, max_steps: int, watch: Watch, of: Callable[[Counts], Counts] = np.asarray
+) -> Enumeration:
+    """`of` says what of (tables, cells) the range is wanted, a row a table; without it of the cells themselves."""
+    search, start = DepthFirst(block), of(block.truth[None])[0]
+    lower, upper, tables = start.copy(), start.copy(), 0
     # in slices of some steps, between which somebody hears of it, and may end it
     while tables < max_tables and search.steps < max_steps and not search.exhausted:
         found = search.more(max_tables - tables, min(max_steps, search.steps + STEPS_AT_ONCE))
         if len(found):
             tables += len(found)
-            np.minimum(lower, found.min(axis=0), out=lower)
-            np.maximum(upper, found.max(axis=0), out=upper)
+            wanted = of(found)
+            np.minimum(lower, wanted.min(axis=0), out=lower)
+            np.maximum(upper, wanted.max(axis=0), out=upper)
         if not watch(EnumerationProgress(tables, search.steps, 0)):
             return Enumeration(max(1, tables), search.exhausted, lower, upper)
     # one table beyond the limit says whether there are more of them

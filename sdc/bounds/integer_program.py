@@ -12,7 +12,7 @@ from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations, every_cell
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
@@ -49,11 +49,12 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
 @lru_cache(maxsize=1)
 def program_of(table: Table, knowledge: Knowledge) -> IntegerProgram:
     """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
-    _check_size(table)
+    check_size(table)
     return IntegerProgram(table, knowledge, _known(table, knowledge, every_cell(table.schema)))
 
 
-def _check_size(table: Table) -> None:
+def check_size(table: Table) -> None:
+    """ReleaseError beyond 4,096 cells."""
     if table.schema.cells > MAX_CELLS:
         raise ReleaseError(
             f"the table has {table.schema.cells} cells, and the integer program takes at most {MAX_CELLS}; "
@@ -100,18 +101,8 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
 
     In order, and none after the first that was not found to. ReleaseError beyond 4,096 cells.
     """
-    _check_size(table)
-    equations, found = MarginalEquations.of(table, knowledge), list[Counts]()
-    truth, rest = equations.truth, np.array([table.total - equations.truth[own].sum() for own in groups], np.int64)
-    # the others of each group are a count of their own, for a solver has counts alone to move
-    number = np.arange(len(groups))
-    of = np.concatenate([np.repeat(number, [len(own) for own in groups]), number])
-    members = np.concatenate([*groups, len(truth) + number])
-    both = np.concatenate([truth, rest])
-    sums = Equations.joined([equations.sums, Equations.of_members(of, members, both)])
-    upper = np.where(np.concatenate([equations.possible, number >= 0]), sums.least(len(both)), 0)
-    system = IntegerSystem(np.zeros_like(both), upper, sums, both)
-    steps = 0
+    equations, system = _with_others(table, knowledge, groups)
+    truth, found, steps = equations.truth, list[Counts](), 0
     for at, own in enumerate(groups):
         gone = [0, 0]
         for end in (1, 0):
@@ -125,3 +116,39 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
         else:
             return GroupsMoved(False, Differences.none(len(table.schema.axes)), steps)
     return GroupsMoved(True, Differences.between(table, found), steps)
+
+
+def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[Intervals, Intervals]:
+    """(groups, 2) outer and inner bounds of what each group of cells comes to, as `bounds` has them of cells.
+
+    groups  of each places of its cells, in C order
+
+    ReleaseError beyond 4,096 cells.
+    """
+    equations, system = _with_others(table, knowledge, groups)
+    # the more the others have, the less is left to the group
+    ends = [[system.farthest(len(equations.truth) + at, end) for end in (1, 0)] for at in range(len(groups))]
+    outer = np.array([[table.total - end.proven for end in both] for both in ends], np.int64).reshape(-1, 2)
+    inner = np.array([[equations.truth[own].sum()] * 2 for own in groups], np.int64).reshape(-1, 2)
+    for reached in (end.table for both in ends for end in both if end.table is not None):
+        found = np.array([reached[own].sum() for own in groups])
+        inner = np.stack([np.minimum(inner[:, 0], found), np.maximum(inner[:, 1], found)], axis=1)
+    return outer, inner
+
+
+def _with_others(
+    table: Table, knowledge: Knowledge, groups: Sequence[Counts]
+) -> tuple[MarginalEquations, IntegerSystem]:
+    """A system in which the others of each group are a count of their own, after those of the cells.
+
+    A solver has counts alone to move: what a group comes to is the total without its others.
+    """
+    check_size(table)
+    equations, number = MarginalEquations.of(table, knowledge), np.arange(len(groups))
+    truth, rest = equations.truth, np.array([table.total - equations.truth[own].sum() for own in groups], np.int64)
+    of = np.concatenate([np.repeat(number, [len(own) for own in groups]), number])
+    members = np.concatenate([*groups, len(truth) + number])
+    both = np.concatenate([truth, rest])
+    joined = Equations.joined([equations.sums, Equations.of_members(of, members, both)])
+    upper = np.where(np.concatenate([equations.possible, number >= 0]), joined.least(len(both)), 0)
+    return equations, IntegerSystem(np.zeros_like(both), upper, joined, both)

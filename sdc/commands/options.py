@@ -156,10 +156,15 @@ def print_bounds(facts: dict[str, Any]) -> None:
     methods = f"  {'bounds':9}  {'lower by':32}  {'upper by':32}" * by
     print(f"method {facts['method']}\n{'count':>9} {'outer':>17} {'inner':>17}{methods}  cell")
     for row in facts["cells"]:
-        ends = f"{row['count']:9} {row['outer']!s:>17} {row['inner']!s:>17}{_ends_by(row) if by else ''}"
-        print(f"{ends}  {' '.join(f'{name}={value}' for name, value in row['cell'].items())}")
+        within, reached = (f"[{', '.join(map(str, row[kind]))}]" for kind in ("outer", "inner"))
+        ends = f"{row['count']:9} {within:>17} {reached:>17}{_ends_by(row) if by else ''}"
+        print(f"{ends}  {' '.join(f'{name}={_one_of(own)}' for name, own in row['cell'].items()) or '(total)'}")
     if "text" in facts.get("sharpness", {}):
         print(f"{facts['sharpness']['text']}")
+
+
+def _one_of(categories: str | list[str]) -> str:
+    return categories if isinstance(categories, str) else " or ".join(categories)
 
 
 def _ends_by(row: dict[str, Any]) -> str:

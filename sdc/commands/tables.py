@@ -6,7 +6,7 @@ import math
 import sys
 import threading
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -88,10 +88,19 @@ def widths(
 def bounds(
     subject: SubjectPath,
     release: ReleaseOption = None,
-    cells: Annotated[list[str] | None, typer.Option(help="at-risk, the default, or all")] = None,
+    cells: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="at-risk, the default, or all; or a super-cell, the sum of several, such as 'age in (young, old), "
+            "sex=f'; once for each."
+        ),
+    ] = None,
     method: Annotated[
         str | None, typer.Option(help="auto, the default, with what a run's certificate shows; or a method")
     ] = None,
+    fractional: Annotated[
+        bool, typer.Option("--fractional", help="Bounds over tables of fractions, which linear programs have.")
+    ] = False,
     sharp: Annotated[
         bool,
         typer.Option("--sharp", help="Outer and inner ends brought together by all methods, from what a run shows on."),
@@ -105,30 +114,36 @@ def bounds(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Bounds of each cell, given a release."""
-    from sdc.stages.bounded import bounded
-    from sdc.storage.documents import bounds_facts
+    """Bounds of each cell, given a release, or of sums of cells."""
+    from sdc.bounds.super_cells import FRACTIONAL
+    from sdc.model.super_cell import is_written
+    from sdc.stages.bounded import bounded, super_cells
+    from sdc.storage.documents import bounds_facts, super_cell_facts
 
-    which = _once("--cells", cells, "at-risk")
     _check_sharp(sharp, seconds, method)
+    of_sums = fractional or any(map(is_written, cells or ()))
+    which = cells or ["at-risk"] if of_sums else [_once("--cells", cells, "at-risk")]
+    if of_sums:
+        _check_of_sums(sharp, fractional, method)
     about = read_subject(subject, variables, structural_zeros, "bounds")
     held = about.public(release)
     with executor_of(subject, workers) as executor:
+        if of_sums:
+            small = about.small_count(small_count)
+            sums = super_cells(about.table, held, which, small, FRACTIONAL if fractional else method, executor)
+            _print_bounds(super_cell_facts(held.release, sums, about.table.schema), as_json)
+            return
         found, by = bounded(
             about,
             held,
-            which,
+            which[0],
             about.small_count(small_count),
             method=method or "auto",
             seconds=about.seconds_to_sharpen(seconds) if sharp else None,
             executor=executor,
             say=lambda line: print(line, file=sys.stderr),
         )
-    facts = bounds_facts(held.release, found, by, about.table.schema)
-    if as_json:
-        print_json(facts)
-    else:
-        print_bounds(facts)
+    _print_bounds(bounds_facts(held.release, found, by, about.table.schema), as_json)
 
 
 @tables.command("enumerate")
@@ -245,6 +260,21 @@ def _once(option: str, given: list[str] | None, default: str) -> str:
     if len(given or ()) > 1:
         raise ConfigError(f"{option} is given {len(given or ())} times: {', '.join(given or ())}; give it once")
     return (given or [default])[0]
+
+
+def _print_bounds(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+    else:
+        print_bounds(facts)
+
+
+def _check_of_sums(sharp: bool, fractional: bool, method: str | None) -> None:
+    """ConfigError where options do not fit bounds of super-cells, or over tables of fractions."""
+    if sharp:
+        raise ConfigError("--sharp is of whole counts of single cells; leave it out, or --fractional and super-cells")
+    if fractional and method is not None:
+        raise ConfigError(f"--fractional with --method {method}: they are by a linear program; leave one out")
 
 
 def _check_sharp(sharp: bool, seconds: float | None, method: str | None) -> None:

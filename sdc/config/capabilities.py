@@ -94,7 +94,7 @@ VERBS = {
     "compare": (),
     "widths": ("critical_widths",),
     "sweep": (),
-    "bounds": ("cell_bounds", "sharp_bounds"),
+    "bounds": ("cell_bounds", "sharp_bounds", "super_cell_bounds"),
     "assess": (),
     "why": (),
     "redesign": (),

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sdc.solve.equations import Equations
+
 Reals = npt.NDArray[np.float64]
 
 
@@ -48,6 +50,54 @@ def cheapest(
         options=options or None,
     )
     return None if found.x is None else np.asarray(found.x, np.float64)
+
+
+class Optimum(NamedTuple):
+    """What a solver proposes, in floating point.
+
+    numbers      (n,) of a vertex
+    multipliers  (sums,) of which each bounds the optimum, or would without rounding
+    """
+
+    numbers: Reals
+    multipliers: Reals
+
+
+def largest(weights: npt.NDArray[np.number], upper: npt.NDArray[np.number], equations: Equations) -> Optimum:
+    """Numbers from 0 to these limits, (n,), with these sums, whose weighted sum is largest, by HiGHS.
+
+    RuntimeError where it finds none: the caller knows some.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix
+
+    matrix = csr_matrix(
+        (np.ones(len(equations.members)), equations.members, equations.start), (len(equations.low), len(upper))
+    )
+    known = equations.low == equations.high
+    loose, ends = matrix[~known], (equations.low[~known], equations.high[~known])
+    found = linprog(
+        -weights,
+        A_ub=_stacked(loose),
+        b_ub=np.concatenate([ends[1], -ends[0]]),
+        A_eq=matrix[known],
+        b_eq=equations.low[known],
+        bounds=np.stack([np.zeros(len(upper)), upper], axis=1),
+        method="highs-ds",
+    )
+    if found.x is None:
+        raise RuntimeError(f"the linear solver finds no numbers though there are some: {found.message}")
+    multipliers, of_loose = np.zeros(len(known)), found.ineqlin.marginals
+    multipliers[known] = -found.eqlin.marginals
+    multipliers[~known] = of_loose[len(ends[0]) :] - of_loose[: len(ends[0])]
+    return Optimum(found.x, multipliers)
+
+
+def _stacked(matrix: Any) -> Any:
+    """A sparse matrix over its negative: at most the highest, and at least the lowest."""
+    from scipy.sparse import vstack
+
+    return vstack([matrix, -matrix])
 
 
 def vertex(matrix: Any, lower: Reals, upper: Reals, effort: float, *, dual: bool) -> Reals | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from sdc.bounds.in_units import bounds_in_units
+from sdc.bounds.super_cells import super_cells_in_units
 from sdc.canonical import digest_of
 from sdc.events import STEP, tell
 from sdc.executor import Executor
@@ -16,6 +18,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.sharpness import EndMethods
+from sdc.model.super_cell import EXAMPLE, Chosen, SuperCell, SuperCellBounds, is_written
 from sdc.model.table import Codes, Table
 from sdc.risk.inquiry import OnPart
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
@@ -40,6 +43,37 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
             "fewer variables, or the at-risk cells"
         )
     return every_cell(table.schema)
+
+
+def chosen_super_cells(table: Table, cells: str | Chosen | Sequence[str | Chosen], small_count: int) -> list[SuperCell]:
+    """Those that are named, each as text or by variable; or of "at-risk" or "all" cells each by itself.
+
+    InputError for what is no super-cell of the table, and as `chosen_cells`.
+    """
+    found = list[SuperCell]()
+    for one in [cells] if isinstance(cells, str | Mapping) else cells:
+        if not isinstance(one, str):
+            found.append(SuperCell.named(one, table.schema))
+        elif is_written(one):
+            found.append(SuperCell.parse(one, table.schema))
+        else:
+            found += SuperCell.of_cells(chosen_cells(table, one, small_count))
+    return found
+
+
+def super_cells(
+    table: Table,
+    known: Knowledge,
+    cells: str | Chosen | Sequence[str | Chosen],
+    small_count: int,
+    method: str | None,
+    executor: Executor,
+) -> SuperCellBounds:
+    """Bounds of super-cells, as `chosen_super_cells` has them; errors as there, ReleaseError as the method."""
+    asked = chosen_super_cells(table, cells, small_count)
+    if not asked:
+        raise InputError(f"no super-cell is named; give one such as {EXAMPLE}")
+    return super_cells_in_units(table, known, asked, method or "auto", executor)
 
 
 def bounded(

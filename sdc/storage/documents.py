@@ -18,6 +18,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods, Sharpness
 from sdc.model.subtable import SubTable
+from sdc.model.super_cell import SuperCellBounds, written
 from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Assessment
 from sdc.run_format import METADATA, SHARPNESS, SUB_TABLE
@@ -100,6 +101,22 @@ def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, sc
     sharpness = None if by is None else Sharpness.of(bounds, by)
     told = {} if sharpness is None else {SHARPNESS: {**plain(Sharpness, sharpness), "text": sharpness.text}}
     return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells, **told}
+
+
+def super_cell_facts(release: Release, bounds: SuperCellBounds, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a super-cell a row, by the categories of the variables that it does not have all of."""
+    rows = zip(bounds.super_cells, bounds.counts.tolist(), bounds.outer, bounds.inner, bounds.exact, strict=True)
+    cells = [
+        {
+            "cell": one.categories(schema),
+            "count": count,
+            "outer": list(map(written, outer)),
+            "inner": list(map(written, inner)),
+            "exact": bool(exact),
+        }
+        for one, count, outer, inner, exact in rows
+    ]
+    return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells}
 
 
 def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:

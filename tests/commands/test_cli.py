@@ -462,6 +462,25 @@ def test_bounds_as_text(sdc: Sdc) -> None:
     assert len(lines) == 5
 
 
+def test_bounds_of_sums_of_cells(sdc: Sdc) -> None:
+    """Of what is released the count, of at-risk cells what the cells have; all over tables of fractions too."""
+    words = ["bounds", CZECH, *RELEASE, "--cells", "A in (no, yes), B=no, D=<140"]
+    found = sdc(*words, "--cells", "at-risk", "--json").document
+    told, *cells = found["cells"]
+    assert list(found) == ["release", "method", "cells"]
+    assert told == {
+        "cell": {"B": ["no"], "D": ["<140"]},
+        "count": 616,
+        "outer": [616] * 2,
+        "inner": [616] * 2,
+        "exact": True,
+    }
+    assert [cell["outer"] for cell in cells] == [[0, 10], [0, 9], [0, 9]]
+    lines = sdc(*words, "--fractional").out.splitlines()
+    assert lines[0] == "method fractional"
+    assert " ".join(lines[2].split()) == "616 [616, 616] [616, 616] B=no D=<140"
+
+
 @pytest.mark.parametrize(
     ("more", "min_width", "releasable", "sharp"),
     [
@@ -1477,6 +1496,15 @@ def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path
             ["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"],
             r"--cells is given 2 times: all, at-risk; give it once",
         ),
+        (["bounds", CZECH, *RELEASE, "--cells", "A in ()"], r"a super-cell has no category of 'A'; name one at least"),
+        (["bounds", CZECH, *RELEASE, "--cells", "A=maybe"], r"a super-cell names 'maybe', no category of 'A'"),
+        (["bounds", CZECH, *RELEASE, "--cells", "A in (no"], r"'A in \(no' is not written such as 'age in"),
+        (
+            ["bounds", CZECH, *RELEASE, "--cells", "A=no", "--method", "moves"],
+            r"the method moves is none of super-cells",
+        ),
+        (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is of whole counts of single cells"),
+        (["bounds", CZECH, *RELEASE, "--fractional", "--method", "shuttle"], r"--fractional with --method shuttle: "),
         (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
         (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
     ],

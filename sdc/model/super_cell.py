@@ -1,0 +1,215 @@
+"""Super-cells: the cells with one of some categories of each axis, and between what their counts come to ([DKS] 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.named import Named
+from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Codes, Counts, Table
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+Chosen: TypeAlias = Mapping[str, str | Sequence[str]]
+"""By variable a category, or several; of a variable that is not named all."""
+
+EXAMPLE = "'age in (young, old), sex = f'"
+_QUOTED, _BARE = r'"[^"]*"', r'[^,()"]+'
+_CATEGORY = re.compile(rf"\s*({_QUOTED}|{_BARE})\s*(?:,|$)")
+_VARIABLE = re.compile(
+    rf"""\s*(?P<name>[^,="]+?)\s*(?:=|\sin(?=[\s(]))\s*
+    (?:\((?P<several>(?:{_QUOTED}|[^()"])*)\)|(?P<one>{_QUOTED}|[^,"(\s][^,"]*))\s*(?:,|$)""",
+    re.VERBOSE,
+)
+
+
+def is_written(text: str) -> bool:
+    """Whether a text is meant to be a super-cell, and no word."""
+    return "=" in text or "(" in text
+
+
+@dataclass(frozen=True)
+class SuperCell:
+    """The cells with one of these codes of each axis: a product of sets of categories, none of them empty.
+
+    codes  of each axis of a schema, in order, some of its codes, ascending
+    """
+
+    codes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def parse(text: str, schema: Schema) -> SuperCell:
+        """From `age in (young, old), sex = f`; categories with a comma or a bracket stand in double quotes.
+
+        InputError for what is not written so, and as `named`.
+        """
+        chosen, at = dict[str, Sequence[str]](), 0
+        while at < len(text) or not chosen:
+            found = _VARIABLE.match(text, at)
+            if found is None:
+                raise InputError(f"the super-cell {text!r} is not written such as {EXAMPLE}; write it so")
+            if (name := found["name"]) in chosen:
+                raise InputError(f"the super-cell {text!r} names {name!r} twice; name each variable once")
+            chosen[name] = _listed(text, found["several"]) if found["one"] is None else [_bare(found["one"])]
+            at = found.end()
+        return SuperCell.named(chosen, schema)
+
+    @staticmethod
+    def named(chosen: Chosen, schema: Schema) -> SuperCell:
+        """From categories by variable, of levels too: then the categories of the axis that are in them.
+
+        InputError for a variable or a category that the schema does not have, and where no category is left.
+        """
+        flags = {axis: np.ones(schema.sizes[axis], np.bool_) for axis in schema.axes}
+        for name, categories in chosen.items():
+            v = schema.index(name)
+            codes = _codes([categories] if isinstance(categories, str) else categories, name, schema)
+            flags[schema.levels.axis_of[v]] &= np.isin(schema.levels.groups[v], codes)
+        for axis, own in flags.items():
+            if not own.any():
+                raise InputError(f"a super-cell has no category of {schema.names[axis]!r}; name one at least")
+        return SuperCell(tuple(tuple(np.flatnonzero(own).tolist()) for own in flags.values()))
+
+    @staticmethod
+    def of_cells(cells: Codes) -> list[SuperCell]:
+        """Each of (n, axes) cells by itself."""
+        return [SuperCell(tuple((code,) for code in cell)) for cell in cells.tolist()]
+
+    def holds(self, cells: npt.NDArray[np.integer]) -> Flags:
+        """(n,) whether each of (n, axes) cells is one of its own."""
+        found = np.ones(len(cells), np.bool_)
+        for own, column in zip(self.codes, cells.T, strict=True):
+            found &= np.isin(column, own)
+        return found
+
+    def count(self, table: Table) -> int:
+        """What the counts of its cells come to."""
+        return int(table.counts[self.holds(table.codes)].sum())
+
+    def places(self, schema: Schema) -> npt.NDArray[np.int64]:
+        """Of its cells the places in C order."""
+        places: npt.NDArray[np.int64] = np.ravel_multi_index(np.ix_(*self.codes), schema.keys.sizes).reshape(-1)
+        return places
+
+    def within(self, subtable: SubTable, schema: Schema) -> tuple[SuperCell | None, SuperCell]:
+        """In the marginal of a closed sub-table what lies all in it, None for nothing, and what has a part in it.
+
+        Where the two are equal the marginal tells what it comes to.
+        """
+        inside, touched, is_part = dict[int, tuple[int, ...]](), dict[int, tuple[int, ...]](), False
+        for axis, codes in zip(schema.axes, self.codes, strict=True):
+            kept = st.members(schema.levels.telling(subtable & schema.levels.of_axis[axis]))
+            if not kept:
+                is_part |= len(codes) < schema.sizes[axis]
+                continue
+            groups, finest = schema.levels.groups[kept[0]], kept[0]
+            own, each = (np.bincount(of, minlength=schema.sizes[finest]) for of in (groups[list(codes)], groups))
+            touched[finest] = tuple(np.flatnonzero(own).tolist())
+            inside[finest] = tuple(np.flatnonzero(own == each).tolist())
+            is_part |= not inside[finest]
+        # axes are in the order of what there is of them
+        wholly, partly = (SuperCell(tuple(of[v] for v in sorted(of))) for of in (inside, touched))
+        return None if is_part else wholly, partly
+
+    def categories(self, schema: Schema) -> dict[str, list[str]]:
+        """By axis the categories that it has, of those that it does not have all of."""
+        pairs = ((schema.variables[axis], codes) for axis, codes in zip(schema.axes, self.codes, strict=True))
+        return {v.name: [v.categories[c] for c in codes] for v, codes in pairs if len(codes) < len(v.categories)}
+
+    def label(self, schema: Schema) -> str:
+        """By names: `age=young or old sex=f`."""
+        named = (f"{name}={' or '.join(own)}" for name, own in self.categories(schema).items())
+        return " ".join(named) or "(total)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SuperCellBounds(Named):
+    """What is known of the sharp bounds of some super-cells under a release, as `CellBounds` has it of cells.
+
+    counts  (n,) int64 true counts
+    outer   (n, 2) contains the sharp range; inner  (n, 2) both ends reached, so it lies inside: int64, or of tables of
+            fractions too `Fraction`s
+    method  name of the method that gave them
+    """
+
+    super_cells: tuple[SuperCell, ...]
+    counts: Counts
+    outer: npt.NDArray[Any]
+    inner: npt.NDArray[Any]
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def headline(self) -> str:
+        return f"Bounds of {len(self):,} super-cells by {self.method}, {int(self.exact.sum()):,} of them exact"
+
+    @property
+    def exact(self) -> Flags:
+        """(n,) where both intervals agree: then they are the sharp bounds."""
+        equal: Flags = (self.outer == self.inner).all(axis=1)
+        return equal
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The super-cells by names, with their counts and bounds."""
+        ends = {
+            f"{kind}_{end}": list(map(written, both[:, at]))
+            for kind, both in (("outer", self.outer), ("inner", self.inner))
+            for at, end in enumerate(("lower", "upper"))
+        }
+        labels = [one.label(schema) for one in self.super_cells]
+        return {"super_cell": labels, "count": self.counts.tolist(), **ends, "exact": self.exact.tolist()}
+
+    @staticmethod
+    def concatenated(parts: Sequence[SuperCellBounds]) -> SuperCellBounds:
+        """The bounds of different super-cells, one part after the other; ValueError where there is no part."""
+        methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
+        return SuperCellBounds(
+            tuple(one for part in parts for one in part.super_cells),
+            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.outer for part in parts]),
+            np.concatenate([part.inner for part in parts]),
+            " + ".join(methods),
+        )
+
+
+def written(end: Any) -> Any:
+    """An end of bounds as documents have it: an integer, or a fraction as text, `2/3`."""
+    return int(end) if isinstance(end, int | np.integer) else str(end)
+
+
+def _codes(categories: Sequence[str], name: str, schema: Schema) -> list[int]:
+    own = schema.variables[schema.index(name)].categories
+    if not categories:
+        raise InputError(f"a super-cell has no category of {name!r}; name one at least")
+    if unknown := [category for category in categories if category not in own]:
+        raise InputError(
+            f"a super-cell names {unknown[0]!r}, no category of {name!r}; name its own",
+            f"{name} has the categories {', '.join(own)}",
+        )
+    return [own.index(category) for category in categories]
+
+
+def _listed(text: str, several: str) -> list[str]:
+    """What stands in brackets; InputError where something is between two commas that is no category."""
+    found, at = list[str](), 0
+    while several.strip() and at < len(several):
+        one = _CATEGORY.match(several, at)
+        if one is None or not _bare(one[1]):
+            raise InputError(f"the super-cell {text!r} is not written such as {EXAMPLE}; write it so")
+        found.append(_bare(one[1]))
+        at = one.end()
+    return found
+
+
+def _bare(category: str) -> str:
+    return category.strip().strip('"')
