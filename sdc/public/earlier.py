@@ -34,7 +34,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
-from sdc.model.table import Counts, Table
+from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related
@@ -373,6 +373,24 @@ def _require_counts(table: Table, one: Related) -> None:
             "by where which records it is of, by disjoint that it is of others, or build from the table that it is of; "
             "of a table that was corrected since, nothing more can be published beside it"
         )
+    _require_sums(one.published, codes, table.counts[inside])
+
+
+def _require_sums(published: Published, codes: npt.NDArray[np.int64], counts: Counts) -> None:
+    """InputError where (n,) counts of (n, its variables) cells add up to what a sum that it tells of cannot be."""
+    names = published.table.schema.names
+    for told in published.sums:
+        kept = [names.index(name) for name in told.names]
+        both = np.concatenate([told.cells.astype(np.int64), codes[:, kept]])
+        _, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
+        sums = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
+        np.add.at(sums, group[len(told.cells) :], counts)
+        own = sums[group[: len(told.cells)]]
+        if wrong := int(((own < told.low) | (own > told.high)).sum()):
+            raise InputError(
+                f"{published.source} is not of these records: {wrong} counts of "
+                f"{'*'.join(told.names) or 'all records'} are others in the table; take what was published of them"
+            )
 
 
 def _how(published: Published) -> str:
@@ -445,8 +463,11 @@ class _NamedBefore:
         if one.published.base:
             self._rounded.append((names, one, all_names, source))
             return
+        if len(one.published.withheld) and not one.published.sums:
+            self._withheld.append((names, self._cells(one, all_names, one.published.withheld)[0], source))
+            return
         if len(one.published.withheld):
-            self._withheld.append((names, self._cells(one, all_names), source))
+            self._note_sums(one, dict(zip(one.published.table.schema.names, all_names, strict=True)), source)
             return
         for v, flags in one.where.items():
             own = self.table.schema
@@ -460,20 +481,38 @@ class _NamedBefore:
             universe[name] = self._codes(name, inside)
         self._note(names, universe, source)
 
-    def _cells(self, one: Related, names: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
-        """The cells that a publication withholds, by the names of variables that tell its own; none for no name."""
-        schema, codes = self.table.schema, one.published.withheld.astype(np.int64)
-        found, kept = dict[str, npt.NDArray[np.int64]](), np.ones(len(codes), np.bool_)
+    def _note_sums(self, one: Related, called: dict[str, str], source: str) -> None:
+        """What it tells where counts are between two numbers, or totals are listed beside cells without a count."""
+        own, total = one.published, self.table.total
+        for sums in own.in_part(total):
+            # of other variables a margin has all categories
+            names = [called[name] if name in sums.names else None for name in called]
+            by_name, kept = self._cells(one, names, sums.cells)
+            view = tuple(name for name in names if name)
+            self._between.append((view, by_name, sums.low[kept], sums.high[kept], source))
+
+    def _cells(
+        self, one: Related, names: Sequence[str | None], cells: Codes
+    ) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
+        """Cells of a publication, by the names of variables that tell its own, and (cells,) which of them are some.
+
+        No name is none of its variables, and an empty one of a variable that nothing tells.
+        """
+        schema, given = self.table.schema, iter(cells.astype(np.int64).T)
+        found, kept = dict[str, npt.NDArray[np.int64]](), np.ones(len(cells), np.bool_)
         for place, name in enumerate(names):
+            if name is None:
+                continue
+            codes = next(given)
             by = one.codings[place][schema.levels.groups[one.variables[place]]]
-            place_of = np.full(max(int(by.max()), int(codes[:, place].max())) + 1, -1)
+            place_of = np.full(max(int(by.max()), int(codes.max(initial=0))) + 1, -1)
             place_of[by] = schema.levels.groups[schema.index(name)] if name else 0
             # a category that no category of the table is has no records in it
-            own = place_of[codes[:, place]]
+            own = place_of[codes]
             kept &= own >= 0
             if name:
                 found[name] = own
-        return {name: own[kept] for name, own in found.items()}
+        return {name: own[kept] for name, own in found.items()}, kept
 
     def again(self, entry: Publication) -> None:
         """What an earlier release of this table published, and was judged together with."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -45,9 +45,35 @@ from sdc.run_format import (
 )
 from sdc.storage.parquet import read_columns
 
+Told: TypeAlias = int | tuple[int, int] | None
+"""A count: as it is, between two numbers, or not told."""
 MOST_BYTES = 1 << 30  # of a file
+MOST_QUOTED = 100
 NO_TABLES = (METADATA, DICTIONARY, CATALOGUE, GUIDE, INDEX, *OF_SUMS)
 SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums of cells of a table that lie between two numbers: of all cells with the same categories of some variables.
+
+    names      these variables; none for the total
+    cells      (n, these variables) codes of the sums, each once
+    low, high  (n,) int64; where they are equal the sum is told
+    """
+
+    names: tuple[str, ...]
+    cells: Codes
+    low: Counts
+    high: Counts
+
+    @property
+    def digest(self) -> str:
+        """Of all that it says."""
+        own = hashlib.sha256(repr(self.names).encode())
+        for array in (self.cells.astype("<u2"), self.low.astype("<i8"), self.high.astype("<i8")):
+            own.update(np.ascontiguousarray(array).tobytes())
+        return own.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +83,8 @@ class Published:
     source    the file, or what else it comes from, for messages
     table     its cells with records; one that is not listed has none
     is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
-    withheld  (n, variables) codes of the cells whose counts are not told; the table has none of these
+    withheld  (n, variables) codes of the cells whose counts are not told exactly; the table has none of these
+    sums      what else it tells where it has such cells: between what some of them lie, and totals
     base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
     margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
               total is
@@ -69,6 +96,7 @@ class Published:
     withheld: Codes = field(default_factory=lambda: np.zeros((0, 0), np.uint16))
     base: int = 0
     margins: tuple[tuple[str, ...], ...] = ()
+    sums: tuple[Sums, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -78,7 +106,8 @@ class Published:
         if not len(self.withheld):
             return self.table.digest
         cells = self.withheld[np.lexsort(self.withheld.T)].astype("<u2")
-        return hashlib.sha256(self.table.digest.encode() + cells.tobytes()).hexdigest()
+        told = "".join(sums.digest for sums in self.sums).encode()
+        return hashlib.sha256(self.table.digest.encode() + cells.tobytes() + told).hexdigest()
 
     @property
     def is_exact(self) -> bool:
@@ -86,12 +115,29 @@ class Published:
         return not self.base and not len(self.withheld)
 
     def withholds(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
-        """(n,) whether it tells nothing of each of (n, variables) cells, whose codes may be beyond its own."""
+        """(n,) whether it tells no exact count of (n, variables) cells, whose codes may be beyond its own."""
         found = np.zeros(len(codes), np.bool_)
         inside = (codes < np.array(self.table.schema.sizes)).all(axis=1) & (len(self.withheld) > 0)
         if inside.any():
             found[inside] = self.table.schema.keys.matching(self.withheld, codes[inside].astype(np.uint16)) >= 0
         return found
+
+    def in_part(self, total: int) -> Iterator[Sums]:
+        """Of its cells, and of each of its margins that it tells of, those whose counts are not told exactly.
+
+        Each with between what it lies, where nothing else is said 0 and the number of all records.
+        """
+        schema, of = self.table.schema, {sums.names: sums for sums in self.sums if sums.names}
+        for names in dict.fromkeys((schema.names, *of)):
+            space = schema.space(map(schema.index, names))
+            cells = self.withheld if names == schema.names else space.unpack(np.arange(space.cells))
+            low, high = np.zeros(len(cells), np.int64), np.full(len(cells), total)
+            if names in of:
+                place = space.matching(of[names].cells, cells)
+                hit = place >= 0
+                low[hit], high[hit] = of[names].low[place[hit]], of[names].high[place[hit]]
+            loose = low < high
+            yield Sums(names, cells[loose], low[loose], high[loose])
 
     @property
     def label(self) -> str:
@@ -128,26 +174,16 @@ def read_published(path: Path, total: str = TOTAL) -> list[Published]:
 
 def _tables_of(path: Path, total: str) -> list[Published]:
     if path.is_file():
-        return [_by_itself(_of_file(path, total))]
+        return [_of_file(path, total)]
     if not path.is_dir():
         raise AbsentError(f"{path} is no file or folder; name what was published")
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
         files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
-        found = [_by_itself(_of_file(one, total)) for one in files]
+        found = [_of_file(one, total) for one in files]
     if not found:
         raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
-    return found
-
-
-def _by_itself(found: Published) -> Published:
-    """InputError where it is rounded: how it may be read, the folder that it went out in says."""
-    if found.base:
-        raise InputError(
-            f"{found.source} is rounded to multiples of {found.base}, and by itself does not say which of its sums are "
-            "too; name the published folder that it is in"
-        )
     return found
 
 
@@ -236,13 +272,40 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
 class Listed:
     """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them.
 
-    A count is None where the cell is listed without one. Where the base is not 0 counts are rounded to multiples of it.
+    A count is None where the cell is listed without one, and two numbers where it is between them. With a base that is
+    not 0 counts are rounded to multiples of it.
     """
 
     columns: Mapping[str, Sequence[str]]
-    counts: Sequence[int | None]
+    counts: Sequence[Told]
     categories: Mapping[str, Sequence[str]]
     base: int = 0
+
+
+def _is_exact(count: Told) -> TypeGuard[int]:
+    return isinstance(count, int)
+
+
+def _is_count(count: Any) -> bool:
+    """Whether a count is told: not at all, exactly or between two numbers."""
+    return all(isinstance(end, int) and not isinstance(end, bool) and end >= 0 for end in _ends(count))
+
+
+def _ends(count: Any) -> tuple[Any, ...]:
+    return count if isinstance(count, tuple) else () if count is None else (count,)
+
+
+def _whole(number: Any) -> Any:
+    """A number that is whole as a count, however it is stored; what is none as it is."""
+    return int(number) if number is not None and number == int(number) else number
+
+
+def _told(text: str) -> Told:
+    """A count as CSV has it: a number, two with - between that it lies between, or nothing; an error for all else."""
+    low, between, high = text.partition("-")
+    if not (between and low.strip().isdecimal() and high.strip().isdecimal()):
+        return int(text) if text else None
+    return (int(low), int(high)) if int(low) != int(high) else int(low)
 
 
 def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None = None) -> Published:
@@ -262,21 +325,27 @@ def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None =
         raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a table of counts as its name says ({error}); publish it again") from error
-    return _published(path, listed, known or {}, total)
+    return _published(path, listed, known, total)
 
 
-def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], total: str) -> Published:
+def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]] | None, total: str) -> Published:
     if not listed.columns:
         raise InputError(f"{path} has no variable beside {COUNT}; name a table of at least one")
-    categories = {**{name: list(own) for name, own in listed.categories.items()}, **known}
+    categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
     names = list(listed.columns)
-    kept = [row for row, cell in enumerate(zip(*listed.columns.values(), strict=True)) if total not in cell]
+    rows = list(zip(*listed.columns.values(), strict=True))
+    kept = [row for row, cell in enumerate(rows) if total not in cell]
     told = [listed.counts[row] for row in kept]
-    is_withheld = np.array([count is None for count in told], np.bool_)
-    counts = [0 if count is None else count for count in told]
-    if bad := [count for count in counts if isinstance(count, bool) or not isinstance(count, int) or count < 0]:
+    is_withheld = np.array([not _is_exact(count) for count in told], np.bool_)
+    counts = [count if _is_exact(count) else 0 for count in told]
+    if bad := [count for count in listed.counts if not _is_count(count)]:
         raise InputError(f"{path} has {len(bad)} cells that are no counts of records; name a table of whole counts")
-    if sum(counts) > MAX_TOTAL:
+    if empty := [count for count in listed.counts if isinstance(count, tuple) and count[0] > count[1]]:
+        raise InputError(
+            f"{path} has {len(empty)} counts between two numbers that no count is between; give the lower one first",
+            ", ".join(f"{low}-{high}" for low, high in empty[:MOST_QUOTED]),
+        )
+    if sum(counts) > MAX_TOTAL or any(end > MAX_TOTAL for count in listed.counts for end in _ends(count)):
         raise InputError(f"{path}: the counts sum to more than {MAX_TOTAL}; name a table of counts")
     variables, columns = [], list[Counts]()
     for name in names:
@@ -298,7 +367,66 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]], t
     if listed.base and (is_withheld.any() or any(count % listed.base for count in counts)):
         raise InputError(f"{path} has counts that are no multiples of {listed.base}; publish it again")
     table, withheld = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_withheld].astype(np.uint16)
-    return Published(str(path), table, set(names) <= set(categories), withheld, listed.base)
+    found = Published(str(path), table, set(names) <= set(categories), withheld, listed.base)
+    if found.is_exact:
+        return found
+    sums = tuple(_sums(path, names, schema, rows, listed.counts, total))
+    if listed.base:
+        margins = [one for one in sums if one.names != tuple(names)]
+        if known is None:
+            _require_own_totals(path, found, margins)
+        return replace(found, margins=tuple(one.names for one in margins if one.names))
+    return replace(found, sums=sums)
+
+
+def _sums(
+    path: Path,
+    names: Sequence[str],
+    schema: Schema,
+    rows: Sequence[tuple[str, ...]],
+    counts: Sequence[Told],
+    total: str,
+) -> Iterator[Sums]:
+    """Cells whose counts are between two numbers, and all totals that are told, by the variables that they are of."""
+    places = [{category: code for code, category in enumerate(variable.categories)} for variable in schema.variables]
+    by_names: dict[tuple[int, ...], dict[tuple[int, ...], tuple[int, int]]] = {}
+    for cell, count in zip(rows, counts, strict=True):
+        kept = tuple(v for v, category in enumerate(cell) if category != total)
+        if count is None or (len(kept) == len(names) and not isinstance(count, tuple)):
+            continue
+        if lacking := [names[v] for v in kept if cell[v] not in places[v]]:
+            raise InputError(f"{path} has totals of a category of {lacking[0]!r} that no cell has; publish it again")
+        of, codes = by_names.setdefault(kept, {}), tuple(places[v][cell[v]] for v in kept)
+        if codes in of:
+            raise InputError(f"{path} lists a total twice; name a table that has each once")
+        of[codes] = count if isinstance(count, tuple) else (count, count)
+    for kept, of in sorted(by_names.items()):
+        cells = np.array(list(of), np.int64).reshape(len(of), len(kept)).astype(np.uint16)
+        low, high = np.array(list(of.values()), np.int64).reshape(-1, 2).T
+        yield Sums(tuple(names[v] for v in kept), cells, low, high)
+
+
+def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -> None:
+    """InputError where a rounded table does not list totals, or others than its cells add up to.
+
+    How one by itself may be read they say: of which sums it is less than the base from the true ones.
+    """
+    if not margins:
+        raise InputError(
+            f"{path} is rounded to multiples of {found.base}, and by itself does not say which of its sums are too; "
+            "name the published folder that it is in, or list its totals"
+        )
+    for one in margins:
+        columns = [found.table.schema.names.index(name) for name in one.names]
+        sums = dict.fromkeys(map(tuple, found.table.codes[:, columns].tolist()), 0)
+        for cell, count in zip(found.table.codes[:, columns].tolist(), found.table.counts.tolist(), strict=True):
+            sums[tuple(cell)] += count
+        listed = dict(zip(map(tuple, one.cells.tolist()), one.low.tolist(), strict=True))
+        if {cell: count for cell, count in listed.items() if count} != sums:
+            of = "*".join(one.names) or "all records"
+            raise InputError(
+                f"{path} is rounded, and its totals of {of} are not what its cells add up to; publish it again"
+            )
 
 
 def _reader(name: str) -> Callable[[Path], Listed] | None:
@@ -316,7 +444,7 @@ def _csv(path: Path) -> Listed:
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = [int(text) if text else None for text in columns.pop(measure)]
+    counts = [_told(text) for text in columns.pop(measure)]
     _require_status(columns.pop(STATUS, None), counts)
     own = {name: [_as_it_was(text) for text in column] for name, column in columns.items()}
     return Listed(own, counts, {}, base)
@@ -347,7 +475,7 @@ def _base_of(measure: str) -> int:
     return int(base)
 
 
-def _require_status(status: Sequence[str] | None, counts: Sequence[int | None]) -> None:
+def _require_status(status: Sequence[str] | None, counts: Sequence[Told]) -> None:
     """An error where what a table says of its cells does not fit their counts; it says nothing where it has none."""
     expected = [WITHHELD_STATUS if count is None else "" for count in counts]
     if status is not None and [*status] != expected:
@@ -362,7 +490,7 @@ def _as_it_was(text: str) -> str:
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
     measure, base = _measure(columns, path)
-    counts = [None if count is None else int(count) for count in columns.pop(measure)]
+    counts = [_told(count) if isinstance(count, str) else _whole(count) for count in columns.pop(measure)]
     _require_status(columns.pop(STATUS, None), counts)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")

@@ -13,6 +13,7 @@ from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
 from sdc.model.table import Counts
+from sdc.public.published import Sums
 from sdc.public.relation import Related
 from sdc.solve.equations import Equations
 
@@ -114,13 +115,36 @@ def _place(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int6
 
 
 def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
-    """What a table tells: of each of its cells, and of its margins where it is rounded."""
+    """What a table tells: of each of its cells, and of its margins where it is rounded or has cells withheld."""
     if not table.published.base:
         yield _equations(table, cells)
+        for sums in table.published.sums:
+            yield _between(table, cells, sums)
         return
     names = table.published.table.schema.names
     for margin in (names, *table.published.margins, ()):
         yield _near(table, cells, [names.index(name) for name in margin])
+
+
+def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equations:
+    """That sums of its cells lie between two numbers."""
+    columns = [table.published.table.schema.names.index(name) for name in sums.names]
+    held = np.flatnonzero(table.holds(cells))
+    codes = table.codes(cells)[held][:, columns]
+    both = np.concatenate([sums.cells.astype(np.int64), codes])
+    _, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
+    number = np.full(int(group.max(initial=-1)) + 1, -1)
+    number[group[: len(sums.cells)]] = np.arange(len(sums.cells))
+    of = np.full(len(cells), -1)
+    of[held] = number[group[len(sums.cells) :]]
+    there = np.isin(np.arange(len(sums.cells)), of)
+    if (sums.low[~there] > 0).any():
+        raise InconsistentError(
+            f"{table.published.source} has records in {int((sums.low[~there] > 0).sum())} sums, and the other tables "
+            "have none there"
+        )
+    place = np.where(of >= 0, np.cumsum(there)[of] - 1, -1)
+    return replace(Equations.by_place(place, sums.low[there]), high=sums.high[there])
 
 
 def _near(table: Related, cells: npt.NDArray[np.uint16], kept: list[int]) -> Equations:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,15 @@ def _texts(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) ->
 
 
 def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
-    """The rounded table as the writers of formats take it, called rounded wherever it is listed."""
+    """The rounded table as the writers of formats take it, called rounded wherever it is listed.
+
+    With its totals where all of its margins are rounded too, so that whoever reads it alone knows that they are.
+    """
     cells = np.argwhere(rounded.counts > 0)
     found = Table.of(table.schema, cells, rounded.counts[rounded.counts > 0])
     listed = CountTable.of("rounded", title, found, Labels())
+    if len(rounded.margins) == (1 << rounded.counts.ndim) - 1:
+        listed = replace(listed, totals=True)
     return listed.rounded(found.counts, rounded.base)
 
 

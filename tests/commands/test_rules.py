@@ -88,8 +88,13 @@ def test_a_rounded_table_is_called_so_in_every_format(tmp_path: Path, suffix: st
     if suffix in (".csv", ".json", ".px", ".xml"):
         assert "rounded" in out.read_text()
     if suffix in (".csv", ".parquet", ".json", ".px"):
-        with pytest.raises(InputError, match=r"no column count|rounded"):
-            read_published(out)
+        (read,) = read_published(out)
+        assert read.base == 7
+        assert {"*".join(margin) or "(total)" for margin in (*read.margins, ())} == {*found["margins"]}
+        assert found["cells"] == [
+            {"cell": read.table.schema.named(cell), "rounded": count}
+            for cell, count in zip(read.table.codes.tolist(), read.table.counts.tolist(), strict=True)
+        ]
     with pytest.raises(SdcError, match="exists already"):
         sdc("round", CZECH, "A*B", "--out", out)
 

@@ -337,6 +337,35 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
             built(config(tmp_path, "refused", [wrong]))
 
 
+def test_counts_between_two_numbers_and_totals_are_known_from_then_on(tmp_path: Path) -> None:
+    """As facts of the build, of the ledger's next one and to the verifier; others than the table's are refused."""
+    write(dense(schema_of([4, 2, 2]), [9, 4, 1, 8, 7, 1, 9, 9, 2, 9, 9, 1, 6, 8, 7, 9]), tmp_path)
+    lines = ["A,B,count", "0,0,13", "0,1,", "1,0,5-9", "1,1,18", "2,0,", "2,1,10", "3,0,14", "3,1,16"]
+    totals = ["0,(total),22", "1,(total),26", "2,(total),20-22", "(total),(total),99"]
+    (tmp_path / "a.csv").write_text("\n".join([*lines, *totals]) + "\n")
+    new_ledger(tmp_path / "led")
+    apart = {"forbid": ["A", "A*B"]}
+    first = built(config(tmp_path, "first", [{"folder": "a.csv"}], release=apart, ledger="led"))
+    told = {fact.label(first.made.table.schema): fact.between for fact in first.made.known.facts}
+    assert {
+        label: list(zip(one.cells.tolist(), one.low.tolist(), one.high.tolist(), strict=True))
+        for label, one in told.items()
+        if one is not None
+    } == {"A": [([2], 20, 22), ([3], 0, 99)], "A*B": [([0, 1], 0, 99), ([1, 0], 5, 9), ([2, 0], 0, 99)]}
+    again = built(config(tmp_path, "again", [], release=apart, ledger="led"))
+    assert again.made.known.facts == first.made.known.facts
+    assert verify(first.folder.path).verified
+    assert verify(again.folder.path).verified
+    for old, new, message in (
+        ("5-9", "5-7", "1 counts of A\\*B are others in the table"),
+        ("20-22", "23", "1 counts of A are others in the table"),
+        ("total),99", "total),98", "1 counts of all records are others in the table"),
+    ):
+        (tmp_path / "b.csv").write_text("\n".join([*lines, *totals]).replace(old, new) + "\n")
+        with pytest.raises(InputError, match=message):
+            built(config(tmp_path, "refused", [{"folder": "b.csv"}]))
+
+
 def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(tmp_path: Path) -> None:
     """B would tell two withheld cells of which one is small, though no at-risk cell; of four it tells none."""
     table = dense(schema_of([4, 2, 2]), [9, 4, 1, 1, 7, 5, 9, 9, 4, 9, 9, 5, 6, 8, 7, 9])
