@@ -38,8 +38,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
-from sdc.model.super_cell import Chosen, SuperCellBounds
+from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
+from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
@@ -91,6 +92,7 @@ __all__ = [
     "ordered_release",
     "posterior",
     "publish_release",
+    "read_incomplete",
     "read_table",
     "redesign",
     "risk_utility_curve",
@@ -126,7 +128,7 @@ def cell_bounds(
 def super_cell_bounds(
     table: Table,
     public: Public,
-    cells: str | Chosen | Sequence[str | Chosen],
+    cells: Asked,
     *,
     small_count: int = 2,
     method: str = "auto",

@@ -42,6 +42,7 @@ VERBS = [
     "ordered_release",
     "posterior",
     "publish_release",
+    "read_incomplete",
     "read_table",
     "redesign",
     "release",

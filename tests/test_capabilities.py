@@ -48,7 +48,7 @@ NO_FEATURES = {
     "settings of assessment": ("sharp_seconds",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate", "papers"}
-NO_VERBS = {"read_table", "knowledge", "PosteriorLimit", "Attributes"}
+NO_VERBS = {"read_table", "read_incomplete", "knowledge", "PosteriorLimit", "Attributes"}
 
 
 # The table

@@ -72,11 +72,17 @@ def enumerate_tables(
     of which each block has an equal share; where `watch` says so it ends earlier, with what is known. ReleaseError
     beyond 2,048 dense cells or for fewer than 1 of either.
     """
+    return enumerate_found(FeasibleTables(table, knowledge), limit, max_steps, watch)
+
+
+def enumerate_found(
+    found: FeasibleTables, limit: int | None, max_steps: int | None, watch: Watch = lambda progress: True
+) -> Enumeration:
+    """The same of feasible tables, however they were told."""
     if limit is not None and limit < 1:
         raise ReleaseError(f"the limit is {limit} tables; give at least 1, or none to see all")
     if max_steps is not None and max_steps < 1:
         raise ReleaseError(f"max_steps = {max_steps}; give at least 1, or none to see all")
-    found = FeasibleTables(table, knowledge)
     steps = UNLIMITED if max_steps is None else max(1, max_steps // max(1, len(found.blocks)))
     # a block alone may reach the limit; the others are searched nevertheless, for the ranges of their cells
     seen = _enumerate(found, limit or UNLIMITED, steps, watch)

@@ -13,10 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdc.bounds.integer_program import check_size
 from sdc.feasible.equations import MarginalEquations
-from sdc.model.knowledge import Knowledge
-from sdc.model.table import Counts, Table
+from sdc.model.table import Counts
 from sdc.solve.equations import Equations
 from sdc.solve.linear import largest
 
@@ -26,7 +24,7 @@ Fractions = npt.NDArray[Any]
 """Of `Fraction`s."""
 
 
-def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[Fractions, Fractions]:
+def sums(equations: MarginalEquations, groups: Sequence[Counts]) -> tuple[Fractions, Fractions]:
     """(groups, 2) outer and inner bounds of what each group of cells comes to, over the tables of non-negative reals.
 
     groups  of each places of its cells, in C order
@@ -34,12 +32,9 @@ def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[
             largest count
     inner   tables of fractions that have all sums, and the true one
 
-    Where the solver's vertex is one of small denominators, as a rule, both are the same. ReleaseError beyond 4,096
-    cells.
+    Where the solver's vertex is one of small denominators, as a rule, both are the same.
     """
-    check_size(table)
-    equations = MarginalEquations.of(table, knowledge)
-    own, upper = equations.sums, np.where(equations.possible, equations.sums.least(len(equations.truth)), 0)
+    own, upper = equations.sums, equations.upper
     outer, inner = (np.empty((len(groups), 2), object) for _ in range(2))
     for at, group in enumerate(groups):
         weight, count = np.zeros(len(upper), np.int64), Fraction(int(equations.truth[group].sum()))

@@ -101,7 +101,9 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
 
     In order, and none after the first that was not found to. ReleaseError beyond 4,096 cells.
     """
-    equations, system = _with_others(table, knowledge, groups)
+    check_size(table)
+    equations = MarginalEquations.of(table, knowledge)
+    system = _with_others(equations, groups, table.total)
     truth, found, steps = equations.truth, list[Counts](), 0
     for at, own in enumerate(groups):
         gone = [0, 0]
@@ -118,17 +120,16 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
     return GroupsMoved(True, Differences.between(table, found), steps)
 
 
-def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[Intervals, Intervals]:
+def sums(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> tuple[Intervals, Intervals]:
     """(groups, 2) outer and inner bounds of what each group of cells comes to, as `bounds` has them of cells.
 
     groups  of each places of its cells, in C order
-
-    ReleaseError beyond 4,096 cells.
+    total   none comes to more in any table
     """
-    equations, system = _with_others(table, knowledge, groups)
+    system = _with_others(equations, groups, total)
     # the more the others have, the less is left to the group
     ends = [[system.farthest(len(equations.truth) + at, end) for end in (1, 0)] for at in range(len(groups))]
-    outer = np.array([[table.total - end.proven for end in both] for both in ends], np.int64).reshape(-1, 2)
+    outer = np.array([[total - end.proven for end in both] for both in ends], np.int64).reshape(-1, 2)
     inner = np.array([[equations.truth[own].sum()] * 2 for own in groups], np.int64).reshape(-1, 2)
     for reached in (end.table for both in ends for end in both if end.table is not None):
         found = np.array([reached[own].sum() for own in groups])
@@ -136,19 +137,16 @@ def sums(table: Table, knowledge: Knowledge, groups: Sequence[Counts]) -> tuple[
     return outer, inner
 
 
-def _with_others(
-    table: Table, knowledge: Knowledge, groups: Sequence[Counts]
-) -> tuple[MarginalEquations, IntegerSystem]:
-    """A system in which the others of each group are a count of their own, after those of the cells.
+def _with_others(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> IntegerSystem:
+    """A system in which the others of each group, what it has less than the total, are a count after those of cells.
 
-    A solver has counts alone to move: what a group comes to is the total without its others.
+    A solver has counts alone to move: as the others go up the group goes down.
     """
-    check_size(table)
-    equations, number = MarginalEquations.of(table, knowledge), np.arange(len(groups))
-    truth, rest = equations.truth, np.array([table.total - equations.truth[own].sum() for own in groups], np.int64)
+    truth, number = equations.truth, np.arange(len(groups))
+    rest = np.array([total - truth[own].sum() for own in groups], np.int64)
     of = np.concatenate([np.repeat(number, [len(own) for own in groups]), number])
     members = np.concatenate([*groups, len(truth) + number])
     both = np.concatenate([truth, rest])
     joined = Equations.joined([equations.sums, Equations.of_members(of, members, both)])
     upper = np.where(np.concatenate([equations.possible, number >= 0]), joined.least(len(both)), 0)
-    return equations, IntegerSystem(np.zeros_like(both), upper, joined, both)
+    return IntegerSystem(np.zeros_like(both), upper, joined, both)

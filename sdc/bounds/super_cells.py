@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sdc.bounds import enumeration, fractional, integer_program, shuttle
 from sdc.bounds.method import cell_bounds
 from sdc.executor import Executor
+from sdc.feasible.equations import MarginalEquations
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
@@ -86,7 +87,9 @@ def _counts(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
 
 
 def _by_integer_program(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    return integer_program.sums(table, knowledge, [one.places(table.schema) for one in asked])
+    integer_program.check_size(table)
+    equations, groups = MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in asked]
+    return integer_program.sums(equations, groups, table.total)
 
 
 def _by_enumeration(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
@@ -94,7 +97,8 @@ def _by_enumeration(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
 
 
 def _by_fractions(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    return fractional.sums(table, knowledge, [one.places(table.schema) for one in asked])
+    integer_program.check_size(table)
+    return fractional.sums(MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in asked])
 
 
 def _by_shuttle(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, UntoldError
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
+    from sdc.public.incomplete import Incomplete
     from sdc.stages.subject import Subject
 
 
@@ -24,6 +25,31 @@ def read_subject(path: str, variables: str | None, structural_zeros: Path | None
     table = subject.table
     print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
     return subject
+
+
+def read_subject_or_incomplete(
+    path: str, variables: str | None, structural_zeros: Path | None, release: list[str] | None, *asked: str
+) -> Subject | Incomplete:
+    """The same, or a file of a table of which not all counts are told; errors as `read_incomplete` too.
+
+    ConfigError where anything is said beside such a table: what is known of it is what it tells.
+    """
+    from sdc.public.incomplete import read_incomplete
+
+    try:
+        return read_subject(path, variables, structural_zeros, *asked)
+    except UntoldError:
+        if path.endswith((".yaml", ".yml")) or not Path(path).is_file():
+            raise
+    given = {"--variables": variables, "--structural-zeros": structural_zeros, "--release": release}
+    if said := [option for option, value in given.items() if value is not None]:
+        raise ConfigError(
+            f"{path} has counts that are not told, and what it tells is all that is known of it; leave out "
+            f"{', '.join(said)}, list the totals that are known, and 0 where nobody can be"
+        )
+    found = read_incomplete(path)
+    print(f"{path}: {found.schema.cells} cells, whose counts are not all told", file=sys.stderr)
+    return found
 
 
 @contextmanager

@@ -157,7 +157,8 @@ def print_bounds(facts: dict[str, Any]) -> None:
     print(f"method {facts['method']}\n{'count':>9} {'outer':>17} {'inner':>17}{methods}  cell")
     for row in facts["cells"]:
         within, reached = (f"[{', '.join(map(str, row[kind]))}]" for kind in ("outer", "inner"))
-        ends = f"{row['count']:9} {within:>17} {reached:>17}{_ends_by(row) if by else ''}"
+        count = "" if row["count"] is None else row["count"]
+        ends = f"{count:9} {within:>17} {reached:>17}{_ends_by(row) if by else ''}"
         print(f"{ends}  {' '.join(f'{name}={_one_of(own)}' for name, own in row['cell'].items()) or '(total)'}")
     if "text" in facts.get("sharpness", {}):
         print(f"{facts['sharpness']['text']}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.asked import executor_of, numbers_by_name, read_subject
+from sdc.commands.asked import executor_of, numbers_by_name, read_subject, read_subject_or_incomplete
 from sdc.commands.options import (
     Floor,
     Json,
@@ -30,6 +32,9 @@ from sdc.config.capabilities import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import first_interrupt
+
+if TYPE_CHECKING:
+    from sdc.bounds.enumeration import Enumeration
 
 tables = typer.Typer()
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
@@ -116,34 +121,36 @@ def bounds(
 ) -> None:
     """Bounds of each cell, given a release, or of sums of cells."""
     from sdc.bounds.super_cells import FRACTIONAL
-    from sdc.model.super_cell import is_written
+    from sdc.public.incomplete import Incomplete
     from sdc.stages.bounded import bounded, super_cells
     from sdc.storage.documents import bounds_facts, super_cell_facts
 
     _check_sharp(sharp, seconds, method)
-    of_sums = fractional or any(map(is_written, cells or ()))
-    which = cells or ["at-risk"] if of_sums else [_once("--cells", cells, "at-risk")]
-    if of_sums:
+    which = _asked_cells(cells)
+    if fractional or isinstance(which, list):
         _check_of_sums(sharp, fractional, method)
-    about = read_subject(subject, variables, structural_zeros, "bounds")
-    held = about.public(release)
-    with executor_of(subject, workers) as executor:
-        if of_sums:
-            small = about.small_count(small_count)
-            sums = super_cells(about.table, held, which, small, FRACTIONAL if fractional else method, executor)
-            _print_bounds(super_cell_facts(held.release, sums, about.table.schema), as_json)
-            return
-        found, by = bounded(
-            about,
-            held,
-            which[0],
-            about.small_count(small_count),
-            method=method or "auto",
-            seconds=about.seconds_to_sharpen(seconds) if sharp else None,
-            executor=executor,
-            say=lambda line: print(line, file=sys.stderr),
-        )
-    _print_bounds(bounds_facts(held.release, found, by, about.table.schema), as_json)
+    about = read_subject_or_incomplete(subject, variables, structural_zeros, release, "bounds")
+    if isinstance(about, Incomplete):
+        if sharp or method is not None:
+            raise ConfigError("bounds of a table whose counts are not all told are by one solver; leave out the method")
+        told = about.bounds(which, small_count=small_count or 2, fractional=fractional)
+        facts = super_cell_facts(None, told, about.schema)
+    else:
+        held, small = about.public(release), about.small_count(small_count)
+        budget = about.seconds_to_sharpen(seconds) if sharp else None
+        with executor_of(subject, workers) as executor:
+            if fractional or isinstance(which, list):
+                sums = super_cells(about.table, held, which, small, FRACTIONAL if fractional else method, executor)
+                facts = super_cell_facts(held.release, sums, about.table.schema)
+            else:
+                found = bounded(
+                    about, held, which, small, method=method or "auto", seconds=budget, executor=executor, say=_say
+                )
+                facts = bounds_facts(held.release, *found, about.table.schema)
+    if as_json:
+        print_json(facts)
+    else:
+        print_bounds(facts)
 
 
 @tables.command("enumerate")
@@ -160,16 +167,19 @@ def enumerate_command(
     """Counts the integer tables that agree with a release. An interrupt ends it with what is known."""
     from sdc import api
     from sdc.progress import Nodes
+    from sdc.public.incomplete import Incomplete
 
-    steps, about = (
-        UNASKED_STEPS if limit is None else None,
-        read_subject(subject, variables, structural_zeros, "enumerate"),
+    steps = UNASKED_STEPS if limit is None else None
+    about = read_subject_or_incomplete(subject, variables, structural_zeros, release, "enumerate")
+    search: Callable[..., Enumeration] = (
+        about.tables
+        if isinstance(about, Incomplete)
+        else partial(api.enumerate_tables, about.table, about.public(release))
     )
     ended = threading.Event()
     with first_interrupt(ended.set, "the search ends with what is known so far"):
         watch = Nodes(lambda text: print(text, file=sys.stderr, flush=True), ended)
-        held = about.public(release)
-        found = api.enumerate_tables(about.table, held, limit=limit, max_steps=steps, watch=watch)
+        found = search(limit=limit, max_steps=steps, watch=watch)
     if ended.is_set():
         print("interrupted: this is what is known so far", file=sys.stderr)
     elif limit is None and not found.complete:
@@ -262,11 +272,15 @@ def _once(option: str, given: list[str] | None, default: str) -> str:
     return (given or [default])[0]
 
 
-def _print_bounds(facts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-    else:
-        print_bounds(facts)
+def _asked_cells(given: list[str] | None) -> str | list[str]:
+    """At-risk cells, the default, or all; or a list, where super-cells are among them; ConfigError as `_once`."""
+    from sdc.model.super_cell import is_written
+
+    return given if given and any(map(is_written, given)) else _once("--cells", given, "at-risk")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _check_of_sums(sharp: bool, fractional: bool, method: str | None) -> None:

@@ -123,21 +123,30 @@ class FeasibleTables:
     """
 
     def __init__(self, table: Table, knowledge: Knowledge) -> None:
-        if table.schema.cells > MAX_CELLS:
-            raise ReleaseError(
-                f"the table has {table.schema.cells} cells, and a search for feasible tables takes at most "
-                f"{MAX_CELLS}; choose the method auto or a sub-table"
-            )
-        self.equations = MarginalEquations.of(table, knowledge)
-        sizes = table.schema.keys.sizes
+        _check_size(table.schema.cells)
+        equations, sizes = MarginalEquations.of(table, knowledge), table.schema.keys.sizes
         # sums over whole axes alone: what is known of a level, or of some records, is a sum of some categories
         is_whole = table.schema.levels.is_flat and not knowledge.facts
-        with_sums = is_whole and prod(size + 1 for size in sizes) <= MAX_SUMS
-        system = _upward_sums(self.equations, knowledge.release, sizes) if with_sums else _cells_only(self.equations)
+        if is_whole and prod(size + 1 for size in sizes) <= MAX_SUMS:
+            self._divide(equations, _upward_sums(equations, knowledge.release, sizes), sizes)
+        else:
+            self._divide(equations, _cells_only(equations, table.total))
+
+    @staticmethod
+    def of_sums(equations: MarginalEquations) -> FeasibleTables:
+        """Those with these sums, each cell in one, also where none says how many records there are."""
+        _check_size(len(equations.truth))
+        found = FeasibleTables.__new__(FeasibleTables)
+        found._divide(equations, _cells_only(equations, int(equations.upper.sum())))
+        return found
+
+    def _divide(self, equations: MarginalEquations, system: LinearSystem, sizes: tuple[int, ...] | None = None) -> None:
+        """From a system of the cells, with their upward sums where these sizes are given."""
+        self.equations = equations
         system, self.steps = system.propagated()
         self.lower, self.upper = system.lower[: system.cells], system.upper[: system.cells]
-        label = _components(self.equations.sums, self.lower < self.upper)
-        of_variable = _labels_of_sums(label, sizes) if with_sums else _labels_of_intervals(self.equations.sums, label)
+        label = _components(equations.sums, self.lower < self.upper)
+        of_variable = _labels_of_intervals(equations.sums, label) if sizes is None else _labels_of_sums(label, sizes)
         # where propagation has stopped, a sum of forced cells may have an interval left
         free = (system.lower < system.upper) & (of_variable != NONE)
         self.blocks = [
@@ -149,12 +158,14 @@ class FeasibleTables:
     def at_most(self) -> int:
         """No more tables agree: the product of the values that the cells of the blocks may have, one cell aside.
 
-        Of the cells of a block the widest follows from the others, for they have a sum that is known.
+        Of cells with a sum that is known the widest follows from the others.
         """
-        product = 1
+        sums, product = self.equations.sums, 1
+        known = sums.members[np.repeat(sums.low == sums.high, np.diff(sums.start))]
         for block in self.blocks:
-            ranges = (self.upper[block.cells] - self.lower[block.cells] + 1).tolist()
-            product *= prod(ranges) // max(ranges)
+            ranges = self.upper[block.cells] - self.lower[block.cells] + 1
+            follow = ranges[np.isin(block.cells, known)].max(initial=1)
+            product *= prod(ranges.tolist()) // int(follow)
         return product
 
     def block_of(self, cell: int) -> tuple[Block, int] | None:
@@ -238,10 +249,21 @@ class DepthFirst:
         return buffer[:found]
 
 
-def _cells_only(equations: MarginalEquations) -> LinearSystem:
-    """Cells without other sums than those that are known between two numbers, which are variables too."""
+def _check_size(cells: int) -> None:
+    if cells > MAX_CELLS:
+        raise ReleaseError(
+            f"the table has {cells} cells, and a search for feasible tables takes at most "
+            f"{MAX_CELLS}; choose the method auto or a sub-table"
+        )
+
+
+def _cells_only(equations: MarginalEquations, total: int) -> LinearSystem:
+    """Cells without other sums than those that are known between two numbers, which are variables too.
+
+    total  no sum is larger
+    """
     truth, rows = equations.truth, equations.sums
-    total, between = int(truth.sum()), np.flatnonzero(rows.low < rows.high)
+    between = np.flatnonzero(rows.low < rows.high)
     # the last equations, each with its sum as one more member
     ends, start = rows.start[between + 1], rows.start.copy()
     start[between + 1] += 1 + np.arange(len(between))

@@ -51,6 +51,11 @@ class MarginalEquations:
             found.append(replace(sums, low=sums.low + low, high=sums.high + high))
         return MarginalEquations(truth, Equations.joined(found), possible_cells(knowledge))
 
+    @property
+    def upper(self) -> Counts:
+        """(cells,) the largest count of each by the sums that it is in, 0 where it is impossible."""
+        return np.where(self.possible, self.sums.least(len(self.truth)), 0)
+
     def holds(self, dense: npt.NDArray[np.integer]) -> bool:
         """Whether a (cells,) table is feasible, in integers: not negative, no impossible cell, every sum as known."""
         return self.sums.holds(dense) and bool((dense[~self.possible] == 0).all())

@@ -18,6 +18,7 @@ does not list it. A missing value is a null, a NaN or an empty string; it gets i
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -44,13 +45,16 @@ from sdc.ingest.source import Source, SourcePart, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.ingest.weights import weights_of
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, UntoldError
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
 from sdc.model.weights import RecordWeights
+from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
+WHO_TAKES = "sdc bounds, sdc enumerate or sdc check, which take tables whose counts are not all told"
+_BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
 MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
 
@@ -216,8 +220,13 @@ def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> 
     return Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
 
 
+_ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
+
+
 def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None:
-    """InputError where a variable is of a column that is not there, or called as another column."""
+    """InputError where a variable is of a column that is not there, or called as another one, or counts are rounded."""
+    if rounded := [column for column in columns if _ROUNDED.fullmatch(column)]:
+        raise UntoldError(f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or ask {WHO_TAKES}")
     for name, column in settings.columns.items():
         if column not in columns or column == COUNT:
             raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; it has {', '.join(columns)}")
@@ -325,7 +334,10 @@ def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
             f"{part}: column {COUNT!r} has the type {str(column.type).partition('<')[0]}; a count is a whole number"
         )
     if column.null_count:
-        raise InputError(f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count")
+        raise UntoldError(
+            f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count, or ask "
+            f"{WHO_TAKES}"
+        )
     if not pa.types.is_dictionary(column.type):
         # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
         column = column.dictionary_encode()
@@ -337,6 +349,10 @@ def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
 
 def _count(value: object, part: SourcePart) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
+    if isinstance(value, str) and _BETWEEN.fullmatch(value):
+        raise UntoldError(
+            f"{part}: column {COUNT!r} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}"
+        )
     # Decimal, because a float of 2^53 + 1 would pass for 2^53
     try:
         number = Decimal(str(value))

@@ -19,6 +19,10 @@ class InputError(SdcError):
     """A file, a column or a value that cannot be read as a table of counts."""
 
 
+class UntoldError(InputError):
+    """A table of counted cells of which some are not told as they are: none, between two numbers, or rounded."""
+
+
 class AbsentError(InputError):
     """A source, a publication or a ledger that is named, and that is not there or may not be read here."""
 

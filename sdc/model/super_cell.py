@@ -21,6 +21,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Chosen: TypeAlias = Mapping[str, str | Sequence[str]]
 """By variable a category, or several; of a variable that is not named all."""
 
+Asked: TypeAlias = str | Chosen | Sequence[str | Chosen]
+"""Super-cells, each as text or by variable; "at-risk" or "all" is each of these cells by itself."""
+
 EXAMPLE = "'age in (young, old), sex = f'"
 _QUOTED, _BARE = r'"[^"]*"', r'[^,()"]+'
 _CATEGORY = re.compile(rf"\s*({_QUOTED}|{_BARE})\s*(?:,|$)")
@@ -36,6 +39,14 @@ def is_written(text: str) -> bool:
     return "=" in text or "(" in text
 
 
+def each(asked: Asked) -> list[str | Chosen]:
+    """One after the other; InputError where there is none."""
+    found = [asked] if isinstance(asked, str | Mapping) else [*asked]
+    if not found:
+        raise InputError(f"no super-cell is named; give one such as {EXAMPLE}")
+    return found
+
+
 @dataclass(frozen=True)
 class SuperCell:
     """The cells with one of these codes of each axis: a product of sets of categories, none of them empty.
@@ -44,6 +55,11 @@ class SuperCell:
     """
 
     codes: tuple[tuple[int, ...], ...]
+
+    @staticmethod
+    def of(one: str | Chosen, schema: Schema) -> SuperCell:
+        """As it is written, or by variable; InputError as `parse` and `named`."""
+        return SuperCell.parse(one, schema) if isinstance(one, str) else SuperCell.named(one, schema)
 
     @staticmethod
     def parse(text: str, schema: Schema) -> SuperCell:
@@ -134,20 +150,20 @@ class SuperCell:
 class SuperCellBounds(Named):
     """What is known of the sharp bounds of some super-cells under a release, as `CellBounds` has it of cells.
 
-    counts  (n,) int64 true counts
+    counts  (n,) int64 true counts; None where nobody says which table is the true one
     outer   (n, 2) contains the sharp range; inner  (n, 2) both ends reached, so it lies inside: int64, or of tables of
             fractions too `Fraction`s
     method  name of the method that gave them
     """
 
     super_cells: tuple[SuperCell, ...]
-    counts: Counts
+    counts: Counts | None
     outer: npt.NDArray[Any]
     inner: npt.NDArray[Any]
     method: str
 
     def __len__(self) -> int:
-        return len(self.counts)
+        return len(self.super_cells)
 
     @property
     def headline(self) -> str:
@@ -167,7 +183,8 @@ class SuperCellBounds(Named):
             for at, end in enumerate(("lower", "upper"))
         }
         labels = [one.label(schema) for one in self.super_cells]
-        return {"super_cell": labels, "count": self.counts.tolist(), **ends, "exact": self.exact.tolist()}
+        counts = {} if self.counts is None else {"count": self.counts.tolist()}
+        return {"super_cell": labels, **counts, **ends, "exact": self.exact.tolist()}
 
     @staticmethod
     def concatenated(parts: Sequence[SuperCellBounds]) -> SuperCellBounds:
@@ -175,7 +192,7 @@ class SuperCellBounds(Named):
         methods = dict.fromkeys(name for part in parts for name in part.method.split(" + "))
         return SuperCellBounds(
             tuple(one for part in parts for one in part.super_cells),
-            np.concatenate([part.counts for part in parts]),
+            np.concatenate([part.counts for part in parts if part.counts is not None]),
             np.concatenate([part.outer for part in parts]),
             np.concatenate([part.inner for part in parts]),
             " + ".join(methods),

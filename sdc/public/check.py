@@ -19,15 +19,14 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Codes, Table
 from sdc.public.joined import joined_table
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, refinement, related
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, System
 from sdc.run_format import TOTAL
-from sdc.solve import integer as integer_system
-from sdc.solve.integer import IntegerSystem, UndecidedError
+from sdc.solve.integer import IntegerSystem
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +154,7 @@ def _of_marginals(
 
 
 def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:
-    truth, asked = _solution(system), np.flatnonzero(_may_be_asked(system, small_count))
+    truth, asked = system.solution(), np.flatnonzero(_may_be_asked(system, small_count))
     program = IntegerSystem(0 * truth, system.upper, system.equations, truth)
     found = program.bounds(system.cells[asked], asked)
     return Composition(schema, "", found.cells, found.outer, found.inner, found.method)
@@ -170,22 +169,5 @@ def _may_be_asked(system: System, small_count: int | None) -> npt.NDArray[np.boo
     return np.ones(len(system.cells), np.bool_) if small_count is None else ~system.above(small_count)
 
 
-def _solution(system: System) -> Counts:
-    if len(system.cells) > integer_system.MAX_CELLS:
-        raise InputError(
-            f"the tables have {len(system.cells)} cells together that may have records, at most "
-            f"{integer_system.MAX_CELLS} are solved for at once; check fewer tables or variables"
-        )
-    try:
-        found = IntegerSystem(np.zeros_like(system.upper), system.upper, system.equations).solution()
-    except UndecidedError as error:
-        raise InputError(
-            "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
-        ) from error
-    if found is None:
-        raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
-    return found
-
-
 def _found(schema: Schema, system: System) -> Table:
-    return Table.of(schema, system.cells, _solution(system))
+    return Table.of(schema, system.cells, system.solution())

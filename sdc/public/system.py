@@ -15,7 +15,9 @@ from sdc.model.schema import Schema
 from sdc.model.table import Counts
 from sdc.public.published import Sums
 from sdc.public.relation import Related
+from sdc.solve import integer as integer_system
 from sdc.solve.equations import Equations
+from sdc.solve.integer import IntegerSystem, UndecidedError
 
 MOST_CELLS = 1 << 22  # of the common refinement, while cells without records are taken out
 
@@ -47,10 +49,32 @@ class System:
         """(n,) the least published count that each cell is within."""
         return self.equations.least(len(self.cells))
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether each cell is in some published count."""
+        return not len(self.cells) or bool(self.upper.max() < np.iinfo(np.int64).max)
+
     def require_bounded(self) -> None:
         """InputError where a cell is in no published count, so that nothing bounds it."""
-        if len(self.cells) and self.upper.max() == np.iinfo(np.int64).max:
+        if not self.is_bounded:
             raise InputError("some cells are in no published table, and nothing bounds them; add one of all records")
+
+    def solution(self) -> Counts:
+        """(n,) counts that agree with all; InconsistentError where none do, InputError where neither was found."""
+        if len(self.cells) > integer_system.MAX_CELLS:
+            raise InputError(
+                f"the tables have {len(self.cells)} cells together that may have records, at most "
+                f"{integer_system.MAX_CELLS} are solved for at once; check fewer tables or variables"
+            )
+        try:
+            found = IntegerSystem(np.zeros_like(self.upper), self.upper, self.equations).solution()
+        except UndecidedError as error:
+            raise InputError(
+                "no counts were found that agree with all tables, and none excluded; check fewer tables at once"
+            ) from error
+        if found is None:
+            raise InconsistentError("no counts agree with all of them, though every two agree on what both count")
+        return found
 
     def above(self, count: int) -> npt.NDArray[np.bool_]:
         """(n,) whether a cell is alone in a published cell of more records."""

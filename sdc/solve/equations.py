@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,10 @@ class Equations:
         np.add.at(totals, place, truth[member])
         found = Equations.by_place(place, totals)
         return Equations(totals, totals, found.start, member[found.members])
+
+    def at(self, place: Counts) -> Equations:
+        """The same of counts that have these (n,) places among others."""
+        return replace(self, members=place[self.members])
 
     def least(self, number: int) -> Counts:
         """(number,) the smallest sum that each count is within; the largest int64 where it is in none."""

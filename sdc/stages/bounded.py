@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.sharpness import EndMethods
-from sdc.model.super_cell import EXAMPLE, Chosen, SuperCell, SuperCellBounds, is_written
+from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.risk.inquiry import OnPart
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
@@ -45,34 +44,27 @@ def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
     return every_cell(table.schema)
 
 
-def chosen_super_cells(table: Table, cells: str | Chosen | Sequence[str | Chosen], small_count: int) -> list[SuperCell]:
-    """Those that are named, each as text or by variable; or of "at-risk" or "all" cells each by itself.
-
-    InputError for what is no super-cell of the table, and as `chosen_cells`.
-    """
+def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[SuperCell]:
+    """Those that are named; InputError for what is no super-cell of the table, and as `chosen_cells`."""
     found = list[SuperCell]()
-    for one in [cells] if isinstance(cells, str | Mapping) else cells:
-        if not isinstance(one, str):
-            found.append(SuperCell.named(one, table.schema))
-        elif is_written(one):
-            found.append(SuperCell.parse(one, table.schema))
-        else:
+    for one in each(cells):
+        if isinstance(one, str) and not is_written(one):
             found += SuperCell.of_cells(chosen_cells(table, one, small_count))
+        else:
+            found.append(SuperCell.of(one, table.schema))
     return found
 
 
 def super_cells(
     table: Table,
     known: Knowledge,
-    cells: str | Chosen | Sequence[str | Chosen],
+    cells: Asked,
     small_count: int,
     method: str | None,
     executor: Executor,
 ) -> SuperCellBounds:
     """Bounds of super-cells, as `chosen_super_cells` has them; errors as there, ReleaseError as the method."""
     asked = chosen_super_cells(table, cells, small_count)
-    if not asked:
-        raise InputError(f"no super-cell is named; give one such as {EXAMPLE}")
     return super_cells_in_units(table, known, asked, method or "auto", executor)
 
 

@@ -103,9 +103,16 @@ def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, sc
     return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells, **told}
 
 
-def super_cell_facts(release: Release, bounds: SuperCellBounds, schema: Schema) -> dict[str, Any]:
-    """Bounds under a release, a super-cell a row, by the categories of the variables that it does not have all of."""
-    rows = zip(bounds.super_cells, bounds.counts.tolist(), bounds.outer, bounds.inner, bounds.exact, strict=True)
+def super_cell_facts(release: Release | None, bounds: SuperCellBounds, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a super-cell a row, by the categories of the variables that it does not have all of.
+
+    No release is one of a table that tells by itself what is known of it.
+    """
+    # where no table is the true one a count is known by its bounds alone
+    counts = [int(low) if low == high == int(low) else None for low, high in bounds.outer]
+    if bounds.counts is not None:
+        counts = bounds.counts.tolist()
+    rows = zip(bounds.super_cells, counts, bounds.outer, bounds.inner, bounds.exact, strict=True)
     cells = [
         {
             "cell": one.categories(schema),
@@ -116,7 +123,8 @@ def super_cell_facts(release: Release, bounds: SuperCellBounds, schema: Schema) 
         }
         for one, count, outer, inner, exact in rows
     ]
-    return {"release": release_facts(release, schema)["frontier"], "method": bounds.method, "cells": cells}
+    told = {} if release is None else {"release": release_facts(release, schema)["frontier"]}
+    return {**told, "method": bounds.method, "cells": cells}
 
 
 def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:

@@ -481,6 +481,48 @@ def test_bounds_of_sums_of_cells(sdc: Sdc) -> None:
     assert " ".join(lines[2].split()) == "616 [616, 616] [616, 616] B=no D=<140"
 
 
+UNTOLD = "a,b,count\nx,u,3\nx,v,\ny,u,2-5\ny,v,\nx,(total),4\n(total),(total),12\n"
+
+
+def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None:
+    """By itself it tells what is known: its own counts, intervals and totals."""
+    (tmp_path / "t.csv").write_text(UNTOLD)
+    found = sdc("bounds", tmp_path / "t.csv", "--cells", "all", "--json").document
+    assert list(found) == ["method", "cells"]
+    assert [(row["count"], row["outer"], row["exact"]) for row in found["cells"]] == [
+        *((3, [3, 3], True), (1, [1, 1], True), (None, [2, 5], True), (None, [3, 6], True))
+    ]
+    assert sdc("enumerate", tmp_path / "t.csv", "--json").document == {"feasible_tables": 4, "complete": True}
+    lines = sdc("bounds", tmp_path / "t.csv", "--cells", "b=v").out.splitlines()
+    assert " ".join(lines[2].split()) == "[4, 7] [4, 7] b=v"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bounds", "t.csv", "--release", "a"], "what it tells is all that is known of it; leave out --release"),
+        (["enumerate", "t.csv", "--variables", "a"], "what it tells is all that is known of it; leave out --variables"),
+        (["bounds", "t.csv", "--method", "shuttle"], "are by one solver; leave out the method"),
+        (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
+        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or ask sdc bounds, sdc enumerate"),
+        (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["bounds", "wrong.csv"], "contradicts itself: no counts agree with all that it tells"),
+        (["widths", "rounded.csv"], "has rounded counts, 'count_rounded_to_5'; give each cell its count"),
+    ],
+)
+def test_what_is_no_such_table_is_one_message(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(UNTOLD)
+    (tmp_path / "empty.csv").write_text(UNTOLD.replace("2-5", "5-2"))
+    (tmp_path / "wrong.csv").write_text(UNTOLD.replace("x,(total),4", "x,(total),2"))
+    (tmp_path / "rounded.csv").write_text("a,count_rounded_to_5\nx,5\ny,10\n")
+    command, name, *more = words
+    before = tree(tmp_path)
+    sdc(command, tmp_path / name, *more, "--json").assert_refused(message)
+    assert tree(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("more", "min_width", "releasable", "sharp"),
     [

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, ReleaseError
 from sdc.public.check import check
+from sdc.public.incomplete import read_incomplete
 from sdc.public.published import read_published
 from tests import judge
 from tests.judge import Cell
@@ -116,6 +117,33 @@ def test_what_is_told_bounds_the_rest(seed: int, tmp_path: Path) -> None:
     assert shown == sharp
 
 
+@pytest.mark.parametrize("seed", range(scaled(300)))
+def test_a_table_by_itself_has_the_tables_that_agree(seed: int, tmp_path: Path) -> None:
+    """Bounds of cells, of super-cells and over fractions, and how many tables there are."""
+    rng = np.random.default_rng(seed)
+    _, of = random_bounded(rng)
+    found, tables = read_incomplete(of.write(tmp_path)), judge.agreeing(of.sizes, of.facts)
+    all_cells = found.bounds("all")
+    assert all_cells.exact.all()
+    assert np.array_equal(all_cells.outer, np.stack([tables.min(axis=0), tables.max(axis=0)], axis=1))
+    chosen = {
+        NAMES[axis]: [str(code) for code in range(size) if rng.random() < 0.6] for axis, size in enumerate(of.sizes)
+    }
+    chosen = {name: own for name, own in chosen.items() if own}
+    inside = [
+        all(str(code) in chosen.get(NAMES[a], [str(code)]) for a, code in enumerate(cell))
+        for cell in judge.every_cell(of.sizes)
+    ]
+    sums = tables[:, inside].sum(axis=1)
+    assert found.bounds(chosen).outer.tolist() == found.bounds(chosen).inner.tolist() == [[sums.min(), sums.max()]]
+    (fractions,) = found.bounds(chosen, fractional=True).outer
+    assert fractions[0] <= sums.min()
+    assert fractions[1] >= sums.max()
+    seen = found.tables()
+    assert (seen.feasible_tables, seen.complete) == (len(tables), True)
+    assert np.array_equal(np.stack([seen.lower, seen.upper], axis=1), all_cells.outer)
+
+
 @pytest.mark.parametrize("seed", range(scaled(100)))
 def test_what_contradicts_itself_is_found_out(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
@@ -124,7 +152,11 @@ def test_what_contradicts_itself_is_found_out(seed: int, tmp_path: Path) -> None
     if told := [cell for cell, one in of.told[axes].items() if one is not None]:
         low, high = of.told[axes][told[0]] or (0, 0)
         of.told[axes][told[0]] = low + 2, high + 2
-    assert check([of.write(tmp_path)], small_count=None).consistent == bool(len(judge.agreeing(of.sizes, of.facts)))
+    there_are = bool(len(judge.agreeing(of.sizes, of.facts)))
+    assert check([of.write(tmp_path)], small_count=None).consistent == there_are
+    if not there_are:
+        with pytest.raises(InputError, match="contradicts itself: no counts agree with all that it tells"):
+            read_incomplete(of.write(tmp_path))
 
 
 def write(path: Path, text: str) -> Path:
@@ -151,6 +183,17 @@ def write(path: Path, text: str) -> Path:
 def test_what_no_count_can_be_is_refused(text: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
         check([write(tmp_path / "table.csv", text)], small_count=None)
+
+
+def test_what_nothing_bounds_is_refused_by_itself(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing bounds some cells whose count is not told; list totals"):
+        read_incomplete(write(tmp_path / "table.csv", "a,count\nx,3\ny,\n"))
+
+
+def test_a_large_table_is_refused(tmp_path: Path) -> None:
+    lines = [f"{a},{b},1" for a in range(70) for b in range(70)]
+    with pytest.raises(ReleaseError, match="has 5041 cells, and a table with counts that are not told at most 4096"):
+        read_incomplete(write(tmp_path / "table.csv", "\n".join(["a,b,count", *lines, "70,70,2-3"]) + "\n"))
 
 
 def test_intervals_are_read_from_parquet_as_texts(tmp_path: Path) -> None:

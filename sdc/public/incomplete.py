@@ -1,0 +1,118 @@
+"""A table of which not all counts are told: what agrees with it is every table with the counts and totals it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdc.bounds import fractional as fractions
+from sdc.bounds import integer_program
+from sdc.bounds.enumeration import Enumeration, Watch, enumerate_found
+from sdc.bounds.super_cells import FRACTIONAL, PROGRAM
+from sdc.config.earlier import EarlierConfig
+from sdc.feasible.depth_first import FeasibleTables
+from sdc.feasible.equations import MAX_SUM, MarginalEquations, every_cell
+from sdc.model.errors import InputError, ReleaseError
+from sdc.model.schema import Schema
+from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
+from sdc.public.published import read_published
+from sdc.public.relation import related
+from sdc.public.system import InconsistentError, System
+from sdc.run_format import TOTAL
+from sdc.solve.integer import IntegerSystem
+
+MAX_CELLS = integer_program.MAX_CELLS
+
+
+@dataclass(frozen=True, eq=False)
+class Incomplete:
+    """What such a table tells, as sums of its cells.
+
+    equations  of all cells, in C order; their truth is one table that agrees, and no more true than others
+    """
+
+    schema: Schema
+    equations: MarginalEquations
+
+    def bounds(self, cells: Asked = "at-risk", *, small_count: int = 2, fractional: bool = False) -> SuperCellBounds:
+        """Bounds of super-cells, exact where the solver finishes its proofs.
+
+        cells        each as `super_cell_bounds` takes them; or "all" cells; or "at-risk": those that may have 1 up to
+                     the small count of records
+        fractional   over tables of fractions
+
+        InputError for what is no super-cell of the table.
+        """
+        if isinstance(cells, str) and not is_written(cells):
+            found = self._of_cells(cells, small_count)
+            return self._of_sums(found.super_cells, fractional=True) if fractional else found
+        asked = tuple(SuperCell.of(one, self.schema) for one in each(cells))
+        return self._of_sums(asked, fractional=fractional)
+
+    def _of_cells(self, which: str, small_count: int) -> SuperCellBounds:
+        if which not in ("at-risk", "all"):
+            raise InputError(f"cells = {which!r}; choose at-risk or all")
+        cells, upper = every_cell(self.schema), self.equations.upper
+        system = IntegerSystem(0 * upper, upper, self.equations.sums, self.equations.truth)
+        found = system.bounds(cells, np.arange(len(cells)))
+        if which == "at-risk":
+            found = found.rows((found.outer[:, 1] >= 1) & (found.outer[:, 0] <= small_count))
+        return self._named(SuperCell.of_cells(found.cells), found.outer, found.inner, found.method)
+
+    def _of_sums(self, asked: Sequence[SuperCell], *, fractional: bool) -> SuperCellBounds:
+        groups = [one.places(self.schema) for one in asked]
+        if fractional:
+            return self._named(asked, *fractions.sums(self.equations, groups), FRACTIONAL)
+        return self._named(asked, *integer_program.sums(self.equations, groups, self._most), PROGRAM)
+
+    def _named(self, asked: Sequence[SuperCell], *found: Any) -> SuperCellBounds:
+        return SuperCellBounds(tuple(asked), None, *found).named_by(self.schema)
+
+    @property
+    def _most(self) -> int:
+        """No table has more records."""
+        return int(self.equations.upper.sum())
+
+    def tables(
+        self, limit: int | None = None, max_steps: int | None = None, watch: Watch = lambda progress: True
+    ) -> Enumeration:
+        """All tables that agree, as `enumerate_tables` has those that agree with a release; errors as there."""
+        return enumerate_found(FeasibleTables.of_sums(self.equations), limit, max_steps, watch)
+
+
+def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
+    """The table of a file, as `sdc.public.published` reads it.
+
+    total  the category that stands for all others of a variable, in lines with totals
+
+    InputError where it is no such file, where nothing bounds some cell, and where no counts agree with all that it
+    tells; ReleaseError beyond 4,096 cells.
+    """
+    (published,) = read_published(Path(path), total)
+    schema = published.table.schema
+    if schema.cells > MAX_CELLS:
+        raise ReleaseError(
+            f"{path} has {schema.cells} cells, and a table with counts that are not told at most {MAX_CELLS}; take a "
+            "sub-table of it"
+        )
+    try:
+        system = System.of(schema, [related(published, EarlierConfig(folder=str(path)), schema)])
+        if not system.is_bounded:
+            raise InputError(
+                f"{path}: nothing bounds some cells whose count is not told; list totals that they are in, or check it "
+                "beside other tables by sdc check"
+            )
+        if sum(system.upper.tolist()) > MAX_SUM:
+            raise InputError(f"{path}: its counts could overflow a sum; divide them")
+        solution = system.solution()
+    except InconsistentError as error:
+        raise InputError(f"{path} contradicts itself: no counts agree with all that it tells; correct it") from error
+    place = schema.keys.pack(system.cells)
+    truth, possible = np.zeros(schema.cells, np.int64), np.zeros(schema.cells, np.bool_)
+    truth[place], possible[place] = solution, True
+    sums = system.equations.at(place)
+    return Incomplete(schema, MarginalEquations(truth, sums, possible))
