@@ -125,9 +125,11 @@ class Published:
     def in_part(self, total: int) -> Iterator[Sums]:
         """Of its cells, and of each of its margins that it tells of, those whose counts are not told exactly.
 
-        Each with between what it lies, where nothing else is said 0 and the number of all records.
+        Each with between what it lies, where nothing else is said 0 and the number of all records. Of no margin whose
+        totals are of cells that are told alone, for these add nothing.
         """
-        schema, of = self.table.schema, {sums.names: sums for sums in self.sums if sums.names}
+        schema = self.table.schema
+        of = {sums.names: sums for sums in self.sums if sums.names and self._adds(sums)}
         for names in dict.fromkeys((schema.names, *of)):
             space = schema.space(map(schema.index, names))
             cells = self.withheld if names == schema.names else space.unpack(np.arange(space.cells))
@@ -138,6 +140,11 @@ class Published:
                 low[hit], high[hit] = of[names].low[place[hit]], of[names].high[place[hit]]
             loose = low < high
             yield Sums(names, cells[loose], low[loose], high[loose])
+
+    def _adds(self, sums: Sums) -> bool:
+        """Whether some cell whose count is not told exactly is in one of the sums."""
+        schema, columns = self.table.schema, [self.table.schema.index(name) for name in sums.names]
+        return bool((schema.space(columns).matching(sums.cells, self.withheld[:, columns]) >= 0).any())
 
     @property
     def label(self) -> str:
@@ -396,13 +403,15 @@ def _sums(
             continue
         if lacking := [names[v] for v in kept if cell[v] not in places[v]]:
             raise InputError(f"{path} has totals of a category of {lacking[0]!r} that no cell has; publish it again")
-        of, codes = by_names.setdefault(kept, {}), tuple(places[v][cell[v]] for v in kept)
-        if codes in of:
+        of, place = by_names.setdefault(kept, {}), tuple(places[v][cell[v]] for v in kept)
+        if place in of:
             raise InputError(f"{path} lists a total twice; name a table that has each once")
-        of[codes] = count if isinstance(count, tuple) else (count, count)
+        of[place] = count if isinstance(count, tuple) else (count, count)
     for kept, of in sorted(by_names.items()):
-        cells = np.array(list(of), np.int64).reshape(len(of), len(kept)).astype(np.uint16)
-        low, high = np.array(list(of.values()), np.int64).reshape(-1, 2).T
+        # in one order, whatever that of the lines is
+        codes, ends = zip(*sorted(of.items()), strict=True)
+        cells = np.array(codes, np.int64).reshape(len(of), len(kept)).astype(np.uint16)
+        low, high = np.array(ends, np.int64).T
         yield Sums(tuple(names[v] for v in kept), cells, low, high)
 
 

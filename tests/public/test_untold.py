@@ -209,6 +209,24 @@ def test_intervals_are_read_from_parquet_as_texts(tmp_path: Path) -> None:
     assert check([tmp_path / "table.csv"], small_count=None).outer.tolist() == [[3, 3], [2, 5], [1, 4]]
 
 
+def test_lines_in_another_order_say_the_same(tmp_path: Path) -> None:
+    lines = ["x,u,3", "x,v,", "y,u,2-5", "y,v,", "x,(total),4", "y,(total),7", "(total),(total),11"]
+    one, other = (
+        read_published(write(tmp_path / "table.csv", "\n".join(["a,b,count", *own]) + "\n"))[0]
+        for own in (lines, lines[::-1])
+    )
+    assert one.digest == other.digest
+
+
+def test_totals_of_what_is_told_add_nothing(tmp_path: Path) -> None:
+    """Of a the total of y is that of a cell without a count; of b no such total is told."""
+    text = "a,b,count\nx,u,3\nx,v,1\ny,u,2\ny,v,\nx,(total),4\ny,(total),5\n(total),u,5\n"
+    (found,) = read_published(write(tmp_path / "table.csv", text))
+    assert [sums.names for sums in found.sums] == [("a",), ("b",)]
+    told = {sums.names: (sums.cells.tolist(), sums.high.tolist()) for sums in found.in_part(9)}
+    assert told == {("a", "b"): ([[1, 1]], [9]), ("a",): ([], [])}
+
+
 def test_a_rounded_table_says_by_its_totals_how_it_is_read(tmp_path: Path) -> None:
     text = "a,b,count_rounded_to_5\nx,u,5\nx,v,10\ny,u,5\nx,(total),15\ny,(total),5\n(total),(total),20\n"
     (found,) = read_published(write(tmp_path / "table.csv", text))
