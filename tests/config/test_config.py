@@ -55,7 +55,14 @@ def test_defaults(file: Path) -> None:
             "max_categories": 256,
             "partitions": 1,
         },
-        "risk": {"min_width": 3, "small_count": 2, "undecided": "refuse", "posterior": None},
+        "risk": {
+            "min_width": 3,
+            "small_count": 2,
+            "undecided": "refuse",
+            "n_rule": None,
+            "attributes": None,
+            "posterior": None,
+        },
         "assessment": "proven",
         "sharp_seconds": None,
         "release": {
