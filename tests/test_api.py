@@ -24,6 +24,7 @@ from sdc.model.table import Table
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 VERBS = [
+    "Attributes",
     "PosteriorLimit",
     "assess",
     "best_release",
