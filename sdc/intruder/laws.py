@@ -107,13 +107,20 @@ def law_of(text: str, schema: Schema, alpha: float = 0.5) -> Law:
     if name in (UNIFORM, SATURATED):
         # Gamma(f + 1) / f! is 1: with alpha 1 all tables of a total are equally likely
         return Law(name, 1.0 if name == UNIFORM else alpha, Decomposition((st.full(len(schema)),), ()))
-    if not re.fullmatch(r"(\[[^\[\]]*\]\s*)+", name):
+    named = generators_of(name, schema)
+    if named is None:
         raise InputError(f"law {text!r} is none; choose {NAMES}")
-    named = [[v.strip() for v in inside.split(",")] for inside in re.findall(r"\[([^\[\]]*)\]", name)]
-    alone = (1 << v for v in range(len(schema)))
-    generators = Release.of([*(st.of(map(schema.index, names)) for names in named), *alone])
+    generators = Release.of([*named, *(1 << v for v in range(len(schema)))])
     model = decompose(generators, len(schema))
     return Law(name, alpha, model, () if model else generators.frontier)
+
+
+def generators_of(text: str, schema: Schema) -> list[SubTable] | None:
+    """Those of a model that is written `[a,b][b,c]`, None of another text; InputError for an unknown variable."""
+    if not re.fullmatch(r"(\[[^\[\]]*\]\s*)+", text.strip()):
+        return None
+    named = (inside.split(",") for inside in re.findall(r"\[([^\[\]]*)\]", text))
+    return [st.of(schema.index(name.strip()) for name in names) for names in named]
 
 
 def check_zeros(law: Law, knowledge: Knowledge) -> None:

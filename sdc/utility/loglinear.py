@@ -138,7 +138,7 @@ def fit_model(
         raise InputError("the table has no records; there is nothing to fit")
     whole = replace(known, facts=NO_FACTS)
     estimable, schema = Estimable(table, whole), table.schema
-    found = _expected(estimable, form, max_sweeps, max_bytes)
+    found = expected_counts(estimable, form, max_sweeps, max_bytes)
     fitted, size = found.at(table.columns), found.fitted_cells
     elsewhere = max(0.0, table.total - float(fitted.sum()))  # where the count is 0
     is_small = size // found.spread * len(estimable.listed) <= MOST_ENTRIES
@@ -158,8 +158,13 @@ def fit_model(
     ).named_by(schema)
 
 
-def _expected(estimable: Estimable, form: Form | None, max_sweeps: int, max_bytes: int) -> Fit | ClosedForm:
-    """In closed form, without a list of cells, where that holds and no form of IPF is asked for."""
+def expected_counts(
+    estimable: Estimable, form: Form | None = None, max_sweeps: int = MAX_SWEEPS, max_bytes: int = MAX_BYTES
+) -> Fit | ClosedForm:
+    """In closed form, without a list of cells, where that holds and no form of IPF is asked for.
+
+    Of a table whose levels are variables. InputError as of `fit_model`.
+    """
     table, known = estimable.table.flat, estimable.known.flat
     marginals = ipf.marginals_of(table, known)
     tree = ipf.tree_of(table.schema, marginals, known.zeros)

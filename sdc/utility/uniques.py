@@ -1,0 +1,186 @@
+"""Sample uniques: how probably whoever is alone in a cell of a sample is alone in it in the population too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sdc.intruder.laws import generators_of
+from sdc.model.errors import InputError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
+from sdc.model.table import Codes, Counts, Table, freeze
+from sdc.model.weights import UNIT, RecordWeights
+from sdc.run_format import variable_columns
+from sdc.utility.closed_form import Values
+from sdc.utility.estimable import Estimable
+from sdc.utility.loglinear import expected_counts
+from sdc.utility.model_search import search_models
+
+BEST, RELEASED = "best", "released"
+LEAST_FRACTION = 1e-12  # of one record of all who ever lived
+OF_CELLS = ("population_unique", "match", "population")
+"""As columns have them: `alone`, `matched` and `expected` of `Uniques`."""
+POISSON, NEGATIVE_BINOMIAL = "Poisson log-linear model", "weights, negative binomial"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Uniques(Named):
+    """Of the n cells with one record, in the order of the table's rows, what the population F of each is thought to be.
+
+    cells     (n, axes) codes
+    alone     (n,) Pr(F = 1 | f = 1): that the sample unique is one of the population
+    matched   (n,) E(1 / F | f = 1): that who is linked to the record by these variables is the right one
+    expected  (n,) E(F | f = 1), in persons
+    twos      how many cells have two records
+    fraction  the share of the population that is in the sample
+    estimator, model  how it was found; the model as it is written, of weights none
+    """
+
+    cells: Codes
+    alone: Values
+    matched: Values
+    expected: Values
+    twos: int
+    fraction: float
+    estimator: str
+    model: str | None
+
+    def __post_init__(self) -> None:
+        freeze(self, "cells", "alone", "matched", "expected")
+
+    def __len__(self) -> int:
+        """How many sample uniques there are."""
+        return len(self.alone)
+
+    @property
+    def right_matches(self) -> float:
+        """Of all who match a sample unique the share that are it: n / sum E(F | f = 1)."""
+        return len(self) / float(self.expected.sum())
+
+    @property
+    def intrusion(self) -> float:
+        """The same by data intrusion simulation, without a model: pi n1 / (pi n1 + 2 (1 - pi) n2).
+
+        Skinner and Elliot (2002). Where it is far from `right_matches` the model does not fit.
+        """
+        ones = self.fraction * len(self)
+        return ones / (ones + 2 * (1 - self.fraction) * self.twos)
+
+    @property
+    def headline(self) -> str:
+        return f"Sample uniques, by {self.estimator}"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Sample unique by sample unique, by names."""
+        named = named_cells(self.cells, schema)
+        # a variable may have the name of one of the numbers
+        own = variable_columns(named, OF_CELLS)
+        numbers = zip(OF_CELLS, (self.alone, self.matched, self.expected), strict=True)
+        return {
+            **{own[name]: column for name, column in named.items()},
+            **{name: values.tolist() for name, values in numbers},
+        }
+
+
+def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str = BEST) -> Uniques:
+    """By a Poisson log-linear model, of Skinner and Holmes (1998) and Skinner and Shlomo (2008).
+
+    F_k is Poisson with the mean lambda_k, of whom each is in the sample with the probability pi, so that those who are
+    not, F_k - f_k, are Poisson with mu_k = (1 - pi) lambda_k. pi lambda_k is what the model fits to the sample:
+
+        Pr(F_k = 1 | f_k = 1) = exp(-mu_k)    E(1 / F_k | f_k = 1) = (1 - exp(-mu_k)) / mu_k
+
+    fraction  pi, above 0 and at most 1
+    model     `best`, the decomposable one of lowest BIC, found as if no cell were impossible; `released`, whose terms
+              are public whole in `known`; or any hierarchical one `[a,b][b,c]`, of which variables that are left out
+              are independent
+
+    Of a decomposable model the fit is asked for at these cells alone, so that tables may have any size.
+    InputError for another fraction or model, where no cell has one record, and as `fit_model`.
+    """
+    check_fraction(fraction)
+    rows = _alone(table)
+    release, written = _model(model, table, known)
+    public = replace(known, release=release, facts=NO_FACTS)
+    fitted = expected_counts(Estimable(table, public)).at(table.schema.columns(table.codes[rows]))
+    others = fitted * (1 - fraction) / fraction
+    # mu is 0 where the sample is the population
+    matched = np.divide(-np.expm1(-others), others, out=np.ones(len(others)), where=others > 0)
+    return _found(table, np.exp(-others), matched, 1 + others, float(fraction), POISSON, written)
+
+
+def uniques_by_weights(table: Table, weights: RecordWeights) -> Uniques:
+    """By the weights of the records, of Benedetti and Franconi (1998).
+
+    F_k is what f_k was drawn from until there were f_k, by a negative binomial distribution with p_k = f_k / sum of the
+    weights of the cell. Of one record, whose weight is w:
+
+        Pr(F_k = 1 | f_k = 1) = 1 / w    E(1 / F_k | f_k = 1) = ln(w) / (w - 1)
+
+    InputError where the weight of a sample unique is below 1, and where no cell has one record.
+    """
+    require_persons(table, weights)
+    weight = weights.totals[_alone(table)] / UNIT
+    above = weight - 1
+    matched = np.divide(np.log1p(above), above, out=np.ones(len(above)), where=above > 0)
+    return _found(table, 1 / weight, matched, weight, table.total / (weights.total / UNIT), NEGATIVE_BINOMIAL, None)
+
+
+def check_fraction(fraction: float) -> None:
+    """InputError where it is no share of a population."""
+    if not LEAST_FRACTION <= fraction <= 1:
+        raise InputError(
+            f"fraction = {fraction}: give the share of the population that is in the sample, above 0 and at most 1"
+            + f"; it is {LEAST_FRACTION:g} at least" * (0 < fraction < 1)
+        )
+
+
+def check_model(text: str, schema: Schema) -> None:
+    """InputError for what is no model, or has a variable that the schema does not have."""
+    if text.strip() not in (BEST, RELEASED):
+        _generators(text, schema)
+
+
+def require_persons(table: Table, weights: RecordWeights) -> None:
+    """InputError where a record that is alone in its cell stands for less than itself."""
+    if below := int((weights.totals[table.counts == 1] < UNIT).sum()):
+        raise InputError(
+            f"{below} records that are alone in their cell have a weight below 1, and stand for less than themselves; "
+            "give weights by which a record stands for itself at least, or a fraction"
+        )
+
+
+def _alone(table: Table) -> Counts:
+    rows = np.flatnonzero(table.counts == 1)
+    if not len(rows):
+        raise InputError("no cell has one record; there is no sample unique")
+    return rows
+
+
+def _found(table: Table, alone: Values, matched: Values, expected: Values, *how: Any) -> Uniques:
+    cells, twos = table.codes[table.counts == 1], int((table.counts == 2).sum())
+    return Uniques(cells, alone, matched, expected, twos, *how).named_by(table.schema)
+
+
+def _model(model: str, table: Table, known: Knowledge) -> tuple[Release, str]:
+    """Its largest terms, with all that is within them, and how it is written."""
+    if (name := model.strip()) == RELEASED and known.release == NOTHING:
+        raise InputError(f"nothing is released, and so there is no model {RELEASED}; choose {BEST}, or name a model")
+    if name == BEST:
+        found = search_models(table, most=1)
+        return found.release(table.schema), str(found.columns(table.schema)["model"][0])
+    return known.release if name == RELEASED else _generators(name, table.schema), name
+
+
+def _generators(text: str, schema: Schema) -> Release:
+    named = generators_of(text, schema)
+    if named is None:
+        raise InputError(f"model {text!r} is none; choose {BEST}, {RELEASED}, or a model such as [a,b][b,c]")
+    return Release.of(schema.levels.closed(sub_table) for sub_table in (*named, *(1 << axis for axis in schema.axes)))
