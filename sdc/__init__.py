@@ -43,6 +43,7 @@ __all__ = [
     "simulatable_release",
     "super_cell_bounds",
     "suppress",
+    "uniques",
     "why",
     "widths",
 ]
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         simulatable_release,
         super_cell_bounds,
         suppress,
+        uniques,
         why,
     )
 

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from sdc.utility.ipf import Form
     from sdc.utility.loglinear import LogLinearFit
     from sdc.utility.model_search import ModelSearch
+    from sdc.utility.uniques import Uniques
 
 __all__ = [
     "Attributes",
@@ -100,6 +101,7 @@ __all__ = [
     "simulatable_release",
     "super_cell_bounds",
     "suppress",
+    "uniques",
     "why",
 ]
 
@@ -642,3 +644,20 @@ def posterior(
     else:
         found = intruder.posterior(table, known, law_of(law, table.schema, alpha), asked, drawn, executor)
     return replace(found, groups=held).named_by(table.schema)
+
+
+def uniques(table: Table, public: Public = NOTHING, *, fraction: float, model: str = "best") -> Uniques:
+    """Of a sample the probability that whoever is alone in a cell is alone in it in the population, cell by cell.
+
+    See `sdc.utility.uniques`: Skinner and Holmes (1998), Skinner and Shlomo (2008), Skinner and Elliot (2002).
+
+    fraction  the share of the population that is in the sample, above 0 and at most 1
+    model     `best`, the decomposable log-linear model of lowest BIC; `released`, that of what is public; or any
+              hierarchical one `[a,b][b,c]`
+
+    By the weights of records it is found of a config, or of its run. InputError for another fraction or model, where no
+    cell has one record, and as `fit`.
+    """
+    from sdc.utility.uniques import uniques_by_model
+
+    return uniques_by_model(table, known_of(table, public), fraction, model)

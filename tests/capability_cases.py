@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,6 +44,7 @@ COARSER = (0, 0, 1)  # the a of each d
 LOW = (True, True, False)  # which d are in the lower band of what was published before
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
 WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW = 2, 2, 0.95, 40, 3, 4, 4, 2
+FRACTION = 0.25
 RICH = ["csv", *table.RICH]
 CONFIG: dict[str, Any] = {
     "name": "case",
@@ -87,6 +89,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "remedies": {"remedies": {"variables": 1}},
     "posterior": {"posterior": {}},
     table.MODEL: {"posterior": {"laws": ["released", "[a,d][c]"]}},
+    table.UNIQUES: {"uniques": {"fraction": FRACTION, "model": "released"}},
     "server": {"server": {"slot": 0}},
     table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
     **{method: {"release": {"method": method}} for method in table.METHODS},
@@ -112,6 +115,8 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
         (part,) = found["release"]["in_part"]
         found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
+    if {table.UNIQUES, table.WEIGHT} <= {*asked}:
+        found = found | {"uniques": {}}  # by weights
     if table.CHILDREN in asked and {*table.IN_PARTS} & {*asked}:
         # beside what goes out in part it does not come by itself
         found = found | {"release": found["release"] | {"require": ["c"]}}
@@ -430,10 +435,12 @@ def judge_run(case: Case) -> None:
     """The build of a case: what it publishes is safe, and has all that was asked for."""
     run_all(case.build, IN_PROCESS)
     judge_publication(case, case.run / "release")
-    for name in ("curve", "remedies", "posterior"):
+    for name in ("curve", "remedies", "posterior", "uniques"):
         assert (case.run / name).exists() == (name in case.asked)
     if table.WEIGHT in case.asked:
         judge_weights(case)
+    if table.UNIQUES in case.asked:
+        judge_uniques(case)
     if case.parts or case.rounded:
         judge_parts(case)
 
@@ -612,9 +619,8 @@ def _judge_enumerate(case: Case) -> None:
     assert told["feasible_tables"] == len(case.agree(_released(case)))
 
 
-def _judge_fit(case: Case) -> None:
+def _fitted(case: Case) -> np.ndarray:
     """Every count that is public whole is scaled to, in turn; what is public in part is not fitted."""
-    status, told = sdc("fit", case.run, "--cells", "all")
     exactly = [fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names))]
     facts = [fact for fact in [*case.known, *exactly] if fact.low == fact.high]
     fitted = np.ones(SIZES)
@@ -622,10 +628,52 @@ def _judge_fit(case: Case) -> None:
     for _ in range(2000):
         for cells, fact in zip(inside, facts, strict=True):
             fitted[cells] *= fact.low / max(fitted[cells].sum(), 1e-300)
+    return fitted.reshape(-1)
+
+
+def _judge_fit(case: Case) -> None:
+    status, told = sdc("fit", case.run, "--cells", "all")
+    fitted = _fitted(case)
     found = np.zeros(fitted.size)
     found[_places(case, told["cells"])] = [one["fitted"] for one in told["cells"]]
     assert status == 0
-    assert found == pytest.approx(fitted.reshape(-1), abs=0.01)
+    assert found == pytest.approx(fitted, abs=0.01)
+
+
+def _judge_uniques(case: Case) -> None:
+    by_weights = table.WEIGHT in case.asked
+    words = [] if by_weights else ["--model", "released", "--fraction", FRACTION]
+    if not (case.counts == 1).any():
+        with pytest.raises(InputError, match="no cell has one record"):
+            sdc("uniques", case.run, *words)
+        return
+    status, told = sdc("uniques", case.run, *words)
+    assert status == 0
+    require_uniques(case, told["cells"], [one["population_unique"] for one in told["cells"]])
+
+
+def require_uniques(case: Case, cells: list[dict[str, Any]], alone: Sequence[float]) -> None:
+    """By the weight of each record alone, or by what the released counts make expected of others beside it."""
+    own = np.flatnonzero(case.counts.reshape(-1) == 1)
+    expected = np.exp(-_fitted(case)[own] * (1 - FRACTION) / FRACTION)
+    if table.WEIGHT in case.asked:
+        places = np.ravel_multi_index(tuple(case.records.T), SIZES).tolist()
+        expected = 1 / np.array([case.weights[places.index(place)] for place in own])
+    found = dict(zip(_places(case, cells), alone, strict=True))
+    assert sorted(found) == own.tolist()
+    assert [found[place] for place in own] == pytest.approx(expected, abs=0.01)
+
+
+def judge_uniques(case: Case) -> None:
+    """What the build has found of them, or that there are none."""
+    folder = case.run / table.UNIQUES
+    told = json.loads((folder / "uniques.json").read_text())
+    if "reason" in told:
+        assert told["reason"].startswith("no cell has one record")
+        assert not (case.counts == 1).any()
+        return
+    rows = pq.read_table(folder / "cells.parquet").to_pylist()
+    require_uniques(case, [{"cell": row} for row in rows], [row["population_unique"] for row in rows])
 
 
 def _judge_why(case: Case) -> None:

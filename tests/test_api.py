@@ -52,6 +52,7 @@ VERBS = [
     "simulatable_release",
     "super_cell_bounds",
     "suppress",
+    "uniques",
     "why",
     "widths",
 ]

@@ -18,6 +18,7 @@ from sdc.commands.server import served
 from sdc.commands.simulation import simulations
 from sdc.commands.tables import tables
 from sdc.commands.treat import rules
+from sdc.commands.uniques import of_samples
 from sdc.refusal import as_command
 
 app = typer.Typer(
@@ -38,6 +39,7 @@ app.add_typer(served)
 app.add_typer(simulations)
 app.add_typer(releases)
 app.add_typer(tables)
+app.add_typer(of_samples)
 
 
 def main() -> None:

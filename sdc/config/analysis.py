@@ -138,6 +138,38 @@ class PosteriorConfig(Section):
     ] = 0
 
 
+class UniquesConfig(Section):
+    """How probably sample uniques are population uniques, for the report."""
+
+    fraction: Annotated[
+        float | None,
+        Field(
+            ge=1e-12,
+            le=1,
+            strict=True,
+            allow_inf_nan=False,
+            description="the share of the population that is in the sample, above 0 (1e-12 at least) and at most 1; "
+            "default by the weights that table.weight names",
+        ),
+    ] = None
+    model: Annotated[
+        Text | None,
+        Field(
+            description="best, the decomposable log-linear model of lowest BIC, the default; released, that of the "
+            "release; or one such as '[a,b][b,c]'; only with a fraction"
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _models_are_for_fractions(self) -> UniquesConfig:
+        if self.model is not None and self.fraction is None:
+            raise ValueError(
+                f"model = {self.model!r} is given without a fraction, and weights have no model; give a fraction, or "
+                "leave the model out"
+            )
+        return self
+
+
 class WidthsConfig(Section):
     floor: Annotated[
         NotNegative | None,

@@ -7,7 +7,14 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from sdc.canonical import digest_of
-from sdc.config.analysis import CurveConfig, PosteriorConfig, RemediesConfig, WeightedConfig, WidthsConfig
+from sdc.config.analysis import (
+    CurveConfig,
+    PosteriorConfig,
+    RemediesConfig,
+    UniquesConfig,
+    WeightedConfig,
+    WidthsConfig,
+)
 from sdc.config.capabilities import (
     BEFORE,
     CAPABILITIES,
@@ -119,6 +126,10 @@ class BuildConfig(Section):
     posterior: Annotated[PosteriorConfig | None, Field(description="a section of settings; default no posterior")] = (
         None
     )
+    uniques: Annotated[
+        UniquesConfig | None,
+        Field(description="a section with a fraction, or beside table.weight; default nothing about uniques"),
+    ] = None
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
     server: Annotated[ServerConfig | None, Field(description="a section of settings, of the table server")] = None
@@ -148,6 +159,15 @@ class BuildConfig(Section):
     def _weights_are_named(self) -> BuildConfig:
         if self.weighted is not None and self.table.weight is None:
             raise ValueError("weighted is given, and table.weight names no column; name it, or leave the section out")
+        return self
+
+    @model_validator(mode="after")
+    def _samples_have_a_fraction(self) -> BuildConfig:
+        if self.uniques is not None and self.uniques.fraction is None and self.table.weight is None:
+            raise ValueError(
+                "uniques has no fraction, and table.weight names no column; give the share of the population that is "
+                "in the sample, or the weights"
+            )
         return self
 
     @model_validator(mode="after")

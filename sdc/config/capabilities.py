@@ -80,7 +80,8 @@ OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
-STATED, LIKELY = ("curve", "remedies", "posterior"), ("posterior", MODEL)
+UNIQUES = "uniques"
+STATED, LIKELY = ("curve", "remedies", "posterior", UNIQUES), ("posterior", MODEL)
 REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
@@ -166,6 +167,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         *FILES,
         "curve",
         *LIKELY,
+        UNIQUES,
         *SERVED,
         *OF_CONFIGS,
     ),
@@ -175,27 +177,27 @@ WORKS: dict[str, tuple[str, ...]] = {
     ),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, *RULES, LIMIT, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
+        *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
         *(WEIGHT, REQUIRE, FORBID, *RULES, LIMIT, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, *SERVED, *OF_CONFIGS),
+        *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
     ),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies"),
-    "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
-    "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior"),
+    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies", UNIQUES),
+    "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
+    "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
     REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     FORBID: (ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY),
-    MINUTES: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY),
-    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior"),
-    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior"),
-    COARSEN: (*RULES, SHARP, *FILES, "posterior"),
-    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED),
-    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *SERVED),
-    LIMIT: (OUTER, SHARP, *FILES, *LIKELY),
+    ONLY: (MINUTES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    MINUTES: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
+    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
+    COARSEN: (*RULES, SHARP, *FILES, "posterior", UNIQUES),
+    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, UNIQUES, *SERVED),
+    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, UNIQUES, *SERVED),
+    LIMIT: (OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
     "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
@@ -204,10 +206,11 @@ WORKS: dict[str, tuple[str, ...]] = {
     LISTED: (TOTALS, KEY, *REPORTED),
     TOTALS: (KEY, *REPORTED),
     KEY: REPORTED,
-    "curve": ("remedies", *LIKELY, *SERVED),
-    "remedies": (*LIKELY, *SERVED),
-    "posterior": (MODEL, *SERVED),
-    MODEL: SERVED,
+    "curve": ("remedies", *LIKELY, UNIQUES, *SERVED),
+    "remedies": (*LIKELY, UNIQUES, *SERVED),
+    "posterior": (MODEL, UNIQUES, *SERVED),
+    MODEL: (UNIQUES, *SERVED),
+    UNIQUES: SERVED,
     "server": (DRAWING,),
     "run": FEATURES,
     "plan": FEATURES,

@@ -25,6 +25,7 @@ from sdc.report import (
     prefixes,
     refusals,
     sections,
+    uniques,
     utility,
 )
 from sdc.report.blockers import blockers, redesigns, remedies
@@ -115,6 +116,7 @@ def _values(audit: AuditEvidence) -> dict[str, Any]:
         "redesigns": redesigns(audit),
         **_cells(audit),
         **likely.values(audit),
+        **uniques.values(audit),
         "settings": sections.settings(audit),
         "zeros": audit.known.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
     }

@@ -27,6 +27,7 @@ from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.remedies import Remedy
 from sdc.storage.results import SearchRecord
 from sdc.storage.weighted import WeightedCertificate
+from sdc.utility.uniques import Uniques
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class AuditEvidence:
     redesigns     of sub-tables that were refused what coarser ones may go out instead, as `remedies/` has it
     remedies      recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
+    uniques       what is thought of sample uniques, or why nothing is; None where that was not asked for
     groups        the smallest released group of each at-risk cell; with posteriors
     refutations   what proves refusals, by name
     refusals      what they tell who knows the settings; None where that was not asked for
@@ -74,6 +76,7 @@ class AuditEvidence:
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
     groups: Groups | None = None
+    uniques: Uniques | str | None = None
     weighted: WeightedCertificate | None = None
     bad_records: Mapping[str, Any] | None = None
     origin: Origin = field(default_factory=Origin)

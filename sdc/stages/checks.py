@@ -13,11 +13,12 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.publish.publication import signing_key
 from sdc.stages.build import Build
+from sdc.utility.uniques import check_model
 
 
 def check_labels(config: BuildConfig, schema: Schema) -> None:
     """ConfigError where the table does not have what is labelled."""
-    with _fault_of("labels"):
+    with fault_of("labels"):
         config.labels.labels.require(schema)
 
 
@@ -26,27 +27,30 @@ def check_names(build: Build, known: Knowledge) -> None:
     config, settings, schema = build.config, build.settings(), known.schema
     check_labels(config, schema)
     # made, and not kept: what is wanted is the refusal
-    with _fault_of("release.demand"):
+    with fault_of("release.demand"):
         settings.requests(schema)
-    with _fault_of("release.weights"):
+    with fault_of("release.weights"):
         settings.weights(schema)
-    with _fault_of("release.require, forbid and in_part"):
+    with fault_of("release.require, forbid and in_part"):
         settings.wished(known)
-    with _fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
+    with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
-    with _fault_of("risk.attributes.sensitive"):
+    with fault_of("risk.attributes.sensitive"):
         settings.criteria.check(schema)
     signing_key(config.publication)
-    with _fault_of("publication.children"):
+    with fault_of("publication.children"):
         for name in chain(*(child.split("*") for child in config.publication.children)):
             schema.index(name.strip())
     if (asked := config.posterior) is not None:
-        with _fault_of(f"posterior.laws = {list(asked.laws)!r}"):
+        with fault_of(f"posterior.laws = {list(asked.laws)!r}"):
             laws_of(asked.laws, asked.alpha, schema)
+    if config.uniques is not None and (model := config.uniques.model) is not None:
+        with fault_of(f"uniques.model = {model!r}"):
+            check_model(model, schema)
 
 
 @contextmanager
-def _fault_of(setting: str) -> Iterator[None]:
+def fault_of(setting: str) -> Iterator[None]:
     """Says which setting an input error is about."""
     try:
         yield

@@ -18,6 +18,7 @@ from sdc.stages.remedies import REMEDIES, read_redesigns
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage
 from sdc.stages.table import TABLE
+from sdc.stages.uniques import UNIQUES
 from sdc.stages.weighted import WEIGHTED
 from sdc.stages.widths import WIDTHS
 from sdc.storage import results
@@ -53,6 +54,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         redesigns=read_redesigns(folder(REMEDIES.name)) if config.remedies else (),
         posteriors=results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else (),
         groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
+        uniques=results.read_uniques(folder(UNIQUES.name), made.table) if config.uniques else None,
         refutations=made.refutations,
         refusals=results.read_refusals(folder(POSTERIOR.name)) if _asks_again(config) else None,
         weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
@@ -82,7 +84,7 @@ def _asks_again(config: BuildConfig) -> bool:
 REPORT = Stage(
     "confidential",
     "writes the audit report",
-    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, WEIGHTED)),
+    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, UNIQUES, WEIGHTED)),
     sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
     make=_make,
 )

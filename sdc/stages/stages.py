@@ -16,12 +16,13 @@ from sdc.stages.report import REPORT
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, beside_all, run_stage
 from sdc.stages.table import TABLE
+from sdc.stages.uniques import UNIQUES
 from sdc.stages.weighted import WEIGHTED
 from sdc.stages.widths import WIDTHS
 from sdc.storage.run_folder import StageRecord
 
 STAGES = (TABLE, WIDTHS, SEARCH, ASSESSMENT, REPORT, RELEASE)  # of every build
-ASKED = (CURVE, REMEDIES, POSTERIOR, WEIGHTED)  # that only some configs ask for
+ASKED = (CURVE, REMEDIES, POSTERIOR, UNIQUES, WEIGHTED)  # that only some configs ask for
 SWEEP = (TABLE, WIDTHS)
 
 

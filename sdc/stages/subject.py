@@ -27,6 +27,7 @@ from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.public.earlier import read_origin
 from sdc.risk.attributes import Attributes
 from sdc.risk.effort import Budget, Effort
@@ -41,6 +42,7 @@ from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.results import read_assessment, read_end_methods, read_search
 from sdc.storage.run_folder import RunFolder, folder_digest
+from sdc.storage.weighted import read_weights
 
 CONFIGS = (".yaml", ".yml")
 
@@ -52,6 +54,7 @@ class Subject:
     known     what is known of the table before anything is released whole: with what goes out in part
     build     None where the subject is a table alone
     released  what a run has found; parts  and what of it goes out in part
+    weights   of the records, where the config names them
     """
 
     name: str
@@ -60,6 +63,7 @@ class Subject:
     build: Build | None = None
     released: Release | None = None
     parts: Parts = NO_PARTS
+    weights: RecordWeights | None = None
 
     @staticmethod
     def open(
@@ -274,8 +278,9 @@ def _of_config(
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
     build.config.require(*asked)
-    table, known, origin = build.with_earlier(build.counted(executor))
-    return Subject(path, table, known, replace(build, given=origin))
+    counted = build.counted(executor)
+    table, known, origin = build.with_earlier(counted)
+    return Subject(path, table, known, replace(build, given=origin), weights=counted.weights)
 
 
 def _of_run(path: Path, asked: Sequence[str]) -> Subject:
@@ -291,9 +296,10 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     known = read_known(path / TABLE, table)
     there = "search" in records
     found = read_search(path / "search", table.schema) if there else None
+    weights = None if config.table.weight is None else read_weights(path / TABLE, table)
     if found is None:
-        return Subject(str(path), table, known, build, None)
-    return Subject(str(path), table, known.telling(found.parts.facts), build, found.release, found.parts)
+        return Subject(str(path), table, known, build, None, weights=weights)
+    return Subject(str(path), table, known.telling(found.parts.facts), build, found.release, found.parts, weights)
 
 
 def _require_recorded(folder: RunFolder, *stages: str) -> None:

@@ -12,13 +12,14 @@ from sdc.executor import Executor
 from sdc.model.weights import WeightRanges
 from sdc.run_format import BAD_RECORDS
 from sdc.stages.build import Build
-from sdc.stages.checks import check_names
+from sdc.stages.checks import check_names, fault_of
 from sdc.stages.stage import Say, Stage, plain
 from sdc.storage.known import write_known
 from sdc.storage.parquet import write_table
 from sdc.storage.run_folder import read_json, write_json
 from sdc.storage.runs import last_finished
 from sdc.storage.weighted import write_weights
+from sdc.utility.uniques import require_persons
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -44,6 +45,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     write_known(known, into, **origin.facts)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")
+        if build.config.uniques is not None and build.config.uniques.fraction is None:
+            with fault_of("uniques"):
+                require_persons(table, counted.weights)
         write_weights(counted.weights, into)
     write_json(into / BAD_RECORDS, counted.facts)
 

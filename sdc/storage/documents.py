@@ -28,6 +28,7 @@ from sdc.storage.refutations import refutation_facts
 from sdc.storage.run_folder import read_json
 from sdc.utility.loglinear import LogLinearFit
 from sdc.utility.model_search import ModelSearch
+from sdc.utility.uniques import OF_CELLS, Uniques
 
 
 def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
@@ -236,6 +237,30 @@ def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
         "facts_not_fitted": found.facts,
         "cells": [{"cell": schema.named(cell), "count": count, "fitted": fitted} for cell, count, fitted in told],
     }
+
+
+def uniques_facts(found: Uniques) -> dict[str, Any]:
+    """Of the sample uniques together how many are thought to be population uniques, and how many matches right."""
+    return {
+        "estimator": found.estimator,
+        "model": found.model,
+        "fraction": found.fraction,
+        "sample_uniques": len(found),
+        "sample_twos": found.twos,
+        "population_uniques": float(found.alone.sum()),
+        "matched": float(found.matched.sum()),
+        "right_matches": found.right_matches,
+        "intrusion": found.intrusion,
+    }
+
+
+def unique_cells(found: Uniques, schema: Schema) -> list[dict[str, Any]]:
+    """Each sample unique."""
+    rows = zip(found.alone.tolist(), found.matched.tolist(), found.expected.tolist(), strict=True)
+    return [
+        {"cell": schema.named(cell), **dict(zip(OF_CELLS, row, strict=True))}
+        for cell, row in zip(found.cells.tolist(), rows, strict=True)
+    ]
 
 
 def models_facts(found: ModelSearch, schema: Schema) -> dict[str, Any]:

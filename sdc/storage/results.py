@@ -51,16 +51,17 @@ from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
-from sdc.storage.documents import assessment_facts, graph_facts
+from sdc.storage.documents import assessment_facts, graph_facts, uniques_facts
 from sdc.storage.known import PartsDocument, read_parts, written_parts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
+from sdc.utility.uniques import OF_CELLS, POISSON, Uniques
 
 LIKELY_CURVE = "likely_curve.json"
 WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
 ROWS = 1 << 20  # of a part of a long list
 OF_LIST = ("floor", "visited", "most", "ways")  # beside the widths
-REMEDIES, POSTERIOR, REFUSALS = "remedies.json", "posterior.json", "refusals.json"
+REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 
 T = TypeVar("T")
@@ -259,6 +260,28 @@ def write_refusals(found: Refusals, folder: Path) -> None:
 def read_refusals(folder: Path) -> Refusals:
     """What `write_refusals` wrote; errors as for `typed`."""
     return typed(Refusals, read_json(folder / REFUSALS), folder / REFUSALS)
+
+
+def write_uniques(found: Uniques | str, schema: Schema, folder: Path) -> None:
+    """What is thought of sample uniques, all together and in the order of the table's rows; or why nothing is."""
+    if isinstance(found, str):
+        write_json(folder / UNIQUES, {"reason": found})
+        return
+    write_json(folder / UNIQUES, uniques_facts(found))
+    write_columns(folder / CELLS, found.columns(schema))
+
+
+def read_uniques(folder: Path, table: Table) -> Uniques | str:
+    """What `write_uniques` wrote of this table; RunFolderError or InputError where it cannot be read."""
+    path = folder / UNIQUES
+    content = read_json(path)
+    if isinstance(content, dict) and "reason" in content:
+        return _part(path, "reason", str)
+    columns, _ = read_columns(folder / CELLS, OF_CELLS)
+    alone, matched, expected = (columns[name].astype(np.float64) for name in OF_CELLS)
+    twos, fraction, by = _part(path, "sample_twos", int), _part(path, "fraction", float), _part(path, "estimator", str)
+    model = _part(path, "model", str) if by == POISSON else None
+    return Uniques(table.codes[table.counts == 1], alone, matched, expected, twos, fraction, by, model)
 
 
 def write_kept_posteriors(found: Sequence[Summary], key: str, path: Path) -> None:

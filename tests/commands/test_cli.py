@@ -59,6 +59,7 @@ COMMANDS = (
     "enumerate",
     "fit",
     "posterior",
+    "uniques",
     "verify",
     "status",
     "list",
@@ -655,6 +656,46 @@ def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
         assert cell["group"]["records"] >= cell["outer"][1]
         all_of_it = cell["from"] + len(cell["probabilities"]) > cell["group"]["records"]
         assert cell["group"]["probability"] == pytest.approx(cell["probabilities"][-1] if all_of_it else 0.0)
+
+
+def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
+    """The text has the document's figures, and a file the cells."""
+    words = "uniques", CZECH, "--fraction", "0.1"
+    document = sdc(*words, "--json").document
+    assert (document["sample_uniques"], document["fraction"], len(document["cells"])) == (1, 0.1, 1)
+    (cell,) = document["cells"]
+    assert cell["population_unique"] == document["population_uniques"] == pytest.approx(np.exp(1 - cell["population"]))
+    assert document["model"] == sdc("fit", CZECH, "--search", "--json").document["search"]["models"][0]["model"]
+    lines = sdc(*words, "--out", tmp_path / "uniques.csv").out.splitlines()
+    assert lines[0] == f"estimator     Poisson log-linear model {document['model']}; fraction 0.1"
+    assert lines[-1].split()[:3] == [
+        f"{cell['population_unique']:.4f}",
+        f"{cell['match']:.4f}",
+        f"{cell['population']:.2f}",
+    ]
+    assert (tmp_path / "uniques.csv").read_text().startswith("A,B,C,D,E,F,population_unique,match,population\n")
+    released = sdc(*words, "--model", "released", *RELEASE, "--json").document
+    assert released["model"] == "released"
+    assert released["intrusion"] == document["intrusion"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fraction", "1.5"], "fraction = 1.5: give the share of the population that is in the sample, above 0 and"),
+        (["--fraction", "nan"], "fraction = nan: give the share"),
+        (["--fraction", "0"], "fraction = 0.0: give the share"),
+        ([], "says nothing of the population; give --fraction, or a config with uniques.fraction or table.weight"),
+        (["--fraction", "0.1", "--model", "[A,Z]"], "unknown variable 'Z'"),
+        (["--fraction", "0.1", "--model", "all"], "model 'all' is none; choose best, released, or a model such as"),
+        (["--fraction", "0.1", "--model", "released"], "is no run with a release; give --release"),
+        (["--fraction", "0.1", "--release", "A*B"], "--release is for --model released; add that"),
+    ],
+)
+def test_uniques_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / "uniques.csv"
+    sdc("uniques", CZECH, *words, "--out", out).assert_refused(message)
+    assert not out.exists()
 
 
 def test_the_posterior_of_an_average(sdc: Sdc) -> None:

@@ -17,7 +17,20 @@ import psutil
 
 from sdc.storage.run_folder import RunFolder, folder_digest
 
-STAGES = ("table", "widths", "search", "assessment", "curve", "remedies", "posterior", "confidential", "release")
+STAGES = (
+    *(
+        "table",
+        "widths",
+        "search",
+        "assessment",
+        "curve",
+        "remedies",
+        "posterior",
+        "uniques",
+        "confidential",
+        "release",
+    ),
+)
 SECONDS_BETWEEN_LOOKS = 0.02
 SECONDS_AFTER_AN_EVENT = 0.3
 LIMIT_SECONDS = 600.0

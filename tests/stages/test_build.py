@@ -9,6 +9,7 @@ import csv
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ import pytest
 import yaml
 from pyarrow.parquet import ParquetFile
 
-from sdc.api import find_release, posterior
+from sdc.api import find_release, posterior, uniques
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.build import ExecutionConfig
 from sdc.config.release import AnnealingConfig, ReleaseConfig
@@ -77,10 +78,12 @@ from sdc.storage.results import (
     read_posteriors,
     read_refusals,
     read_remedies,
+    read_uniques,
     write_checkpoint,
 )
 from sdc.storage.run_folder import StageRecord, folder_digest, write_json
 from sdc.storage.runs import read_run
+from sdc.utility.uniques import Uniques
 from sdc.verify.run_folder import verify
 from tests.folders import contents, said
 from tests.publish.clearing import cleared_of
@@ -1024,6 +1027,47 @@ def test_refusals_are_of_a_release_that_the_settings_make() -> None:
 def test_a_law_of_other_variables_is_refused_before_the_search(config: Config) -> None:
     with pytest.raises(ConfigError, match=r"posterior.laws = \['\[A,Z\]'\]: unknown variable 'Z'"):
         made(config(posterior={"laws": ["[A,Z]"]}))
+
+
+def test_a_model_of_other_variables_is_refused_before_the_search(config: Config) -> None:
+    with pytest.raises(ConfigError, match=r"uniques.model = '\[A,Z\]': unknown variable 'Z'"):
+        made(config(uniques={"fraction": 0.5, "model": "[A,Z]"}))
+
+
+def test_sample_uniques_are_a_stage_before_the_report(config: Config, finished: Path, begun: Build) -> None:
+    """It can be asked for afterwards: what was found stays, and the release too."""
+    build, statuses = made(config(uniques={"fraction": 0.05}))
+    assert redone(statuses) == ["uniques", "confidential"]
+    assert contents(build.folder.stage("release")) == contents(finished)
+    table, folder = build.made.table, build.folder.stage("uniques")
+    found, own = read_uniques(folder, table), uniques(table, fraction=0.05)
+    assert isinstance(found, Uniques)
+    assert [getattr(found, one.name) for one in fields(Uniques)][4:] == [
+        getattr(own, one.name) for one in fields(Uniques)
+    ][4:]
+    assert (found.cells.tolist(), found.alone.tolist()) == (own.cells.tolist(), own.alone.tolist())
+    assert (found.matched.tolist(), found.expected.tolist()) == (own.matched.tolist(), own.expected.tolist())
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert 'id="unique-cells"' in page
+    assert f"{100 * own.intrusion:.2f} % from 1 cells of one record and {own.twos} of two" in page
+    build, statuses = made(config(uniques={"fraction": 0.05, "model": "released"}))
+    assert redone(statuses) == ["uniques", "confidential"]
+    released = read_uniques(build.folder.stage("uniques"), table)
+    own = uniques(table, build.made.found.release, fraction=0.05, model="released")
+    assert isinstance(released, Uniques)
+    assert released.alone.tolist() == own.alone.tolist()
+    _, none = made(config())
+    assert "uniques" not in none
+
+
+def test_the_report_says_why_uniques_are_not_known(config: Config, tmp_path: Path) -> None:
+    """Two records wherever there was one: nobody is alone, and all else goes on."""
+    twice = tmp_path / "twice.csv"
+    twice.write_text(re.sub(r",1$", ",2", CZECH_CSV.read_text(), flags=re.MULTILINE))
+    build, _ = made(config(table={"path": str(twice)}, uniques={"fraction": 0.05}))
+    reason = "no cell has one record; there is no sample unique"
+    assert read_uniques(build.folder.stage("uniques"), build.made.table) == reason
+    assert reason in (build.folder.stage("confidential") / "report.html").read_text()
 
 
 def test_a_change_of_annealing_redoes_the_search_not_the_widths(config: Config) -> None:

@@ -88,6 +88,33 @@ def test_it_is_verified_and_told(run: Path) -> None:
     assert "the least and the largest weight of the records of each category" in report
 
 
+def test_sample_uniques_by_their_weights(records: pa.Table, tmp_path: Path) -> None:
+    """Of each record that is alone in its cell, found again by Arrow; beside a fraction the model is asked."""
+    few = records.slice(0, 150)
+    run = build_of(tmp_path / "run", few, uniques={})
+    names = ["a", "b", "c", "d", "e"]
+    grouped = few.group_by(names).aggregate([("w", "sum"), ("w", "count")]).to_pylist()
+    expected = {tuple(str(row[name]) for name in names): row["w_sum"] for row in grouped if row["w_count"] == 1}
+    found = pq.read_table(run / "uniques" / "cells.parquet").to_pylist()
+    assert {tuple(row[name] for name in names): row["population"] for row in found} == pytest.approx(expected)
+    assert [row["population_unique"] for row in found] == pytest.approx([1 / row["population"] for row in found])
+    document = json.loads((run / "uniques" / "uniques.json").read_text())
+    assert document["estimator"] == "weights, negative binomial"
+    assert document["fraction"] == pytest.approx(150 / pc.sum(few["w"]).as_py())
+    assert "(Benedetti and Franconi 1998)" in (run / "confidential" / "report.html").read_text()
+    assert verify(run).verified
+    by_model = build_of(tmp_path / "model", few, uniques={"fraction": 0.1})
+    assert json.loads((by_model / "uniques" / "uniques.json").read_text())["model"].startswith("[")
+
+
+def test_a_record_that_stands_for_less_than_itself_has_no_population(tmp_path: Path, records: pa.Table) -> None:
+    few = records.slice(0, 150)
+    below = few.set_column(5, "w", pa.array(np.linspace(0.5, 3, 150)))
+    with pytest.raises(ConfigError, match=r"uniques: .* records that are alone in their cell have a weight below 1"):
+        build_of(tmp_path, below, uniques={})
+    assert not [*tmp_path.rglob("release")]
+
+
 def test_it_is_the_same_again(run: Path, records: pa.Table, tmp_path: Path) -> None:
     """Also of the records in another order: the same bytes."""
     order = np.random.default_rng(1).permutation(len(records))
