@@ -11,6 +11,7 @@ from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import FRACTIONAL
 from sdc.config.analysis import WidthsConfig
 from sdc.config.capabilities import (
+    AT_LEAST,
     ATTRIBUTES,
     BEFORE,
     CAPABILITIES,
@@ -56,7 +57,7 @@ from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
-from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search
+from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search, require_utility
 from sdc.stages.bounded import chosen_cells, super_cells
 from sdc.stages.known import Public, knowledge, known_of
 from sdc.stages.publish import publish_release
@@ -378,6 +379,7 @@ def find_release(
                      "ordered" and "best" ask again what had no proof, for as long as all before took; with minutes
                      until these or the budget are over
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
+    at_least         what the release must be worth, by measures: {"sub_tables": 40}; else NotReleasableError
     budget, accept_undecided  what proofs may cost; and whether what nothing could decide may go out
 
     ConfigError for an unknown method, or one that does not work with what is given beside it or has no use for it;
@@ -391,7 +393,9 @@ def find_release(
     require_used(method, section.ended_parts)
     require_together(method, *_given(known, section, posterior_limit, n_rule, attributes))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
-    return release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
+    found = release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
+    require_utility(found.release, searched, table.schema)
+    return found
 
 
 def risk_utility_curve(
@@ -406,6 +410,8 @@ def risk_utility_curve(
     **settings: Any,
 ) -> tuple[CurvePoint, ...]:
     """The utility of what each method can release at each small count and minimum width; settings as above.
+
+    `at_least` is asked of no point.
 
     ConfigError for an unknown method, InputError for a width or small count below 1 and where none is given.
     """
@@ -443,6 +449,7 @@ def _given(
         FORBID: section.forbid,
         ONLY: section.only,
         MINUTES: section.minutes or section.ended_after,
+        AT_LEAST: section.at_least,
         **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, product
-from math import lgamma
+from math import lgamma, prod
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,9 @@ LOW = (True, True, False)  # which d are in the lower band of what was published
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
 WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW = 2, 2, 0.95, 40, 3, 4, 4, 2
 FRACTION = 0.25
+LOSSES, LOSS = {"intruder": {"none": 0.5}, "agency": {"right": 1.0, "wrong": 0.25}}, 0.9
 RICH = ["csv", *table.RICH]
+CELLS = 2
 CONFIG: dict[str, Any] = {
     "name": "case",
     "table": {"path": "table.csv", "variables": [*NAMES]},
@@ -71,12 +73,13 @@ ASKED: dict[str, dict[str, Any]] = {
     table.FORBID: {"release": {"forbid": ["d*c"]}},
     table.ONLY: {"release": {"only": "required"}},
     table.MINUTES: {"release": {"minutes": 60.0}},
+    table.AT_LEAST: {"release": {"at_least": {"cells": CELLS}}},
     table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
     table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
     table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
     table.N_RULE: {"risk": {"n_rule": N}},
     table.ATTRIBUTES: {"risk": {"attributes": {"sensitive": ["c"], "most": GROUP}}},
-    table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY}}},
+    table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
     table.OUTER: {"risk": {"undecided": "outer"}},
     table.SHARP: {"assessment": "sharp"},
     "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
@@ -318,6 +321,14 @@ class Case:
             assert not any(any(self.empty(kept)) for names in released for kept in self.within(names))
         if table.LIMIT in self.asked:
             assert (self.at_truth(released) <= PROBABILITY + 1e-9).all()
+            assert self.lost(released) <= LOSS
+
+    def lost(self, released: Sequence[Sequence[str]]) -> float:
+        """What an intruder costs in the mean who claims what is more probable than 1/2."""
+        found, truth = self.probabilities(released), self.counts.reshape(-1)[self.at_risk]
+        claimed = found.max(axis=1) > 0.5 + 1e-9
+        right = claimed & (found.argmax(axis=1) == truth)
+        return float((right + 0.25 * (claimed & ~right)).mean())
 
     def keeps_rule(self, names: Sequence[str]) -> bool:
         """Whether neither the counts of a sub-table nor any of their sums is from 1 to n - 1."""
@@ -479,6 +490,9 @@ def judge_publication(case: Case, folder: Path) -> None:
         assert {*map(tuple, released)} <= {("c",), (), *(names for name in asked for names in public.get(name, ()))}
     if table.FORBID in asked:
         assert not any({"d", "c"} <= set(names) for names in released)
+    if table.AT_LEAST in asked:
+        within = {own for names in released for size in range(1, 4) for own in combinations(sorted(names), size)}
+        assert sum(prod(len(VARIABLES[name]) for name in own) for own in within) >= CELLS
     named = "labels" in asked and any("a" in names for names in released)
     assert ("Region" in (folder / "data_dictionary.csv").read_text()) == named
     formats = {one["format"] for one in metadata["resources"] if "sub_table" in one}

@@ -293,7 +293,7 @@ WORKING = {frozenset([o.name, p.name]) for o, p in table.pairs() if refusal(o.na
 
 def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
     """A case that was built and judged, of the first seed whose table may be published at all."""
-    refused = NotReleasableError if {*table.IN_PARTS} & {*asked} else NothingReleasableError
+    refused = NotReleasableError if {*table.IN_PARTS, table.AT_LEAST} & {*asked} else NothingReleasableError
     for number in range(12):
         case = made(folder / str(number), asked, [*seed, number])
         try:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sdc.model.errors import ConfigError, UntoldError
+from sdc.model.errors import ConfigError, InputError, UntoldError
 
 if TYPE_CHECKING:
     from sdc.executor import Executor
+    from sdc.intruder.losses import Losses
     from sdc.public.incomplete import Incomplete
     from sdc.stages.subject import Subject
 
@@ -80,3 +81,21 @@ def numbers_by_name(given: list[str], option: str, example: str) -> dict[str, fl
         except ValueError as error:
             raise ConfigError(f"{option} {text}: {number!r} is no number; give one such as {example}") from error
     return found
+
+
+def losses_of(given: list[str] | None) -> Losses | None:
+    """Of `none=0.1`, `wrong=1`, `right=1` and `harm=0.25`; None without any. InputError where they are no losses."""
+    from sdc.intruder.losses import AgencyLosses, IntruderLosses, Losses
+
+    if not given:
+        return None
+    named = numbers_by_name(given, "--loss", "none=0.1")
+    sides = {"none": (0, "none"), "wrong": (0, "wrong"), "right": (1, "right"), "harm": (1, "wrong")}
+    if (other := next((name for name in named if name not in sides), None)) is not None or "none" not in named:
+        what = "none is missing" if other is None else f"{other} is no loss"
+        raise InputError(f"--loss: {what}; give none, and any of wrong, right and harm")
+    own: tuple[dict[str, float], dict[str, float]] = {}, {}
+    for name, value in named.items():
+        side, key = sides[name]
+        own[side][key] = value
+    return Losses(IntruderLosses(**own[0]), AgencyLosses(**own[1]))

@@ -210,6 +210,19 @@ def print_posterior(facts: dict[str, Any]) -> None:
     print(
         f"above         {facts['above']['fraction']:.4f} of the cells have a true count of a probability above {least}"
     )
+    bounds = facts["bounds"]
+    print(
+        f"bounds        {bounds['known']} cells have one count left, total width {bounds['total_width']}"
+        f"{'' if bounds['sharp'] else ', by outer bounds'}"
+    )
+    if facts["entropy"] is not None:
+        print(f"entropy       {facts['entropy']:.4f} of the law of the tables")
+    if (losses := facts["losses"]) is not None:
+        claims = losses["claims"]
+        print(
+            f"losses        an intruder's {claims['right']} right and {claims['wrong']} wrong claims cost "
+            f"{losses['disclosure_risk']:.4f} a cell"
+        )
     held = facts["attribute_disclosure"]
     print(
         f"groups        {held['above_threshold']} cells hold {_share(held['share'])} of a released one, above "

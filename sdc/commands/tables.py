@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.commands.asked import executor_of, numbers_by_name, read_subject, read_subject_or_incomplete
+from sdc.commands.asked import executor_of, losses_of, numbers_by_name, read_subject, read_subject_or_incomplete
 from sdc.commands.options import (
     Floor,
     Json,
@@ -209,6 +209,14 @@ def posterior_command(
     threshold: Annotated[
         float, typer.Option(help="A cell is identified where its true count is its most probable one, and above this.")
     ] = 0.9,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=X",
+            help="What it costs an intruder to claim nothing of a cell (none), or a wrong count (wrong, 1), and the "
+            "agency that he is right (right, 1) or wrong (harm, 0); once for each.",
+        ),
+    ] = None,
     share: Annotated[
         float, typer.Option(help="Of a released group: a cell with as much discloses its categories; 1 is all.")
     ] = 1.0,
@@ -235,6 +243,7 @@ def posterior_command(
 
     check_threshold(threshold)
     check_share(share)
+    losses = losses_of(loss)
     priors = numbers_by_name(prior or [], "--prior", "saturated=0.5")
     about = read_subject(
         subject, variables, structural_zeros, "posterior", *((MODEL,) if any(map(is_model, [law, *priors])) else ())
@@ -258,7 +267,7 @@ def posterior_command(
             executor=executor,
         )
         bounded = api.cell_bounds(data, about.public(release), cells=cells, small_count=small_count, executor=executor)
-    facts = posterior_facts(found, bounded, data.schema, threshold)
+    facts = posterior_facts(found, bounded, data.schema, threshold, losses or about.losses)
     if as_json:
         print_json(facts)
         return

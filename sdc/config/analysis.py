@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
+from sdc.config.release import LossesConfig
 from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
 
 
@@ -99,6 +100,13 @@ class PosteriorConfig(Section):
             "least 0 and below 1",
         ),
     ] = 0.9
+    losses: Annotated[
+        LossesConfig | None,
+        Field(
+            description="a section with the losses of intruder and agency, for the disclosure risk; default those of "
+            "risk.posterior, or none"
+        ),
+    ] = None
     share: Annotated[
         float,
         Field(

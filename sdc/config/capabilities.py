@@ -70,11 +70,12 @@ N_RULE, ATTRIBUTES = "risk.n_rule", "risk.attributes"
 RULES = (N_RULE, ATTRIBUTES)
 """On what is published itself."""
 ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
+AT_LEAST = "release.at_least"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
-BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES)
+BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
 IN_PARTS = (IN_PART, ROUND, COARSEN)
 OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""
@@ -176,11 +177,11 @@ WORKS: dict[str, tuple[str, ...]] = {
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
-        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, *RULES, LIMIT, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
-        *(WEIGHT, REQUIRE, FORBID, *RULES, LIMIT, OUTER, SHARP, *FILES),
+        *(WEIGHT, REQUIRE, FORBID, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
     ),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
@@ -188,10 +189,11 @@ WORKS: dict[str, tuple[str, ...]] = {
     WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies", UNIQUES),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
     "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
-    REQUIRE: (FORBID, ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (ONLY, MINUTES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
-    MINUTES: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    REQUIRE: (FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    MINUTES: (AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    AT_LEAST: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
     ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
     COARSEN: (*RULES, SHARP, *FILES, "posterior", UNIQUES),
@@ -324,6 +326,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     ((ONLY, MINUTES), _BY_SERVERS, "a server releases what is asked for, as long as it is asked; leave it out"),
     ((REQUIRE,), _BY_SERVERS, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
+    ((AT_LEAST,), _BY_SERVERS, "a server releases what is asked for, however little that is; leave it out"),
     ((FORBID,), _BY_SERVERS, "a server knows nothing of it, and would release it; leave one out"),
     ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "whoever asks a server says in what form; leave it out"),
     ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),

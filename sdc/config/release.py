@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import (
+    Loss,
     Minutes,
     Names,
     NotNegative,
@@ -19,6 +20,50 @@ from sdc.config.values import (
     Text,
     Weight,
 )
+
+
+class IntruderLossesConfig(Section):
+    """What a claim on the count of an at-risk cell costs who makes it; one that is right costs nothing."""
+
+    none: Annotated[
+        Weight,
+        Field(
+            description="what it costs to claim nothing, more than 0: a count is claimed where it is more probable "
+            "than 1 - none / wrong; one is always claimed where none is not below wrong"
+        ),
+    ]
+    wrong: Annotated[Weight, Field(description="what it costs to claim a count that is wrong, more than 0")] = 1.0
+
+    @model_validator(mode="after")
+    def _he_claims(self) -> IntruderLossesConfig:
+        if self.none < 1e-6 * self.wrong:
+            raise ValueError(f"none = {self.none:g} is next to nothing beside wrong = {self.wrong:g}; give more")
+        return self
+
+
+class AgencyLossesConfig(Section):
+    """What an intruder's claims cost the agency; to claim nothing costs nothing."""
+
+    right: Annotated[Loss, Field(description="what a claim that is right costs, at least 0")] = 1.0
+    wrong: Annotated[Loss, Field(description="what one that is wrong costs, which may harm too, at least 0")] = 0.0
+
+    @model_validator(mode="after")
+    def _something_costs(self) -> AgencyLossesConfig:
+        if self.right == self.wrong == 0:
+            raise ValueError("nothing costs anything; give what a claim that is right costs")
+        return self
+
+
+class LossesConfig(Section):
+    """What an intruder claims of at-risk cells, and what that costs, [DFT] section 3."""
+
+    intruder: Annotated[IntruderLossesConfig, Field(description="a section with none, and wrong")]
+    agency: Annotated[AgencyLossesConfig, Field(description="a section with right and wrong")] = AgencyLossesConfig()
+
+    @property
+    def most(self) -> float:
+        """What a claim may cost the agency."""
+        return max(self.agency.right, self.agency.wrong)
 
 
 class PosteriorLimitConfig(Section):
@@ -40,11 +85,29 @@ class PosteriorLimitConfig(Section):
         Share | None,
         Field(gt=0, description="the largest probability of any one's true count, between 0 and 1; default any"),
     ] = None
+    losses: Annotated[
+        LossesConfig | None,
+        Field(description="a section with the losses of intruder and agency, for max_loss; default none"),
+    ] = None
+    max_loss: Annotated[
+        Loss | None,
+        Field(
+            description="the largest disclosure risk, the mean over the at-risk cells of what the intruder's claims "
+            "cost the agency, at least 0 and less than a claim may cost; default any"
+        ),
+    ] = None
 
     @model_validator(mode="after")
     def _limits(self) -> PosteriorLimitConfig:
-        if self.max_above is None and self.max_probability is None:
-            raise ValueError("it limits nothing; give max_above or max_probability")
+        if (self.losses is None) != (self.max_loss is None):
+            raise ValueError("max_loss is of losses; give both, or none")
+        if self.losses is not None and self.max_loss is not None and self.max_loss >= self.losses.most:
+            raise ValueError(
+                f"max_loss = {self.max_loss:g} is no less than the {self.losses.most:g} that a claim may cost, and "
+                "limits nothing; give less"
+            )
+        if self.max_above is None and self.max_probability is None and self.max_loss is None:
+            raise ValueError("it limits nothing; give max_above, max_probability or max_loss")
         return self
 
 
@@ -82,7 +145,10 @@ class RiskConfig(Section):
     ] = None
     posterior: Annotated[
         PosteriorLimitConfig | None,
-        Field(description="a section with max_above or max_probability, for method decomposable; default no limit"),
+        Field(
+            description="a section with max_above, max_probability or max_loss, for method decomposable; default no "
+            "limit"
+        ),
     ] = None
 
 
@@ -304,6 +370,32 @@ class InPartConfig(Section):
         return self
 
 
+class AtLeastConfig(Section):
+    """What a release must be worth to be published: the data utility of [DFT] section 3, by one measure or several."""
+
+    sub_tables: Annotated[Positive | None, Field(description="so many sub-tables, without the grand total")] = None
+    cells: Annotated[Positive | None, Field(description="so many cells of all sub-tables together")] = None
+    degrees_of_freedom: Annotated[
+        Positive | None, Field(description="so many free parameters of its log-linear model besides the total")
+    ] = None
+    weighted: Annotated[Weight | None, Field(description="so much by release.weights and demand, more than 0")] = None
+    requests_served: Annotated[
+        float | None,
+        Field(gt=0, le=1, strict=True, description="such a share of release.demand, more than 0 and at most 1"),
+    ] = None
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What is asked, by the names of measures."""
+        return self.model_dump(exclude_none=True)
+
+    @model_validator(mode="after")
+    def _asks(self) -> AtLeastConfig:
+        if not self.facts:
+            raise ValueError("it asks for nothing; name a measure, such as sub_tables")
+        return self
+
+
 class ReleaseConfig(Section):
     method: Annotated[
         SearchMethod,
@@ -386,6 +478,13 @@ class ReleaseConfig(Section):
             "whatever minutes says"
         ),
     ] = None
+    at_least: Annotated[
+        AtLeastConfig | None,
+        Field(
+            description="a section with what the release must be worth: one that is worth less is not published; "
+            "default anything"
+        ),
+    ] = None
     refute_cells: Annotated[
         NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
     ] = 16
@@ -423,6 +522,8 @@ class ReleaseConfig(Section):
             )
         if self.like is not None and not self.in_part:
             raise ValueError("like is of what goes out in part, and nothing is to; give in_part, or leave it out")
+        if self.at_least is not None and self.at_least.requests_served is not None and not self.demand:
+            raise ValueError("at_least is of requests_served, and none are known; give demand, or leave it out")
         if self.in_part == "withhold" and not self.require:
             raise ValueError(
                 "in_part is withhold, and nothing is required; name sub-tables under require, or by of under in_part"

@@ -67,6 +67,7 @@ Minutes = Seconds
 NotNegative = Annotated[StrictInt, Field(ge=0, le=MAX_TOTAL)]
 Temperature = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
+Loss = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 CurveMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best"]
 FormatName: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
 SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]

@@ -71,17 +71,17 @@ class CellLaws:
     @property
     def means(self) -> Probabilities:
         """(n,) each cell's expected count."""
-        sums: Probabilities = np.add.reduceat(self.probabilities * self._each_count, self.start[:-1])
+        sums: Probabilities = np.add.reduceat(self.probabilities * self.each_count, self.start[:-1])
         return sums
 
     def at_least(self, counts: Counts) -> Probabilities:
         """(n,) the probability that each cell has as many as the count given for it, or more."""
-        is_enough = self._each_count >= np.repeat(counts, np.diff(self.start))
+        is_enough = self.each_count >= np.repeat(counts, np.diff(self.start))
         sums: Probabilities = np.add.reduceat(np.where(is_enough, self.probabilities, 0.0), self.start[:-1])
         return sums
 
     @property
-    def _each_count(self) -> Counts:
+    def each_count(self) -> Counts:
         """(start[n],) the count of each probability."""
         counts: Counts = np.arange(self.start[-1]) - np.repeat(self.start[:-1] - self.first, np.diff(self.start))
         return counts

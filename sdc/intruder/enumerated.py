@@ -10,7 +10,7 @@ from math import prod
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln, logsumexp
+from scipy.special import entr, gammaln, logsumexp
 
 from sdc.feasible.depth_first import Block, DepthFirst, FeasibleTables
 from sdc.intruder.cell_laws import CellLaws, Probabilities
@@ -58,6 +58,11 @@ class IndependentPart:
         is_true = (self.tables == self.truth).all(axis=1)
         return float((self.logs[is_true] - logsumexp(self.logs))[0])
 
+    @property
+    def entropy(self) -> float:
+        """- sum p log p over the tables of the part."""
+        return float(entr(self.probabilities).sum())
+
     def law_of(self, cell: int) -> tuple[int, Probabilities]:
         """The least count of a dense cell of the part, and the probabilities from there on."""
         values = self.tables[:, np.searchsorted(self.cells, cell)]
@@ -81,6 +86,11 @@ class Enumerated:
     def log_probability_of_truth(self) -> float:
         """log Pr(F | R) of the true table."""
         return sum((part.log_probability_of_truth for part in self.parts), 0.0)
+
+    @property
+    def entropy(self) -> float:
+        """Of the law of the tables, in natural units: 0 of one that is known, log M(T) where all are alike."""
+        return sum((part.entropy for part in self.parts), 0.0)
 
     def laws(self, cells: Codes) -> CellLaws:
         """The laws of (n, variables) cells."""

@@ -16,6 +16,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Codes, Table
 
+MOST_CELLS = 1 << 14  # whose laws are summed up
 ROOM = 1 << 20  # probabilities at once, 8 MB four times
 
 
@@ -51,10 +52,26 @@ def log_probability(table: Table, knowledge: Knowledge) -> float:
     Where variables are in no sub-table, times the probability that each record has its categories of them.
     ReleaseError as above.
     """
+    return float(_log_arrangements(table, knowledge) - gammaln(table.counts + 1).sum())
+
+
+def entropy(table: Table, knowledge: Knowledge) -> float | None:
+    """- E log Pr(F | R) over all tables, from the laws of all cells: what is not known is sum E log f! alone.
+
+    None where the table has more than 16,384 cells. ReleaseError as above.
+    """
+    if table.schema.cells > MOST_CELLS:
+        return None
+    laws = cell_laws(table, knowledge, table.schema.keys.unpack(np.arange(table.schema.cells)))
+    return float((laws.probabilities * gammaln(laws.each_count + 1)).sum() - _log_arrangements(table, knowledge))
+
+
+def _log_arrangements(table: Table, knowledge: Knowledge) -> float:
+    """log prod_C n_C! / prod_S n_S!, less that of the ways in which records may have what nothing is known of."""
     tree = junction_tree(knowledge)
     log = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
     uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.structure.varying & ~tree.variables))
-    return float(log - gammaln(table.counts + 1).sum() - table.total * np.log(uncovered))
+    return log - table.total * float(np.log(uncovered))
 
 
 def _log_factorials_of(table: Table, sub_tables: tuple[st.SubTable, ...]) -> float:

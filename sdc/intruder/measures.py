@@ -33,7 +33,15 @@ def identified(at_truth: Probabilities, highest: Probabilities, threshold: float
     is taken to be named. InputError for a threshold that is none.
     """
     check_threshold(threshold)
-    return float(((at_truth > threshold + EQUAL) & (at_truth >= highest - EQUAL)).mean())
+    return float(are_identified(at_truth, highest, threshold).mean())
+
+
+def are_identified(
+    at_truth: Probabilities, highest: Probabilities, threshold: float, equal: float = EQUAL
+) -> npt.NDArray[np.bool_]:
+    """(n,) which cells are."""
+    found: npt.NDArray[np.bool_] = (at_truth > threshold + equal) & (at_truth >= highest - EQUAL)
+    return found
 
 
 def above(at_truth: Probabilities, threshold: float) -> float:

@@ -36,6 +36,7 @@ class Posterior(Named):
     cells            the law of each cell asked about
     feasible_tables  M(T), None where they were not counted
     log_probability  log Pr(F | R) of the true table, None where it was sampled
+    entropy          of the law of the tables, in natural units ([DFT] section 4.2); None where it was not summed up
     log_evidence     log Pr(R | A); None for `released`, which has no prior, where there are structural zeros, and where
                      it was sampled but for an average
     equals_released  whether given the release it is the law `released`, as all that the model says is public
@@ -58,6 +59,7 @@ class Posterior(Named):
     diagnostics: Diagnostics | None = None
     log_evidence_error: float | None = None
     groups: Groups | None = None
+    entropy: float | None = None
 
     @property
     def headline(self) -> str:
@@ -147,12 +149,13 @@ def by_chains(
 def _by_enumeration(table: Table, knowledge: Knowledge, law: Law, cells: Codes, max_tables: int) -> Posterior:
     found = enumerated(table, knowledge, law, max_tables)
     told = _exact(table, knowledge, law, found.laws(cells), ENUMERATION, found.log_probability_of_truth)
-    return replace(told, feasible_tables=found.feasible_tables)
+    return replace(told, feasible_tables=found.feasible_tables, entropy=found.entropy)
 
 
 def _by_tree(table: Table, knowledge: Knowledge, law: Law, cells: Codes) -> Posterior:
     laws = hypergeometric.cell_laws(table, knowledge, cells)
-    return _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+    told = _exact(table, knowledge, law, laws, HYPERGEOMETRIC, hypergeometric.log_probability(table, knowledge))
+    return replace(told, entropy=hypergeometric.entropy(table, knowledge))
 
 
 def _exact(

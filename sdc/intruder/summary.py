@@ -23,7 +23,7 @@ from sdc.model.table import Codes, Counts, Table
 class Summary:
     """What is kept of a posterior of n cells; of one that no engine gives, the reason, and arrays without a cell.
 
-    law, alpha, engine, feasible_tables, log_probability, equals_released, diagnostics  see `Posterior`
+    law, alpha, engine, feasible_tables, log_probability, entropy, equals_released, diagnostics  see `Posterior`
     at_truth     (n,) the probability of each cell's true count
     disclosing   (n,) that it holds all, or nearly all, of a released group, see `Groups`
     most_likely  (n,) its most likely count, and `highest` (n,) how probable that is
@@ -41,6 +41,7 @@ class Summary:
     disclosing: Probabilities = field(default_factory=lambda: np.empty(0))
     most_likely: Counts = field(default_factory=lambda: np.empty(0, np.int64))
     highest: Probabilities = field(default_factory=lambda: np.empty(0))
+    entropy: float | None = None
 
     @property
     def label(self) -> str:
@@ -52,7 +53,7 @@ class Summary:
         """Of a posterior of the at-risk cells."""
         told = found.engine, found.feasible_tables, found.log_probability, found.equals_released
         of_cells = found.cells.at_truth, groups.probabilities(found.cells), *found.cells.most_likely
-        return Summary(found.law, found.alpha, None, *told, found.diagnostics, *of_cells)
+        return Summary(found.law, found.alpha, None, *told, found.diagnostics, *of_cells, found.entropy)
 
     def identified(self, threshold: float) -> float:
         """See `measures.identified`."""

@@ -48,6 +48,7 @@ class AuditEvidence:
     remedies      recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
     uniques       what is thought of sample uniques, or why nothing is; None where that was not asked for
+    measures      of [DFT] section 3 and 4 by name, of the release and of the least that might go out; with posteriors
     groups        the smallest released group of each at-risk cell; with posteriors
     refutations   what proves refusals, by name
     refusals      what they tell who knows the settings; None where that was not asked for
@@ -75,6 +76,7 @@ class AuditEvidence:
     refutations: Mapping[str, Refutation] = field(default_factory=dict)
     refusals: Refusals | None = None
     posteriors: tuple[Summary, ...] = ()
+    measures: Sequence[Mapping[str, Any]] = ()
     groups: Groups | None = None
     uniques: Uniques | str | None = None
     weighted: WeightedCertificate | None = None

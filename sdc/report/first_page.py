@@ -108,6 +108,12 @@ def _limit(audit: AuditEvidence) -> str:
         )
     if limit.max_probability is not None:
         parts.append(f"no true count is more probable than {limit.max_probability:g}")
+    if limit.losses is not None and limit.max_loss is not None:
+        parts.append(
+            f"an intruder who claims a count where it is more probable than {limit.losses.intruder.threshold:g} costs "
+            f"at most {limit.max_loss:g} a cell, {limit.losses.agency.right:g} where he is right and "
+            f"{limit.losses.agency.wrong:g} where he is wrong"
+        )
     return said + " and ".join(parts) + "."
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,6 +76,8 @@ def values(audit: AuditEvidence) -> dict[str, Any]:
         "narrowed": _narrowed(audit),
         "laws": [_law(summary, audit.threshold) for summary in found[:MOST_LAWS]],
         "groups": _groups(audit),
+        "measured": [str(one["release"]) for one in audit.measures],
+        "side_by_side": _measures(audit),
         "likely": _rows(audit, told) if told else [],
         "likely_law": told.label if told else "",
         "likely_drawn": MOST_DRAWN,
@@ -98,6 +100,38 @@ def _law(summary: Summary, threshold: float) -> LawRow:
     disclosed = f"{summary.disclosed(threshold):,}"
     of_tables = tables, true_table, if_uniform
     return LawRow(summary.label, _engine(summary), *of_tables, share, above, disclosed, mean, largest, "")
+
+
+def _measures(audit: AuditEvidence) -> list[tuple[str, str, list[str]]]:
+    """Of each measure the section of [DFT], its name, and how large it is of each release."""
+    return [
+        (section, name, [_figure_of(one, key, form) for one in audit.measures])
+        for key, (section, name, form) in _MEASURES.items()
+        if any(one[key] is not None for one in audit.measures)
+    ]
+
+
+def _figure_of(measured: Mapping[str, Any], key: str, form: str) -> str:
+    if measured[key] is None:
+        return "not known"
+    said = format(measured[key], form)
+    if key in _OF_BOUNDS and not measured["bounds_are_sharp"]:
+        return f"{said} by outer bounds"
+    return f"{said} sampled" if measured["sampled"] and key in _OF_CELLS else said
+
+
+_OF_BOUNDS, _OF_CELLS = ("known_by_bounds", "total_width", "mean_width"), ("identified", "disclosure_risk")
+_MEASURES = {
+    "sub_tables": ("3", "utility: sub-tables without the grand total", ",d"),
+    "disclosure_risk": ("3", "disclosure risk: what claims of an intruder cost, in the mean of the cells", ".4f"),
+    "known_by_bounds": ("4.1", "at-risk cells whose bounds leave one count", ",d"),
+    "mean_width": ("4.1", "mean width of their bounds", ",.2f"),
+    "log_probability_if_uniform": ("4.1", "log probability of the true table, all feasible ones alike", ",.2f"),
+    "total_width": ("4.2", "total width of their bounds", ",d"),
+    "log_probability_of_true_table": ("4.2", "log probability of the true table by the law", ",.2f"),
+    "entropy": ("4.2", "entropy of the law of the tables", ",.2f"),
+    "identified": ("4.3", "at-risk cells that are identified, equation 5", ".2%"),
+}
 
 
 def _groups(audit: AuditEvidence) -> str:

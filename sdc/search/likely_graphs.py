@@ -7,8 +7,9 @@ from collections import Counter
 import numpy as np
 import numpy.typing as npt
 
+from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.hypergeometric import cell_laws
-from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.limit import PosteriorLimit, true_and_highest
 from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import SumRows, TrueCounts
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -39,10 +40,15 @@ class LikelyGraphs:
         # those of the graph that chains are on, and at most four more that were just used: none makes another go
         places = np.array([self._rows.of(subtable) for subtable in signs])
         tree = SumRows(self._rows.held, places, np.array(list(signs.values())))
-        found = self._truth.likely(tree, lambda cells: self._exactly(graph, cells))[1]
+        cells, found = self._truth.likely(tree, lambda asked: self._laws(graph, asked).at_truth)
         # half of what is called equal: the judgement in the end is never stricter
-        return self._limit.keeps(found, len(self._rows.marginals), EQUAL / 2)
+        if not self._limit.keeps(found, len(self._rows.marginals), EQUAL / 2):
+            return False
+        at_truth = np.zeros(len(self._rows.marginals))
+        at_truth[cells] = found
+        claims = self._limit.claims(at_truth, lambda asked: true_and_highest(self._laws(graph, asked)), EQUAL / 2)
+        return self._limit.keeps_losses(claims)
 
-    def _exactly(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _laws(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> CellLaws:
         marginals = self._rows.marginals
-        return cell_laws(marginals.table, self._public.plus(graph.release), marginals.cells[cells]).at_truth
+        return cell_laws(marginals.table, self._public.plus(graph.release), marginals.cells[cells])

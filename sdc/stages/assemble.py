@@ -12,7 +12,7 @@ from sdc.config.release import EndedAfterConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -35,7 +35,15 @@ from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import PartWish, Wishes
 from sdc.utility.ipf import Stop
-from sdc.utility.measures import Demand, Utility, Weights, utility_of
+from sdc.utility.measures import (
+    Demand,
+    Utility,
+    Weights,
+    cells,
+    degrees_of_freedom,
+    utility_of,
+    weighted_sub_tables,
+)
 
 MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
 MOST_LISTED = 20_000  # sub-tables of more variables; of 40 with 60,000 cells they take a minute
@@ -232,6 +240,28 @@ def release_search(
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)
     requiring, together, apart = (Pace(most, ending) for most in (far.required, far.in_part_together, far.in_part))
     return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart)
+
+
+def require_utility(release: Release, settings: SearchSettings, schema: Schema) -> None:
+    """NotReleasableError where a release is worth less than `at_least` asks, with how much it is worth."""
+    if (asked := settings.release.at_least) is None:
+        return
+    measures: dict[str, Callable[[], float]] = {
+        "sub_tables": lambda: release.sub_tables(schema),
+        "cells": lambda: cells(release, schema),
+        "degrees_of_freedom": lambda: degrees_of_freedom(release, schema),
+        "weighted": lambda: weighted_sub_tables(release, settings.weights(schema), schema),
+        "requests_served": lambda: float(settings.requests(schema).served(release)),
+    }
+    reached = {name: measures[name]() for name in asked.facts}
+    lacking = [
+        f"{name} = {reached[name]:g}, asked {least:g}" for name, least in asked.facts.items() if reached[name] < least
+    ]
+    if lacking:
+        raise NotReleasableError(
+            f"the release found is worth less than release.at_least asks: {'; '.join(lacking)}; ask for less, allow "
+            "more risk, or search longer or by another method"
+        )
 
 
 def utility_of_release(table: Table, known: Knowledge, weights: Weights, demand: Demand | None = None) -> Utility:

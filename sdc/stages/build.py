@@ -19,6 +19,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import CountedRecords, count_records, read_layouts
 from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.losses import Losses
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
@@ -166,9 +167,16 @@ class Build:
     @property
     def criteria(self) -> Criteria:
         risk = self.config.risk
-        limit = PosteriorLimit(**risk.posterior.model_dump()) if risk.posterior else None
+        limit = PosteriorLimit.from_facts(risk.posterior.model_dump()) if risk.posterior else None
         attributes = Attributes(**risk.attributes.model_dump()) if risk.attributes else None
         return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule, attributes)
+
+    @property
+    def losses(self) -> Losses | None:
+        """Those of the report, or of the limit; None where neither has any."""
+        of_report, of_limit = self.config.posterior, self.config.risk.posterior
+        asked = (of_report and of_report.losses) or (of_limit and of_limit.losses)
+        return Losses.of(asked.model_dump()) if asked else None
 
     @property
     def policy(self) -> Policy:

@@ -19,6 +19,7 @@ from sdc.publish.publication import Texts, check_publication, signing_key, write
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
 from sdc.run_format import METADATA, SHA256
+from sdc.stages.assemble import require_utility
 from sdc.stages.assessment import ASSESSMENT
 from sdc.stages.build import Build
 from sdc.stages.checks import check_labels
@@ -39,6 +40,10 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     if certificate.asked != made.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     _require_not_refuted(build, report)
+    try:
+        require_utility(made.found.release, build.settings(executor), made.table.schema)
+    except NotReleasableError as error:
+        raise NotReleasableError(f"{error}; nothing is published, see {report}") from error
     effort, weighted = build.settings(executor).effort, _weighted(build)
     try:
         cleared = clear(
@@ -145,8 +150,9 @@ def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
 def _settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
-    required = config.release.model_dump(mode="json", include={"require"})
-    return [config.name, *map(plain, sections), effort_settings(config), required, _public_key(config)]
+    utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
+    wished = config.release.model_dump(mode="json", include={"require", *utility})
+    return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
 
 
 def _public_key(config: BuildConfig) -> str:

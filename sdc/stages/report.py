@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.executor import Executor
+from sdc.intruder.side_by_side import Measured, least_releases
+from sdc.intruder.summary import Summary
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.subtable import SubTable
 from sdc.run_format import BAD_RECORDS
 from sdc.search.ordered import ordered_list
@@ -25,7 +30,7 @@ from sdc.storage import results
 from sdc.storage.run_folder import read_json, write_json
 from sdc.storage.weighted import read_weighted
 
-PAGE, UTILITY = "report.html", "utility.json"
+PAGE, UTILITY, MEASURES = "report.html", "utility.json", "measures.json"
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -36,6 +41,11 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     public = made.beside.plus(found.release)
     utility = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
     write_json(into / UTILITY, utility.facts)
+    assessment, bounds = made.assessed(config.risk.small_count)
+    posteriors = results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else ()
+    measures = _measures(build, bounds, posteriors)
+    if measures:
+        write_json(into / MEASURES, {"releases": measures})
     audit = AuditEvidence(
         config,
         build.digests,
@@ -45,14 +55,16 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         build.policy,
         made.widths,
         found,
-        *made.assessed(config.risk.small_count),
+        assessment,
+        bounds,
         listed=_listed(build, wanted),
         utility=utility.facts,
         curve=results.read_curve(folder(CURVE.name)) if config.curve else (),
         likely_curve=results.read_likely_curve(folder(CURVE.name)) if _limits(config) else (),
         remedies=results.read_remedies(folder(REMEDIES.name), schema) if config.remedies else None,
         redesigns=read_redesigns(folder(REMEDIES.name)) if config.remedies else (),
-        posteriors=results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else (),
+        posteriors=posteriors,
+        measures=measures,
         groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
         uniques=results.read_uniques(folder(UNIQUES.name), made.table) if config.uniques else None,
         refutations=made.refutations,
@@ -63,6 +75,17 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         again={one.view: one.again for one in wanted.wished(made.known).in_part if one.again},
     )
     (into / PAGE).write_text(render(audit), encoding="utf-8")
+
+
+def _measures(build: Build, bounds: CellBounds, posteriors: Sequence[Summary]) -> list[dict[str, Any]]:
+    """Of the release, by the first law that is known, and of the least that might go out; none without a posterior."""
+    if (asked := build.config.posterior) is None:
+        return []
+    made, rows = build.made, build.made.table.at_risk(build.criteria.small_count)
+    summary = next((one for one in posteriors if one.reason is None), posteriors[0])
+    own = Measured("this release", made.found.release.sub_tables(made.table.schema), bounds, summary)
+    every = (own, *least_releases(made.table, made.known, rows))
+    return [one.facts(asked.threshold, build.losses) for one in every]
 
 
 def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:

@@ -18,6 +18,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.ingest.reading import read_table, zeros_of
 from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.losses import Losses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
@@ -106,6 +107,11 @@ class Subject:
     def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
         """The limit given, or the config's."""
         return given if given is not None or self.build is None else self.build.criteria.limit
+
+    @property
+    def losses(self) -> Losses | None:
+        """Those of the config."""
+        return None if self.build is None else self.build.losses
 
     def n_rule(self, given: int | None) -> int | None:
         """The n of the n-rule given, or the config's."""

@@ -133,7 +133,7 @@ warm_and_mark(method, limit)
 
 def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
     """As `warm_build`, and notes that it is done."""
-    asked = None if limit is None else PosteriorLimit(**limit)
+    asked = None if limit is None else PosteriorLimit.from_facts(limit)
     warm_build(method, asked)
     if (marker := _marker(method, asked)) is not None:
         marker.touch()

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Diagnostics
+from sdc.intruder.losses import Claims, Losses
 from sdc.intruder.measures import above, identified, log_probability_if_uniform
 from sdc.intruder.posterior import Posterior
 from sdc.model import subtable as st
@@ -144,8 +146,13 @@ def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
     }
 
 
-def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, threshold: float) -> dict[str, Any]:
-    """A posterior with the bounds of its cells; probabilities, and their errors, are of the counts from `from` on."""
+def posterior_facts(
+    found: Posterior, bounds: CellBounds, schema: Schema, threshold: float, losses: Losses | None = None
+) -> dict[str, Any]:
+    """A posterior with the bounds of its cells; probabilities, and their errors, are of the counts from `from` on.
+
+    losses  of whom claims something of the cells, and of the agency, for the disclosure risk
+    """
     laws = found.cells
     held = _group_facts(found, schema)
     diagnostics = {} if found.diagnostics is None else {"diagnostics": plain(Diagnostics, found.diagnostics)}
@@ -170,6 +177,13 @@ def posterior_facts(found: Posterior, bounds: CellBounds, schema: Schema, thresh
         "feasible_tables": found.feasible_tables,
         "log_probability_of_true_table": found.log_probability,
         **_if_uniform(found.feasible_tables),
+        "entropy": found.entropy,
+        "bounds": {
+            "sharp": bool(bounds.exact.all()),
+            "known": int((bounds.outer_width == 0).sum()),
+            "total_width": int(bounds.outer_width.sum()),
+        },
+        "losses": None if losses is None else _losses(losses, laws),
         "identified": {
             "threshold": threshold,
             "fraction": identified(laws.at_truth, laws.most_likely[1], threshold),
@@ -196,6 +210,12 @@ def _if_uniform(feasible_tables: int | None) -> dict[str, float | None]:
         return {"probability_if_uniform": None, "log_probability_if_uniform": None}
     log = log_probability_if_uniform(feasible_tables)
     return {"probability_if_uniform": 1 / feasible_tables, "log_probability_if_uniform": log}
+
+
+def _losses(losses: Losses, laws: CellLaws) -> dict[str, Any]:
+    """What an intruder claims of the cells, and what that costs the agency in the mean."""
+    claims = losses.claims(laws.at_truth, laws.most_likely[1])
+    return {**plain(Losses, losses), "claims": plain(Claims, claims), "disclosure_risk": losses.risk(claims)}
 
 
 def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[str, Any] | None:

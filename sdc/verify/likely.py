@@ -4,12 +4,17 @@ Under a decomposable release E (f)_r = prod_C (n_C)_r / prod_S (n_S)_r, (x)_r = 
 Pr(f = k) = sum_r (-1)^(r - k) C(r, k) E (f)_r / r!. Partial sums are in turn too large and too small (Bonferroni).
 Categories that no clique tells apart are equally likely, each record on its own: then (f)_r is divided by cells^r, of
 those that an at-risk cell shares its marginal cell with.
+
+All these laws are of sums of independent indicators. So the most likely count is next to the mean, below it or above
+(Darroch, On the distribution of the number of successes in independent trials, 1964), and where it is more probable
+than p the variance is below (0.469 / p)^2 (Baillon, Cominetti and Vaisman, A sharp uniform bound for the distribution
+of sums of Bernoulli trials, 2016).
 """
 
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Iterator
 from fractions import Fraction
-from math import comb, exp, factorial, log, prod
+from math import comb, exp, factorial, floor, log, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -46,6 +51,12 @@ def check_limit(
     above = len(_above(evidence.small, tree, threshold))
     few = limit["max_above"] is None or above <= limit["max_above"] * len(evidence.small)
     unlikely = most is None or not len(_above(evidence.small, tree, most))
+    claims, cheap = None, True
+    if (losses := limit.get("losses")) is not None:
+        claims = _claims(evidence.small, tree, losses)
+        lost = losses["agency"]["right"] * claims["right"] + losses["agency"]["wrong"] * (claims["wrong"] or 0)
+        cheap = lost <= limit["max_loss"] * claims["cells"]
+        evidence.holds((f"claims cost {lost:g}, more than {limit['max_loss']} a cell", claims_safe and not cheap))
     evidence.holds(
         (f"{above} true counts are above {threshold}, more than {limit['max_above']} of all", claims_safe and not few),
         (f"a true count is more probable than {most}", claims_safe and not unlikely),
@@ -54,12 +65,13 @@ def check_limit(
     if claimed is not None:
         own = {
             "limit": {"alpha": ALPHA, **limit},
-            "is_kept": few and unlikely,
+            "is_kept": few and unlikely and cheap,
             "above": above,
             "cells": len(evidence.small),
+            "claims": claims,
         }
-        _check_claimed(evidence, tree, claimed, own)
-    return above, few and unlikely
+        _check_claimed(evidence, tree, {"claims": None, **claimed}, own)  # of earlier builds without it
+    return above, few and unlikely and cheap
 
 
 def _check_claimed(evidence: EvidenceFolder, tree: _Tree, claimed: dict[str, Any], own: dict[str, Any]) -> None:
@@ -100,11 +112,59 @@ def _above(counts: Array, tree: _Tree, threshold: float) -> list[int]:
     return [k for k in cells if _is_above(int(counts[k]), cliques[k], separators[k], tree.uncovered[k], least)]
 
 
+def _claims(counts: Array, tree: _Tree, losses: dict[str, Any]) -> dict[str, int | None]:
+    """How many counts an intruder claims rightly, and wrongly where that costs something: none is not looked for."""
+    none, wrong = (Fraction(losses["intruder"][name]) for name in ("none", "wrong"))
+    threshold, found = max(Fraction(0), 1 - none / wrong), Counter[bool]()
+    for k, count in enumerate(map(int, counts)):
+        at = [int(n[k]) for n in tree.cliques], [int(n[k]) for n in tree.separators], tree.uncovered[k]
+        if _is_above(count, *at, threshold + EQUAL) and (2 * threshold >= 1 or _is_most_likely(count, *at)):
+            found[True] += 1
+        elif losses["agency"]["wrong"]:
+            found[False] += _is_any_above(*at, threshold + EQUAL)
+    return {"right": found[True], "wrong": found[False] if losses["agency"]["wrong"] else None, "cells": len(counts)}
+
+
+def _is_any_above(clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:
+    """Whether any count of a cell is more probable than this."""
+    mean = Fraction(prod(clique), prod(separator) * uncovered)
+    pairs = [prod(n * (n - 1) for n in sets) for sets in (clique, separator)]
+    variance = (Fraction(pairs[0], pairs[1] * uncovered**2) if pairs[0] else 0) + mean - mean**2
+    if variance * least**2 > Fraction(469, 1000) ** 2:
+        return False
+    # three quarters are within two deviations of the mean (Chebyshev), on no more than 4 deviations and 1 counts
+    if least * (4 * Fraction(sqrt(variance)) + 1) < Fraction(74, 100):
+        return True
+    return any(_is_above(count, clique, separator, uncovered, least) for count in _likeliest(mean))
+
+
+def _likeliest(mean: Fraction) -> tuple[int, int]:
+    """The counts of which one is the most likely."""
+    return floor(mean), floor(mean) + 1
+
+
+def _is_most_likely(count: int, clique: list[int], separator: list[int], uncovered: int) -> bool:
+    others = _likeliest(Fraction(prod(clique), prod(separator) * uncovered))
+    own, *highest = (_probability(k, clique, separator, uncovered) for k in (count, *others))
+    return own >= max(highest) - EQUAL
+
+
+def _probability(count: int, clique: list[int], separator: list[int], uncovered: int) -> Fraction:
+    """Within a thousandth of what is called equal: each partial sum is as near as its last term."""
+    total, last = Fraction(0), None
+    for r, term in _terms(count, clique, separator, uncovered):
+        total += term if (r - count) % 2 == 0 else -term
+        if last is not None and term < last and term < EQUAL / 1000:
+            break
+        last = term
+    return total
+
+
 def _is_above(count: int, clique: list[int], separator: list[int], uncovered: int, least: Fraction) -> bool:
     mean = prod(clique) / (prod(separator) * uncovered)
     # Markov; and Chernoff, with room for rounding: the law is that of a sum of independent indicators
     if mean < 0.999 * count * least or (
-        mean > 2 * count and exp(count - mean + count * log(mean / count)) < 0.999 * least
+        mean > 2 * count and exp(count - mean + (count and count * log(mean / count))) < 0.999 * least
     ):
         return False
     total = Fraction(0)
@@ -118,6 +178,8 @@ def _is_above(count: int, clique: list[int], separator: list[int], uncovered: in
 def _terms(count: int, clique: list[int], separator: list[int], uncovered: int) -> Iterator[tuple[int, Fraction]]:
     """C(r, k) E (f)_r / r! for r = k, k + 1, ..., min n_C."""
     above, below = 1, 1
+    if count == 0:
+        yield 0, Fraction(1)
     for r in range(1, min(clique) + 1):
         above *= prod(n - r + 1 for n in clique)
         below *= uncovered * prod(n - r + 1 for n in separator)

@@ -643,6 +643,9 @@ def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
         "log_probability_of_true_table": pytest.approx(-np.log(810)),
         "probability_if_uniform": pytest.approx(1 / 810),
         "log_probability_if_uniform": pytest.approx(-np.log(810)),
+        "entropy": pytest.approx(np.log(810)),
+        "bounds": {"sharp": True, "known": 0, "total_width": 28},
+        "losses": None,
         "identified": {"threshold": 0.2, "fraction": 0.0},
         "above": {"threshold": 0.2, "fraction": 0.0},
         "attribute_disclosure": {"share": 1.0, "certain": 0, "impossible": 1, "above_threshold": 0},
@@ -696,6 +699,32 @@ def test_uniques_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_pa
     out = tmp_path / "uniques.csv"
     sdc("uniques", CZECH, *words, "--out", out).assert_refused(message)
     assert not out.exists()
+
+
+def test_what_claims_cost_by_the_posterior(sdc: Sdc) -> None:
+    """The release of [KDSF], under which he claims what is more probable than 0.1, beside the cells themselves."""
+    asked = ["posterior", CZECH, *RELEASE, "--loss", "none=0.9", "--loss", "harm=0.5"]
+    found = sdc(*asked, "--json").document
+    highest = [
+        max(range(len(p)), key=p.__getitem__) + one["from"] for one in found["cells"] if (p := one["probabilities"])
+    ]
+    right = sum(count == one["count"] for count, one in zip(highest, found["cells"], strict=True))
+    assert all(max(one["probabilities"]) > 0.1 for one in found["cells"])
+    assert found["losses"] == {
+        "intruder": {"none": 0.9, "wrong": 1.0},
+        "agency": {"right": 1.0, "wrong": 0.5},
+        "claims": {"right": right, "wrong": 3 - right, "cells": 3},
+        "disclosure_risk": pytest.approx((right + 0.5 * (3 - right)) / 3),
+    }
+    assert f"losses        an intruder's {right} right and {3 - right} wrong claims cost " in sdc(*asked).out
+    for given, message in (
+        (["harm=1"], "--loss: none is missing; give none, and any of wrong, right and harm"),
+        (["none=1", "pain=1"], "--loss: pain is no loss"),
+        (["none=-1"], "none = -1.0 of an intruder's losses; give a number above 0"),
+    ):
+        refused = sdc(*asked[:2], *RELEASE, *(word for loss in given for word in ("--loss", loss)))
+        assert refused.status == 1
+        assert message in refused.err
 
 
 def test_the_posterior_of_an_average(sdc: Sdc) -> None:

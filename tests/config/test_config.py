@@ -494,9 +494,58 @@ def test_faults_of_a_rule_on_sensitive_variables(file: Path, value: str, match: 
 
 
 @pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        ("{}", "release.at_least = {}: it asks for nothing; name a measure, such as sub_tables"),
+        ("{sub_tables: 0}", "release.at_least.sub_tables = 0: should be greater than or equal to 1"),
+        ("{weighted: .nan}", "release.at_least.weighted = nan: should be a finite number"),
+        ("{requests_served: 1.5}", "release.at_least.requests_served = 1.5: should be less than or equal to 1"),
+        ("{requests_served: 0.5}", "at_least is of requests_served, and none are known; give demand, or leave it out"),
+        ("{halvings: 2}", "release.at_least.halvings is an unknown key; allowed: sub_tables, cells"),
+    ],
+)
+def test_faults_of_what_is_asked_at_least(file: Path, value: str, match: str) -> None:
+    assert_refused(file, SMALLEST + f"release: {{at_least: {value}}}", match)
+
+
+@pytest.mark.parametrize(
     ("limit", "more", "match"),
     [
-        ("{}", "", "risk.posterior = {}: it limits nothing; give max_above or max_probability .a section"),
+        ("{}", "", "risk.posterior = {}: it limits nothing; give max_above, max_probability or max_loss .a "),
+        ("{max_loss: 0.1}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
+        ("{losses: {intruder: {none: 0.1}}}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
+        (
+            "{losses: {intruder: {none: 0.1}}, max_loss: 1.0}",
+            "",
+            "risk.posterior = .*: max_loss = 1 is no less than the 1 that a claim may cost, and limits nothing; give",
+        ),
+        ("{losses: {}, max_loss: 0.1}", "", "risk.posterior.losses.intruder is missing; add it"),
+        ("{losses: {intruder: {}}, max_loss: 0.1}", "", "risk.posterior.losses.intruder.none is missing; add it"),
+        (
+            "{losses: {intruder: {none: -0.1}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder.none = -0.1: should be greater than 0",
+        ),
+        (
+            "{losses: {intruder: {none: .nan}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder.none = nan: should be a finite number",
+        ),
+        (
+            "{losses: {intruder: {none: 0.000000001}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder = .*: none = 1e-09 is next to nothing beside wrong = 1; give more",
+        ),
+        (
+            "{losses: {intruder: {none: 0.1}, agency: {wrong: -1}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.agency.wrong = -1: should be greater than or equal to 0",
+        ),
+        (
+            "{losses: {intruder: {none: 0.1}, agency: {right: 0}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.agency = .*: nothing costs anything; give what a claim that is right costs",
+        ),
         ("{max_above: 1}", "", r"risk.posterior.max_above = 1: .*at least 0 and below 1"),
         ("{max_probability: 0.0}", "", r"risk.posterior.max_probability = 0.0: should be greater than 0 .*"),
         ("{threshold: 1.0, max_above: 0.1}", "", r"risk.posterior.threshold = 1.0: should be less than 1"),

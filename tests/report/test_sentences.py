@@ -70,6 +70,14 @@ class Run:
     def config(self) -> dict[str, Any]:
         return dict(json.loads((self.folder / "manifest.json").read_text())["config"])
 
+    @property
+    def limit(self) -> dict[str, Any]:
+        return dict(self.config["risk"]["posterior"])
+
+    @property
+    def losses(self) -> dict[str, Any]:
+        return dict(self.limit["losses"])
+
     def document(self, path: str) -> dict[str, Any]:
         return dict(json.loads((self.folder / path).read_text()))
 
@@ -284,6 +292,19 @@ def is_limited(run: Run, above: str, cells: str, share: str, threshold: str, hig
     ) and found["above"] <= limit["max_above"] * run.at_risk
 
 
+def is_lost(run: Run, above: str, cells: str, right: str, wrong: str, cost: str, most: str) -> bool:
+    found, agency = run.document("assessment/assessment.json")["likely"], run.losses["agency"]
+    claims = found["claims"]
+    own = number(right) * agency["right"] + number(wrong) * agency["wrong"]
+    return (
+        (number(above), number(cells), number(right), number(wrong))
+        == (found["above"], run.at_risk, claims["right"], claims["wrong"])
+        and cost == f"{own / run.at_risk:.4f}"
+        and own <= run.limit["max_loss"] * run.at_risk
+        and float(most) == run.limit["max_loss"]
+    )
+
+
 def is_fact(run: Run, view: str, variable: str, category: str, source: str) -> bool:
     """Of a universe of one variable; the view has the level that tells it, which is not named."""
     for fact in run.earlier["facts"]:
@@ -487,6 +508,19 @@ PATTERN: dict[str, Callable[..., bool]] = {
     r"(?: \(at most ([\d.]+) allowed\)), and the most probable has ([\d.]+)\.": (
         lambda run, above, cells, share, threshold, most, highest: is_limited(
             run, above, cells, share, threshold, highest, most
+        )
+    ),
+    rf"Beside its width the release keeps a limit on what it makes likely: under the law released {N} of {N} at-risk "
+    r"cells \([\d.]+\) have their true count at a probability above [\d.]+, and the most probable has [\d.]+, and an "
+    rf"intruder's {N} right and {N} wrong claims cost ([\d.]+) a cell \(at most ([\d.]+) allowed\)\.": (
+        lambda run, above, cells, right, wrong, cost, most: is_lost(run, above, cells, right, wrong, cost, most)
+    ),
+    r"Under the law “released” an intruder who claims a count where it is more probable than ([\d.]+) costs at most "
+    r"([\d.]+) a cell, ([\d.]+) where he is right and ([\d.]+) where he is wrong\.": (
+        lambda run, threshold, most, right, wrong: (
+            (1 - run.losses["intruder"]["none"] / run.losses["intruder"]["wrong"], run.limit["max_loss"])
+            == (pytest.approx(float(threshold)), float(most))
+            and (run.losses["agency"]["right"], run.losses["agency"]["wrong"]) == (float(right), float(wrong))
         )
     ),
     r"The bounds of all of them are sharp: the least and the largest count that the release allows\.": lambda run: (
@@ -738,6 +772,8 @@ def undecided(folder: Path, **more: Any) -> Run:
 
 
 LIMIT = {"small_count": 2, "min_width": 6, "posterior": {"max_above": 0.5, "threshold": 0.4}}
+LOSSES = {"intruder": {"none": 0.72}, "agency": {"right": 1.0, "wrong": 0.25}}
+ON_LOSSES = {**LIMIT, "posterior": {"losses": LOSSES, "max_loss": 0.2}}
 SHORT = {"method": "decomposable", "annealing": {"steps": 500}}
 """Each graph that is tried is held against the limit."""
 RUNS: dict[str, Callable[[Path], Run]] = {
@@ -757,6 +793,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
         release={"require": ["A*B", "A*B*C*D*F"], "conflicts": "best_subset", "forbid": [{"of": ["C", "E"]}]},
     ),
     "a limit": lambda folder: built(folder, "limit", risk=LIMIT, release=SHORT),
+    "a limit on losses": lambda folder: built(folder, "losses", risk=ON_LOSSES, release=SHORT),
     "earlier": with_earlier,
     "in part": with_a_part,
     "withheld": withheld,

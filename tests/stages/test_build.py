@@ -39,6 +39,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import CellRows
 from sdc.intruder import summary as laws_of_stage
 from sdc.intruder.limit import PosteriorLimit
+from sdc.intruder.losses import Claims
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import (
@@ -664,6 +665,52 @@ def test_verification_judges_the_limit_too(config: Config, tmp_path: Path) -> No
         assert [what for what in verify(tmp_path / "copied").failures if failure in what], failure
 
 
+LOSSES = {"intruder": {"none": 0.72}, "agency": {"right": 1.0, "wrong": 0.25}}
+"""Of who claims what is more probable than 0.28."""
+
+
+def test_a_limit_on_losses(config: Config) -> None:
+    """Of the release without it he claims something of two cells of three, and is wrong."""
+    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"losses": LOSSES, "max_loss": 0.17}}))
+    free, _ = made(config(release=ANNEALED))
+    assert contents(loose.folder.stage("release")) == contents(free.folder.stage("release"))
+    likely = read_assessment(loose.folder.stage("assessment"), loose.made.table, 2)[0].likely
+    assert likely is not None
+    assert likely.claims == Claims(0, 2, 3)
+    assert likely.loss == pytest.approx(0.5 / 3)
+    strict, _ = made(config(release=ANNEALED, risk={"posterior": {"losses": LOSSES, "max_loss": 0.1}}))
+    own = posterior(strict.made.table, strict.made.found.release).cells
+    assert (own.most_likely[0] != own.counts).all()
+    assert (own.most_likely[1] > 0.28).sum() <= 1
+    page = (strict.folder.stage("confidential") / "report.html").read_text()
+    assert re.search(r"0 right and [01] wrong claims cost 0\.\d+ a cell \(at most 0\.1 allowed\)", page)
+
+
+def test_verification_judges_losses_too(config: Config, tmp_path: Path) -> None:
+    loose, _ = made(config(release=ANNEALED, risk={"posterior": {"losses": LOSSES, "max_loss": 0.2}}))
+    assert verify(loose.folder.path).failures == ()
+    shutil.copytree(loose.folder.path, tmp_path / "copied")
+    manifest = json.loads((tmp_path / "copied" / "manifest.json").read_text())
+    harmless = {"intruder": {"none": 0.72, "wrong": 1.0}, "agency": {"right": 1.0, "wrong": 0.0}}
+    for stricter, failure in (
+        ({"max_loss": 0.16}, "claims cost 0.5, more than 0.16 a cell"),
+        ({"losses": harmless}, "of what is likely, it is {'right': 0, 'wrong': None, 'cells': 3}"),
+    ):
+        risk = manifest["config"]["risk"]
+        changed = {**risk, "posterior": {**risk["posterior"], **stricter}}
+        content = {**manifest, "config": {**manifest["config"], "risk": changed}}
+        write_json(tmp_path / "copied" / "manifest.json", content)
+        assert [what for what in verify(tmp_path / "copied").failures if failure in what], failure
+
+
+def test_the_last_verification_relies_on_no_judge_of_losses(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PosteriorLimit, "keeps_losses", lambda *of: True)
+    file = config(release=ANNEALED, risk={"posterior": {"losses": LOSSES, "max_loss": 0.1}})
+    with pytest.raises(ReleaseError, match=r"release: claims cost 0.5, more than 0.1 a cell; "):
+        made(file)
+    assert_nothing_published(open_build(file))
+
+
 def test_the_last_verification_relies_on_no_judge_of_the_limit(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that finds every release within the limit: nothing is published all the same."""
     monkeypatch.setattr(PosteriorLimit, "keeps", lambda *of: True)
@@ -686,6 +733,29 @@ def test_the_gate_judges_the_limit(config: Config) -> None:
         ReleaseError, match=r"of another limit on the posterior: .*max_probability=0.02.*, asked is None"
     ):
         cleared.require(build.subject)
+
+
+def test_a_release_that_is_worth_too_little(config: Config, finished: Path, begun: Build) -> None:
+    """59 sub-tables are found; of those that ask for more nothing is published, and what was out before is not left."""
+    met, statuses = made(config(release={"at_least": {"sub_tables": 59, "degrees_of_freedom": 59}}))
+    assert redone(statuses) == ["confidential", "release"]
+    assert contents(met.folder.stage("release")) == contents(finished)
+    file = config(release={"at_least": {"sub_tables": 60, "weighted": 59.5, "cells": 1}})
+    with pytest.raises(
+        NotReleasableError,
+        match=r"worth less than release.at_least asks: sub_tables = 59, asked 60; weighted = 59, asked 59.5; ask for "
+        r"less, .*; nothing is published, see .*report.html",
+    ):
+        made(file)
+    assert_nothing_published(open_build(file))
+    assert (open_build(file).folder.stage("confidential") / "report.html").is_file()
+
+
+def test_requests_that_are_served(config: Config, begun: Build) -> None:
+    demand = {"A*B": 3, "A*B*C*D*E*F": 1}
+    with pytest.raises(NotReleasableError, match=r"requests_served = 0.75, asked 0.8"):
+        made(config(release={"demand": demand, "at_least": {"requests_served": 0.8}}))
+    made(config(release={"demand": demand, "at_least": {"requests_served": 0.75}}))
 
 
 def test_an_n_rule(config: Config, tmp_path: Path) -> None:
@@ -914,6 +984,46 @@ def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: P
     assert redone(statuses) == ["posterior", "confidential"]
     _, none = made(config())
     assert "posterior" not in none
+
+
+def test_measures_side_by_side(config: Config, finished: Path, begun: Build) -> None:
+    """Of the 810 tables that agree all are alike under the law uniform; beside it the one-way tables, and the total."""
+    losses = {"intruder": {"none": 0.9}, "agency": {"right": 1.0, "wrong": 0.5}}
+    build, _ = made(config(posterior={"laws": ["uniform"], "threshold": 0.1, "losses": losses}))
+    document = json.loads((build.folder.stage("confidential") / "measures.json").read_text())
+    own, one_way, nothing = document["releases"]
+    cells = posterior(build.made.table, build.made.found.release, law="uniform").cells
+    is_claimed, is_true = cells.most_likely[1] > 0.1, cells.at_truth >= cells.most_likely[1] - 1e-9
+    assert own == {
+        "release": "this release",
+        "sub_tables": 59,
+        "at_risk_cells": 3,
+        "bounds_are_sharp": True,
+        "known_by_bounds": 0,
+        "total_width": 28,
+        "mean_width": pytest.approx(28 / 3),
+        "feasible_tables": 810,
+        "log_probability_if_uniform": pytest.approx(-np.log(810)),
+        "law": "uniform",
+        "reason": None,
+        "sampled": False,
+        "log_probability_of_true_table": pytest.approx(-np.log(810)),
+        "entropy": pytest.approx(np.log(810)),
+        "identified": pytest.approx((is_claimed & is_true).mean()),
+        "disclosure_risk": pytest.approx(((is_claimed & is_true) + 0.5 * (is_claimed & ~is_true)).mean()),
+    }
+    by_hand = posterior(build.made.table, list("ABCDEF")).cells
+    assert (one_way["release"], one_way["sub_tables"], one_way["law"]) == ("one-way sub-tables", 6, "released")
+    assert one_way["identified"] == 0
+    assert one_way["disclosure_risk"] == pytest.approx(0.5 * (by_hand.most_likely[1] > 0.1).mean())
+    assert (nothing["sub_tables"], nothing["total_width"], nothing["disclosure_risk"]) == (0, 3 * 1841, 0)
+    assert own["entropy"] < one_way["entropy"] < nothing["entropy"]
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    measures = page[page.index('<table id="side-by-side">') :]
+    for figure in ('total width of their bounds</th><td class="n">28</td>', ">6.70<", ">5,523<"):
+        assert figure in measures[: measures.index("</table>")]
+    _, statuses = made(config(posterior={"laws": ["uniform"], "threshold": 0.1}))
+    assert redone(statuses) == ["confidential"]
 
 
 def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
