@@ -21,6 +21,7 @@ from sdc.config.capabilities import (
     METHODS,
     MINUTES,
     N_RULE,
+    OBJECTIVE,
     ONLY,
     REQUIRE,
     ZEROS,
@@ -29,6 +30,7 @@ from sdc.config.capabilities import (
 )
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
+from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.reading import read_table
 from sdc.intruder.limit import PosteriorLimit
@@ -274,14 +276,17 @@ def ordered_release(
     accept_undecided: bool = False,
     refute_cells: int = 16,
     budget: Budget | None = None,
+    objective: Objective = "sub_tables",
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
-    Critical widths below `min_width` are not listed where there are more than 20 variables.
+    With the objective "reconstruction" by critical width times what a sub-table alone brings that nearer, see
+    `sdc.utility.halvings`. Critical widths below `min_width` are not listed where there are more than 20 variables.
     """
-    given = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
+    given: dict[str, Any] = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
+    given["objective"] = objective
     settings = _settings(
         table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, given
     )
@@ -303,6 +308,7 @@ def decomposable_release(
     min_width: int,
     small_count: int = 2,
     weights: Mapping[str, float] | None = None,
+    objective: Objective = "sub_tables",
     posterior_limit: PosteriorLimit | None = None,
     n_rule: int | None = None,
     attributes: Attributes | None = None,
@@ -313,6 +319,7 @@ def decomposable_release(
     """The best decomposable release that annealing chains find ([KDSF] 5.1), with its graph and the chains' trace.
 
     weights    what counts more than 1: a variable "age", whose sub-tables all count more, or a sub-table "age*sex"
+    objective  "reconstruction": not the number of sub-tables, but by how many halvings IPF comes nearer to the table
     annealing  how, by the keys of `release.annealing` in a config: `chains` of so many `steps`, whose seeds come from
                `seed`, from the graph `start` such as "[age,sex] [sex,race]"
 
@@ -320,7 +327,8 @@ def decomposable_release(
     where the start does not, or does not keep the limit on the posterior.
     """
     criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
-    settings = _settings(table, criteria, executor, {"annealing": annealing, "weights": weights})
+    given = {"annealing": annealing, "weights": weights, "objective": objective}
+    settings = _settings(table, criteria, executor, given)
     known = known_of(table, public)
     require_together("decomposable", *_given(known, settings.release, n_rule=n_rule, attributes=attributes))
     return release_search(table, known, settings, no_widths(), watch).decomposable.run()
@@ -369,6 +377,8 @@ def find_release(
 
     seed, chains, steps, start  of annealing; the seed is that of "simulatable" too
     draws, share     of "simulatable": tables drawn for each decision, and how many of them may break the criterion
+    objective        "sub_tables", or "reconstruction": a release is worth by how many halvings the mean squared error
+                     of a reconstruction of the table by IPF is below that of the total alone
     weights, demand  by sub-table: what it counts instead of 1, and how often it is asked for, which is added to it
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
                      `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
@@ -445,6 +455,7 @@ def _given(
         LIMIT: limit,
         N_RULE: n_rule,
         ATTRIBUTES: attributes,
+        OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
         REQUIRE: section.require,
         FORBID: section.forbid,
         ONLY: section.only,

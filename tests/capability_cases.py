@@ -69,6 +69,7 @@ ASKED: dict[str, dict[str, Any]] = {
         ]
     },
     "ledger": {"ledger": "ledger"},
+    table.OBJECTIVE: {"release": {"objective": "reconstruction"}},
     table.REQUIRE: {"release": {"require": ["c"]}},
     table.FORBID: {"release": {"forbid": ["d*c"]}},
     table.ONLY: {"release": {"only": "required"}},
@@ -448,6 +449,9 @@ def judge_run(case: Case) -> None:
     judge_publication(case, case.run / "release")
     for name in ("curve", "remedies", "posterior", "uniques"):
         assert (case.run / name).exists() == (name in case.asked)
+    found = json.loads((case.run / "search" / "search.json").read_text())
+    # what everything is worth is told as well, and what is empty is not
+    assert ("halvings" in found) == (table.OBJECTIVE in case.asked)
     if table.WEIGHT in case.asked:
         judge_weights(case)
     if table.UNIQUES in case.asked:

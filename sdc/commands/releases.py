@@ -32,7 +32,7 @@ from sdc.commands.options import (
     print_required,
     status_of_release,
 )
-from sdc.config.capabilities import FORBID, LIMIT, MINUTES, N_RULE, ONLY, REQUIRE
+from sdc.config.capabilities import CAPABILITIES, FORBID, LIMIT, MINUTES, N_RULE, OBJECTIVE, ONLY, REQUIRE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -204,6 +204,10 @@ def release(
     start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
     draws: Annotated[int | None, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = None,
     share: Annotated[float | None, typer.Option(help="Of these draws, how many may break the criterion.")] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(help="sub_tables: as many as may go out; or reconstruction: those by which IPF comes nearest."),
+    ] = None,
     weight: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
@@ -250,11 +254,12 @@ def release(
     weights = numbers_by_name(weight or [], "--weight", "age=2")
     limit = posterior_limit("released", threshold, max_above, max_probability)
     wished = {LIMIT: limit, N_RULE: n_rule, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
+    wished[OBJECTIVE] = CAPABILITIES[OBJECTIVE].is_asked(objective)
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
     given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
-    given |= {"draws": draws, "share": share}
+    given |= {"draws": draws, "share": share, "objective": objective}
     given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
     given |= {"only": "required" if only_required else None, "minutes": minutes}
     settings = about.search(method, given)
@@ -333,10 +338,11 @@ def _require_new(out: Path | None) -> None:
 
 def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, refused: Refused) -> dict[str, Any]:
     from sdc.stages.assemble import utility_of_release
-    from sdc.storage.documents import assessment_facts, graph_facts, release_facts, required_facts
+    from sdc.storage.documents import assessment_facts, graph_facts, halvings_facts, release_facts, required_facts
     from sdc.utility.measures import Weights
 
     own = Weights.of(table.schema, weights.variables, weights.sub_tables)
+    utility = utility_of_release(table, found.judgement.knowledge, own)
     graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
     return {
         "method": found.method,
@@ -346,6 +352,6 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, re
         **({"refused": refused.facts} if found.steps else {}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,
-        "utility": utility_of_release(table, found.judgement.knowledge, own).facts,
+        "utility": {**utility.facts, **halvings_facts(found.halvings)},
         "assessment": assessment_facts(found.assessment, table.schema),
     }

@@ -70,12 +70,13 @@ N_RULE, ATTRIBUTES = "risk.n_rule", "risk.attributes"
 RULES = (N_RULE, ATTRIBUTES)
 """On what is published itself."""
 ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
-AT_LEAST = "release.at_least"
+OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )
-BEFORE, IMPOSSIBLE, WISHES = ("earlier", "ledger"), (ZEROS, HIERARCHIES), (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
+BEFORE, IMPOSSIBLE = ("earlier", "ledger"), (ZEROS, HIERARCHIES)
+WISHES = (OBJECTIVE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
 IN_PARTS = (IN_PART, ROUND, COARSEN)
 OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""
@@ -141,7 +142,7 @@ def _listed() -> Iterator[Capability]:
         {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
-    values |= {ROUND: ("round",), COARSEN: ("coarsen",)}
+    values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -177,7 +178,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
-        *(*IMPOSSIBLE, WEIGHT, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
@@ -189,6 +190,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies", UNIQUES),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
     "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
+    OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     REQUIRE: (FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     FORBID: (ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     ONLY: (MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
@@ -325,6 +327,16 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "leave one out",
     ),
     ((ONLY, MINUTES), _BY_SERVERS, "a server releases what is asked for, as long as it is asked; leave it out"),
+    (
+        ("simulatable",),
+        (OBJECTIVE,),
+        "how well the table is reconstructed tells of it, and decisions are to tell nothing; set it to sub_tables",
+    ),
+    (
+        (OBJECTIVE,),
+        _BY_SERVERS,
+        "a server releases what is asked for, and its rule value has a reconstruction of its own; leave it out",
+    ),
     ((REQUIRE,), _BY_SERVERS, "a server releases what is asked for; leave it out, or begin with a run: server.start"),
     ((AT_LEAST,), _BY_SERVERS, "a server releases what is asked for, however little that is; leave it out"),
     ((FORBID,), _BY_SERVERS, "a server knows nothing of it, and would release it; leave one out"),

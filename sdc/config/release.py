@@ -11,6 +11,7 @@ from sdc.config.values import (
     Minutes,
     Names,
     NotNegative,
+    Objective,
     Positive,
     SearchMethod,
     Seconds,
@@ -171,7 +172,12 @@ class AnnealingConfig(Section):
         Literal["geometric", "linear"], Field(description="how the temperature falls, geometric or linear")
     ] = "geometric"
     start_temperature: Annotated[
-        Temperature, Field(gt=0, description="in units of utility, more than 0; what costs this much is often accepted")
+        Temperature,
+        Field(
+            gt=0,
+            description="in units of utility, more than 0; what costs this much is often accepted; with the objective "
+            "reconstruction 30 is one halving",
+        ),
     ] = 30.0
     end_temperature: Annotated[
         Temperature,
@@ -405,6 +411,13 @@ class ReleaseConfig(Section):
             "simulatable: by decisions that tell nothing of the table"
         ),
     ] = "ordered"
+    objective: Annotated[
+        Objective,
+        Field(
+            description="what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by "
+            "how many halvings the full table is nearer to what iterative proportional fitting makes of it"
+        ),
+    ] = "sub_tables"
     require: Annotated[
         tuple[PatternLike, ...],
         Field(
@@ -513,6 +526,15 @@ class ReleaseConfig(Section):
     def ended_parts(self) -> tuple[str, ...]:
         """The names of the settings that say how far an earlier search went."""
         return () if self.ended_after is None else tuple(f"ended_after.{part}" for part in self.ended_after.facts)
+
+    @model_validator(mode="after")
+    def _is_worth_one_thing(self) -> ReleaseConfig:
+        if self.objective == "reconstruction" and (self.demand or self.weights != WeightsConfig()):
+            raise ValueError(
+                "objective is reconstruction, by which no sub-table has a weight; leave weights and demand out, or set "
+                "it to sub_tables"
+            )
+        return self
 
     @model_validator(mode="after")
     def _something_is_required(self) -> ReleaseConfig:

@@ -14,6 +14,7 @@ MEASURES = {
     "cells": "cells of all sub-tables together",
     "degrees_of_freedom": "degrees of freedom: free parameters of the log-linear model besides the total",
     "weighted": "weighted value: the sum of the sub-tables' weights",
+    "halvings": "value by reconstruction: halvings of the mean squared error of what is known without the release",
     "mean_squared_error": "mean squared error of a cell of the reconstructed full table, in records squared",
 }
 

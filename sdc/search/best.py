@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from sdc.config.capabilities import OBJECTIVE, require_together
 from sdc.config.release import EndedAfterConfig
+from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
@@ -31,7 +34,7 @@ from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Stint
 from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
-from sdc.utility.measures import Weights, weighted_sub_tables
+from sdc.utility.halvings import require_listable
 
 BEFORE_OR_IN_PART = ("what was published before", "sub-tables that go out in part")
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
@@ -42,7 +45,7 @@ class FoundRelease(Found):
     """A release with the judgement that accepted it, and how it was found.
 
     method       one of `METHODS`
-    value        its utility by the weights of the search
+    value        its utility by the weights of the search, or by how many halvings it brings a reconstruction nearer
     steps        questions put to the criterion, see `SearchStep`
     graph        the best decomposable graph where chains were run; with "best" the release may be another one
     trace        where the chains were, round by round
@@ -53,6 +56,7 @@ class FoundRelease(Found):
     ended_after  how far the search went, where it was told to end before it was done
     refutations  those that its steps name, and those of the conflicts of what is required
     parts        what goes out in part
+    objective    what its value is of
     """
 
     method: str
@@ -66,6 +70,12 @@ class FoundRelease(Found):
     ended_after: EndedAfterConfig | None = None
     refutations: tuple[Refutation, ...] = ()
     parts: Parts = NO_PARTS
+    objective: Objective = "sub_tables"
+
+    @property
+    def halvings(self) -> float | None:
+        """Its value, where that is of a reconstruction."""
+        return self.value if self.objective == "reconstruction" else None
 
     def refused(self, accept_undecided: bool = False) -> Refused:
         """The questions that were refused, and what is proven of that; where what is open may go out it is not."""
@@ -80,7 +90,7 @@ class FoundRelease(Found):
 
 @dataclass(frozen=True)
 class ReleaseSearch:
-    """All searches, under one criterion; the utility is that of the decomposable one's weights.
+    """All searches, under one criterion; the utility is that of the decomposable one.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, what looks for
@@ -102,6 +112,10 @@ class ReleaseSearch:
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
+        return replace(self._run(method, resume), objective=self._objective)
+
+    def _run(self, method: str, resume: SearchState | None) -> FoundRelease:
+        self.require_objective(method)
         if method == "simulatable":
             # before all that looks at the table: what is decided there would tell of it
             return self.by_simulation()
@@ -129,6 +143,19 @@ class ReleaseSearch:
         reason = " ".join(filter(None, (reasons.of_required(required), told_of_parts, found.reason))) or None
         required = required.beside(found.release)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
+
+    @property
+    def _objective(self) -> Objective:
+        return self.decomposable.objective
+
+    def require_objective(self, method: str) -> None:
+        """ConfigError where a reconstruction would tell of the table; InputError where it may need too many cells."""
+        if self._objective == "sub_tables":
+            return
+        if method == "simulatable":
+            require_together(method, OBJECTIVE)
+        if method != "decomposable" or not self._schema.levels.is_flat:
+            require_listable(self.ordered.inquiry.table)
 
     def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, FoundParts | None]:
         """Beside what goes out in part of what was refused, where that is wished for, which is last.
@@ -203,7 +230,7 @@ class ReleaseSearch:
             # one growth comes after the other, and each is to have some time
             growing = replace(self, ordered=replace(self.ordered, stint=self.ordered.stint.halved))
         if are_units:
-            return _better(*growing._grown_side_by_side(annealed), annealed)
+            return self._better(*growing._grown_side_by_side(annealed), annealed)
         return growing.best_of(growing.by_order(), annealed)
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
@@ -311,7 +338,7 @@ class ReleaseSearch:
             alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), besides)
             reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)
-        return _better(ordered, self.extended(annealed), annealed)
+        return self._better(ordered, self.extended(annealed), annealed)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
@@ -341,7 +368,8 @@ class ReleaseSearch:
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
-        alone = Growth(*asked, search.widths, search.wishes, search.weights, stint=search.stint, proven=proven)
+        own: dict[str, Any] = {"stint": search.stint, "proven": proven, "objective": self._objective}
+        alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         start = Grown(annealed.release, annealed.proof)
         beside = replace(alone, start=start, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
@@ -369,12 +397,20 @@ class ReleaseSearch:
             raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
         return judgement
 
+    def _better(self, ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
+        """The one of higher rank, with the chains that led to the other one."""
+        found = (replace(one, objective=self._objective) for one in (ordered, other))
+        winner, loser = sorted(found, key=lambda found: found.rank, reverse=True)
+        reason = " ".join(filter(None, (reasons.better(winner, loser), winner.reason)))
+        chains: dict[str, Any] = {"graph": annealed.graph, "trace": annealed.trace}
+        ended = _joined(ordered.ended_after, other.ended_after)
+        return replace(winner, method="best", reason=reason, ended_after=ended, **chains)
+
     def _inquiry(self) -> Inquiry:
         return self.ordered.inquiry.anew()
 
     def _value(self, release: Release) -> float:
-        weights = self.decomposable.weights or Weights.equal(len(self._schema))
-        return weighted_sub_tables(release, weights, self._schema)
+        return self.decomposable.value(release)
 
     @property
     def _schema(self) -> Schema:
@@ -385,14 +421,6 @@ def require_method(method: str) -> None:
     """ConfigError for a method that there is not."""
     if method not in METHODS:
         raise ConfigError(f"release method {method!r} is unknown; choose one of {', '.join(METHODS)}")
-
-
-def _better(ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
-    """The one of higher rank, with the chains that led to the other one."""
-    winner, loser = sorted((ordered, other), key=lambda found: found.rank, reverse=True)
-    reason = " ".join(filter(None, (reasons.better(winner, loser), winner.reason)))
-    ended = _joined(ordered.ended_after, other.ended_after)
-    return replace(winner, method="best", graph=annealed.graph, trace=annealed.trace, reason=reason, ended_after=ended)
 
 
 def _joined(one: EndedAfterConfig | None, other: EndedAfterConfig | None) -> EndedAfterConfig | None:

@@ -11,7 +11,8 @@ n_C(i) >= beta everywhere. What a chain finds is judged again by the criteria, w
 
 Rows of marginals come from the caller: where one is missing the kernel puts its generator back to the beginning of the
 proposal and returns what it needs. So it does where the caller asks something of graphs beside their widths: then it
-returns each move that the widths allow, and makes or refuses it once the caller has answered.
+returns each move that the widths allow, and makes or refuses it once the caller has answered. Where the caller knows
+what a graph is worth it answers with that, and Metropolis decides then.
 
 Proposal, constraint and acceptance are usually callables of their own that a chain is put together from. Here one
 kernel has all three: a proposal takes some microseconds, and to hand the arrays from Python to each part would cost
@@ -33,6 +34,7 @@ MarginalCounts: TypeAlias = npt.NDArray[Any]  # int32 where every sum fits, else
 
 DONE, MISSING, ON_TOP, ASKED = 0, 1, 2, 3
 UNKNOWN, ILLEGAL, LEGAL, REFUSED = 0, 1, 2, 3
+ALLOWED, VALUED = 1, 2  # what the caller is asked of a move, where it is: whether it may be made; and the graph's value
 EMPTY = -1
 NARROW = -2
 SEEN_SLOTS = 1 << 12
@@ -68,7 +70,7 @@ class ChainWork(NamedTuple):
     keys, places         hash table from sub-table to row, or to NARROW where its critical width is too small
                          or it may not go out
     seen                 (SEEN_SLOTS,) hash set of graphs on top that were looked at
-    value                (2,) of the current graph; best value so far
+    value                (3,) of the current graph; best value so far; of the graph proposed, as the caller has answered
     random               (1,) uint64, the generator's state (splitmix64)
     numbers              counters, see the constants
     """
@@ -196,7 +198,10 @@ def _toggle(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: 
     work.neighbours[u] ^= 1 << v
     work.neighbours[v] ^= 1 << u
     work.numbers[FINGERPRINT] ^= work.prints[pair]
-    work.value[0] += sign * _value(work, u, v, common)
+    if work.numbers[ASKS] == VALUED:
+        work.value[0] = work.value[2]
+    else:
+        work.value[0] += sign * _value(work, u, v, common)
     work.numbers[ACCEPTED] += 1
     _forget_moves(work, u, v, common, added)
 
@@ -315,9 +320,10 @@ def _rows(work: ChainWork, u: int, v: int, common: int) -> tuple[int, int, int, 
 
 
 @inner
-def _try_addition(work: ChainWork, pair: int, required: int) -> int:
+def _try_addition(work: ChainWork, pair: int, required: int, temperature: float) -> int:
     """One proposal to add an edge: it is taken where all widths allow, and the caller."""
-    # weights are above 0, so that an addition never loses value and Metropolis always accepts it
+    # weights are above 0, so that an addition never loses value and Metropolis always accepts it; where the caller
+    # knows the value it may
     if work.status[pair] == REFUSED:
         return DONE
     u, v = work.first[pair], work.second[pair]
@@ -328,11 +334,11 @@ def _try_addition(work: ChainWork, pair: int, required: int) -> int:
     if rows[0] == NARROW or not _all_wide(work, rows, required):
         work.status[pair] = REFUSED
         return DONE
-    return _taken(work, pair, rows, True)
+    return _taken(work, pair, rows, True, temperature)
 
 
 @inner
-def _delete(work: ChainWork, pair: int) -> int:
+def _delete(work: ChainWork, pair: int, temperature: float) -> int:
     """Deletes an edge, where the caller allows it."""
     # no width is tested: with less public no interval is narrower
     if work.status[pair] == REFUSED:
@@ -342,11 +348,11 @@ def _delete(work: ChainWork, pair: int) -> int:
     rows = _rows(work, u, v, common)
     if rows[0] < 0:
         return MISSING
-    return _taken(work, pair, rows, False)
+    return _taken(work, pair, rows, False, temperature)
 
 
 @inner
-def _taken(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: bool) -> int:
+def _taken(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: bool, temperature: float) -> int:
     """Makes a move that the widths allow; where the caller wants to be asked, as it has answered."""
     if work.numbers[ASKS]:
         answer = work.numbers[ANSWER]
@@ -356,6 +362,8 @@ def _taken(work: ChainWork, pair: int, rows: tuple[int, int, int, int], added: b
             return ASKED
         if answer == REFUSED:
             work.status[pair] = REFUSED
+            return DONE
+        if work.numbers[ASKS] == VALUED and not _accepts(work, work.value[0] - work.value[2], temperature):
             return DONE
     _toggle(work, pair, rows, added)
     return DONE
@@ -371,11 +379,18 @@ def temperature(cooling: Cooling, step: int) -> float:
 
 
 @inner
-def _loses_little(work: ChainWork, pair: int, temperature: float) -> bool:
-    """Metropolis: whether a deletion is accepted."""
+def _accepts(work: ChainWork, loss: float, temperature: float) -> bool:
+    """Metropolis: whether a move that loses so much is accepted."""
+    return bool(loss <= 0 or (temperature > 0 and _uniform(work) < np.exp(-loss / temperature)))
+
+
+@inner
+def _may_delete(work: ChainWork, pair: int, temperature: float) -> bool:
+    """Whether a deletion is accepted, or the caller has to be asked what it loses."""
     u, v = work.first[pair], work.second[pair]
-    loss = _value(work, u, v, work.neighbours[u] & work.neighbours[v])
-    return bool(temperature > 0 and _uniform(work) < np.exp(-loss / temperature))
+    if work.numbers[ASKS] == VALUED:
+        return True
+    return _accepts(work, _value(work, u, v, work.neighbours[u] & work.neighbours[v]), temperature)
 
 
 @inner
@@ -405,11 +420,11 @@ def advance(work: ChainWork, cooling: Cooling, required: int, step: int, until: 
     while step < until:
         before, accepted = work.random[0], work.numbers[ACCEPTED]
         work.numbers[CLOCK] += 1
-        pair = _draw_move(work)
+        pair, heat = _draw_move(work), temperature(cooling, step)
         if work.neighbours[work.first[pair]] >> work.second[pair] & 1:
-            outcome = _delete(work, pair) if _loses_little(work, pair, temperature(cooling, step)) else DONE
+            outcome = _delete(work, pair, heat) if _may_delete(work, pair, heat) else DONE
         else:
-            outcome = _try_addition(work, pair, required)
+            outcome = _try_addition(work, pair, required, heat)
         if outcome != DONE:
             work.random[0] = before  # so that a chain does not depend on what was remembered
             return step, outcome

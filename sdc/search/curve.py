@@ -20,7 +20,7 @@ from sdc.utility.measures import cells, degrees_of_freedom
 class CurvePoint:
     """The release that a method finds for a small count and a minimum width, by its utility and its risk.
 
-    value      by the weights of the search; without any it is the number of sub-tables
+    value      by the weights of the search, or its halvings; without any it is the number of sub-tables
     min_width  in records, that is proven for the release; None where nothing can be released
     """
 
@@ -58,6 +58,7 @@ class CurveSearch:
                 raise ConfigError(
                     "the curve has no method simulatable; choose ordered, bisection, decomposable or best"
                 )
+            self.search.require_objective(method)
         points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
         return tuple(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
 

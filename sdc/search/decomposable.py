@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sdc.config.release import AnnealingConfig
+from sdc.config.values import Objective
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
@@ -16,11 +17,12 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
-from sdc.search.chain_kernel import temperature
+from sdc.search.chain_kernel import Cooling, temperature
 from sdc.search.found import Found
 from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch
 from sdc.search.wishes import Wishes
+from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights, weighted_sub_tables
 
 
@@ -74,6 +76,7 @@ class DecomposableSearch:
     """Anneals several chains with seeds of their own; the same result for any number of workers.
 
     weights     of variables and sub-tables; none: the utility is the number of sub-tables
+    objective   sub_tables, or reconstruction: the utility is then by how many halvings a release brings that nearer
     start       the graph that chains start from, be it named in `annealing` or not; no edges by default
     checkpoint  receives the state after each round; `run(resume=state)` goes on from there
     pace        may tell them to end after any round
@@ -89,6 +92,7 @@ class DecomposableSearch:
     checkpoint: Callable[[SearchState], None] = lambda state: None
     wishes: Wishes = field(default_factory=Wishes)
     pace: Pace = UNHURRIED
+    objective: Objective = "sub_tables"
 
     def __post_init__(self) -> None:
         variables = len(self.inquiry.table.schema)
@@ -115,9 +119,15 @@ class DecomposableSearch:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
         schema, value = self.inquiry.table.schema, best.value
         if not schema.levels.is_flat:  # to the chains a level is a variable of its own
-            value = weighted_sub_tables(judgement.release, self._weights, schema)
+            value = self.value(judgement.release)
         is_ended = not self._is_over(state)
         return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace, state.round, is_ended)
+
+    def value(self, release: Release) -> float:
+        """The utility of any release; InputError where it is by a reconstruction that needs too many cells."""
+        if self.objective == "reconstruction":
+            return Halvings(self.inquiry.table, self.inquiry.known).of(release)
+        return weighted_sub_tables(release, self._weights, self.inquiry.table.schema)
 
     @property
     def _weights(self) -> Weights:
@@ -161,7 +171,7 @@ class DecomposableSearch:
         """What the result depends on, as text."""
         table, criteria = self.inquiry.table, self.inquiry.criteria
         start = None if self.start is None else self.start.text(table.schema)
-        own = f"{self.annealing}, {self.weights}, {start}, {self.wishes}"
+        own = f"{self.objective}, {self.annealing}, {self.weights}, {start}, {self.wishes}"
         zeros = f"{self.inquiry.known.zeros}, " if self.inquiry.known.zeros else ""
         return f"table {table.digest[:12]}, {zeros}{criteria}, {own}"
 
@@ -185,11 +195,14 @@ class DecomposableSearch:
 
     def _chain(self, position: int) -> AnnealingChain:
         """The chain at that place of the ladder, or any of those that cool alike."""
-        cooling = cooling_of(self.annealing, position)
-        return AnnealingChain(self.inquiry.known, self.inquiry.criteria, cooling, self.weights, wishes=self.wishes)
+        known, criteria, cooling = self.inquiry.known, self.inquiry.criteria, self._cooling(position)
+        return AnnealingChain(known, criteria, cooling, self.weights, wishes=self.wishes, objective=self.objective)
+
+    def _cooling(self, position: int) -> Cooling:
+        return cooling_of(self.annealing, position, self.objective)
 
     def _row(self, round_: int, position: int, chain: ChainState) -> TraceRow:
-        last = float(temperature(cooling_of(self.annealing, position), max(0, chain.step - 1)))
+        last = float(temperature(self._cooling(position), max(0, chain.step - 1)))
         return TraceRow(round_, position, chain.step, last, chain.value, chain.best.value, chain.accepted)
 
     def _exchanged(self, chains: Sequence[ChainState], round_: int) -> tuple[ChainState, ...]:
@@ -199,7 +212,7 @@ class DecomposableSearch:
         """
         result, generator = list(chains), np.random.default_rng([self.annealing.seed, round_])
         for i in range(round_ % 2, len(result) - 1, 2):
-            colder = 1 / cooling_of(self.annealing, i).start - 1 / cooling_of(self.annealing, i + 1).start
+            colder = 1 / self._cooling(i).start - 1 / self._cooling(i + 1).start
             one, other = result[i], result[i + 1]
             if generator.random() < np.exp(min(0.0, colder * (other.value - one.value))):
                 result[i] = replace(one, graph=other.graph, value=other.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
+from sdc.config.values import Objective
 from sdc.events import STEP, tell
 from sdc.feasible.proof import Proof
 from sdc.model.knowledge import Knowledge
@@ -55,6 +56,7 @@ class Growth:
     start: Grown | None = None
     stint: Stint = field(default_factory=Stint)
     proven: Grown | None = None
+    objective: Objective = "sub_tables"
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -64,15 +66,16 @@ def fits_a_worker(table: Table) -> bool:
 
 def grow(table: Table, growth: Growth) -> Grown:
     """What the search finds; its answers are to be asked for again by whoever relies on them."""
-    what, asked = "growth" if growth.start is None else "extension", list[SearchStep]()
+    what, told = "growth" if growth.start is None else "extension", list[SearchStep]()
 
     def on_step(step: SearchStep) -> None:
-        asked.append(step)
-        tell(STEP, f"search: {what}, {len(asked):,} asked, {step.length:,} sub-tables before; {outlook(asked)}")
+        told.append(step)
+        tell(STEP, f"search: {what}, {len(told):,} asked, {step.length:,} sub-tables before; {outlook(told)}")
 
     kept = Refutations(growth.known.zeros)
     inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
-    search = OrderedSearch(inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint)
+    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint
+    search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
         inquiry.learn(growth.start.proof, growth.start.release)
         found = search.extended(inquiry.ask(growth.start.release))

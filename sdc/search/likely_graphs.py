@@ -1,4 +1,4 @@
-"""Which decomposable graphs keep a limit on the posterior, judged from the rows that annealing has at hand."""
+"""What annealing asks of decomposable graphs beside their widths: a limit on the posterior, and a reconstruction."""
 
 from __future__ import annotations
 
@@ -14,13 +14,18 @@ from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import SumRows, TrueCounts
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
+from sdc.model.table import Table
 from sdc.search.marginal_rows import MarginalRows
+from sdc.utility.halvings import Halvings
 
 MOST_KNOWN = 1 << 20  # graphs, some 100 MB
 
 
 class LikelyGraphs:
-    """Answers are kept: a cold chain comes to the same few graphs again and again."""
+    """Which graphs keep a limit on the posterior, judged from the rows that annealing has at hand.
+
+    Answers are kept: a cold chain comes to the same few graphs again and again.
+    """
 
     def __init__(self, known: Knowledge, limit: PosteriorLimit, rows: MarginalRows) -> None:
         self._public, self._limit, self._rows, self._known = known, limit, rows, dict[int, bool]()
@@ -52,3 +57,18 @@ class LikelyGraphs:
     def _laws(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> CellLaws:
         marginals = self._rows.marginals
         return cell_laws(marginals.table, self._public.plus(graph.release), marginals.cells[cells])
+
+
+class ValuedGraphs:
+    """By how many halvings a graph's release brings a reconstruction nearer, in closed form; answers are kept."""
+
+    def __init__(self, table: Table, known: Knowledge) -> None:
+        self._halvings, self._known = Halvings(table, known), dict[int, float]()
+
+    def of(self, graph: DecomposableGraph, fingerprint: int) -> float:
+        """Of a graph; no two have one fingerprint."""
+        if fingerprint not in self._known:
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[fingerprint] = self._halvings.of(graph.release)
+        return self._known[fingerprint]

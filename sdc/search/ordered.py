@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import numpy as np
 
 from sdc.bounds.method import is_small
 from sdc.config.capabilities import LIMIT, require_together
+from sdc.config.values import Objective
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -28,6 +30,7 @@ from sdc.search.required import Required, RequiredSearch, fitting
 from sdc.search.so_far import Question, Retold, SoFar, Stint
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
+from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights
 
 GROWING = ("growth", "extension")
@@ -57,10 +60,11 @@ class OrderedSearch:
     """Releases what is wished, and then by the ordered list; what the inquiry's policy does not accept is refused.
 
     The list has what is worth most for the room that it takes first: by weight times critical width, of equal weights
-    that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. Every release on the way has the judgement
-    that accepted it, and ends with it: what was proven is not asked again, so no budget that is spent later can take it
-    back: the search may be told to end, by its `stint`, before any question but those about what is required. `on_step`
-    hears of every question asked.
+    that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. With the objective "reconstruction" a
+    sub-table weighs by how many halvings it brings that nearer alone beside what is known, see `Halvings`. Every
+    release on the way has the judgement that accepted it, and ends with it: what was proven is not asked again, so no
+    budget that is spent later can take it back: the search may be told to end, by its `stint`, before any question but
+    those about what is required. `on_step` hears of every question asked.
 
     proven  a judgement that let out what is required, where there is one: what it rests on is not looked for again
     """
@@ -72,6 +76,7 @@ class OrderedSearch:
     weights: Weights | None = None
     stint: Stint = field(default_factory=Stint)
     proven: Judgement | None = None
+    objective: Objective = "sub_tables"
     _steps: list[SearchStep] = field(default_factory=list, init=False)
     _begun: tuple[Release, int] | None = field(default=None, init=False)
     _kept: Retold | None = field(default=None, init=False)
@@ -246,11 +251,24 @@ class OrderedSearch:
     def _candidates(self) -> tuple[SubTable, ...]:
         """What may be released, in the order of the list."""
         listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
-        if self._weights.are_equal:
+        if self._are_equal:
             return listed
-        width, weights = self.widths.by_sub_table(), self._weights
+        width, worth = self.widths.by_sub_table(), self._worth
         # sorting is stable: of the same product that comes first which the list has first
-        return tuple(sorted(listed, key=lambda t: -weights.of_sub_table(t, self._schema) * width[t]))
+        return tuple(sorted(listed, key=lambda t: -worth(t) * width[t]))
+
+    @property
+    def _are_equal(self) -> bool:
+        """Whether every sub-table is worth the same."""
+        return self.objective == "sub_tables" and self._weights.are_equal
+
+    @property
+    def _worth(self) -> Callable[[SubTable], float | Fraction]:
+        """What a sub-table is worth by itself."""
+        if self.objective == "sub_tables":
+            return lambda t: self._weights.of_sub_table(t, self._schema)
+        value = Halvings(self.inquiry.table, self.inquiry.known)
+        return lambda t: value.of(Release.of([t]))
 
     def _asked_first(self, start: Release, first: Sequence[SubTable], phase: str) -> Judgement | None:
         """The judgement of the first candidates beside the start, where it is accepted."""
@@ -287,7 +305,7 @@ class OrderedSearch:
         """What was refused together in two parts; in halves where no evidence is kept, or the list's order counts."""
         if self._kept is not None and self._kept.steps:
             return split(left, [t not in self._kept.steps[0].added for t in left])
-        if self._begun is None or not self._weights.are_equal:
+        if self._begun is None or not self._are_equal:
             return halves(left)
         return parted(judgement, larger, left)
 

@@ -102,16 +102,21 @@ def alone(ordered: FoundRelease, wished: bool, beside: str) -> str:
 def better(winner: FoundRelease, loser: FoundRelease) -> str:
     """One sentence: what the two were compared by."""
     value, width, name = winner.value, winner.assessment.min_width[0], _name(loser)
+    utility = "utility" if winner.halvings is None else "value"
     if winner.release == loser.release:
-        return f"Both methods end at the same release, of utility {value:.12g}."
+        return f"Both methods end at the same release, of {utility} {_amount(winner)}."
     if winner.judgement.verdict > loser.judgement.verdict:
         return f"The {_name(winner)} wins: it is proven safe, and the {name} is not."
     if value > loser.value:
-        return f"The {_name(winner)} wins: its utility is {value:.12g}, that of the {name} {loser.value:.12g}."
-    tie = f"The {_name(winner)} wins: both it and the {name} have the utility {value:.12g}"
+        return f"The {_name(winner)} wins: its {utility} is {_amount(winner)}, that of the {name} {_amount(loser)}."
+    tie = f"The {_name(winner)} wins: both it and the {name} have the {utility} {_amount(winner)}"
     if width > loser.assessment.min_width[0]:
         return f"{tie}; its smallest width is {width}, that of the other {loser.assessment.min_width[0]}."
     return f"{tie} and the smallest width {width}; its frontier comes first."
+
+
+def _amount(found: FoundRelease) -> str:
+    return f"{found.value:.12g}{'' if found.halvings is None else ' halvings'}"
 
 
 def _name(found: FoundRelease) -> str:

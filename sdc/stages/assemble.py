@@ -229,15 +229,16 @@ def release_search(
     inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
     start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
     far = release.ended_after or EndedAfterConfig()
+    pace = Pace(far.rounds, ending)
     chains = DecomposableSearch(
-        inquiry, release.annealing, weights, start, watch.on_round, wishes, Pace(far.rounds, ending)
+        inquiry, release.annealing, weights, start, watch.on_round, wishes, pace, release.objective
     )
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
     alone, extension = (
         Stint(Pace(most, ending, release.minutes is not None), kept(name))
         for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
     )
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone)
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone, objective=release.objective)
     requiring, together, apart = (Pace(most, ending) for most in (far.required, far.in_part_together, far.in_part))
     return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart)
 

@@ -147,7 +147,7 @@ def _kinds(build: Build, sweep: SweepPlan) -> list[UnitKind]:
     # a release grows in this process: what its questions take in memory is not the worker's, and so they come last
     names = ["start", "widths", *chains, *moves, *draws, *[QUESTIONS] * searched]
     release = build.config.release
-    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth
+    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth, release.objective
     return [UnitKind(name, *shared) for name in names]
 
 

@@ -27,6 +27,7 @@ from sdc.stages.uniques import UNIQUES
 from sdc.stages.weighted import WEIGHTED
 from sdc.stages.widths import WIDTHS
 from sdc.storage import results
+from sdc.storage.documents import halvings_facts
 from sdc.storage.run_folder import read_json, write_json
 from sdc.storage.weighted import read_weighted
 
@@ -39,8 +40,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     config, made, found, folder = build.config, build.made, build.made.found, build.folder.stage
     wanted, schema = build.settings(executor), made.table.schema
     public = made.beside.plus(found.release)
-    utility = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
-    write_json(into / UTILITY, utility.facts)
+    measured = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
+    utility = {**measured.facts, **halvings_facts(found.halvings)}
+    write_json(into / UTILITY, utility)
     assessment, bounds = made.assessed(config.risk.small_count)
     posteriors = results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else ()
     measures = _measures(build, bounds, posteriors)
@@ -58,7 +60,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         assessment,
         bounds,
         listed=_listed(build, wanted),
-        utility=utility.facts,
+        utility=utility,
         curve=results.read_curve(folder(CURVE.name)) if config.curve else (),
         likely_curve=results.read_likely_curve(folder(CURVE.name)) if _limits(config) else (),
         remedies=results.read_remedies(folder(REMEDIES.name), schema) if config.remedies else None,

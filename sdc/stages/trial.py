@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sdc.bounds.collapse import MAX_DICHOTOMOUS
+from sdc.config.values import Objective
 from sdc.executor import Executor, Result
 from sdc.feasible.walk import can_search
 from sdc.intruder import chains
@@ -51,6 +52,7 @@ class UnitKind:
     sweep: SweepPlan
     cells_per_slice: int
     breadth: int | None
+    objective: Objective
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,7 @@ def _bounds(table: Table, kind: UnitKind) -> float:
 def _annealing(table: Table, kind: UnitKind) -> float:
     if not len(table.at_risk(kind.criteria.small_count)):
         return 0.0
-    chain = AnnealingChain(_known(table, NOTHING), kind.criteria)
+    chain = AnnealingChain(_known(table, NOTHING), kind.criteria, objective=kind.objective)
     try:
         # a step before the clock: it loads the kernels and counts the first marginals
         state = chain.step(table, chain.init(table, 0), 1)

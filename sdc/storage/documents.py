@@ -75,6 +75,11 @@ def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
     return [st.names(clique, schema.flat) for clique in graph.cliques]
 
 
+def halvings_facts(halvings: float | None) -> dict[str, float]:
+    """The value of a release by reconstruction, where that is what it is worth, to 9 digits as other errors."""
+    return {} if halvings is None else {"halvings": float(f"{halvings:.9g}")}
+
+
 def required_facts(found: Required, schema: Schema) -> dict[str, Any]:
     """What became of the required sub-tables, by names; of each conflict its cell too, which is confidential."""
     facts: dict[str, Any] = plain(RequiredRecord, RequiredRecord.of(found, schema), schema)

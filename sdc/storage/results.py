@@ -51,7 +51,7 @@ from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
-from sdc.storage.documents import assessment_facts, graph_facts, uniques_facts
+from sdc.storage.documents import assessment_facts, graph_facts, halvings_facts, uniques_facts
 from sdc.storage.known import PartsDocument, read_parts, written_parts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
 from sdc.storage.run_folder import read_json, write_json
@@ -87,6 +87,7 @@ class _SearchDocument:
     graph: list[list[str]] | None = None
     ended_after: EndedAfterConfig | None = None
     in_part: PartsDocument | None = None
+    halvings: float | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class SearchRecord(NamedTuple):
     required: RequiredRecord | None = None
     ended_after: EndedAfterConfig | None = None
     parts: Parts = NO_PARTS
+    halvings: float | None = None
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -145,7 +147,8 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     required = None if found.required is None else RequiredRecord.of(found.required, schema)
     graph = None if found.graph is None else graph_facts(found.graph, schema)
     parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
-    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts
+    halvings = halvings_facts(found.halvings).get("halvings")
+    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings
     content = plain(
         _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema
     )
@@ -169,7 +172,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
         trace = tuple(TraceRow(*row) for row in rows)
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
-    told = found.reason, found.simulated or (), found.required, found.ended_after, parts
+    told = found.reason, found.simulated or (), found.required, found.ended_after, parts, found.halvings
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told)
 
 

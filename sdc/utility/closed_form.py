@@ -28,15 +28,22 @@ def expected(marginals: Marginals, decomposition: Decomposition, cells: Codes, v
     The maximum likelihood estimate under the release's log-linear model, to which IPF converges
     (Lauritzen 1996, section 4.4). One pass over the cells a clique and a separator.
     """
-    root = marginals[decomposition.cliques[0]]
-    values = root.counts[root.rows(cells, variables)].astype(np.float64)
+
+    def counts(subtable: SubTable) -> Counts:
+        marginal = next(own for clique, own in marginals.items() if st.is_within(subtable, clique)).summed(subtable)
+        return marginal.counts[marginal.rows(cells, variables)]
+
+    return _quotient(decomposition, counts)
+
+
+def _quotient(decomposition: Decomposition, counts: Callable[[SubTable], Counts]) -> Values:
+    """From the counts of cliques and separators at some cells."""
+    values = counts(decomposition.cliques[0]).astype(np.float64)
     for clique, separator in zip(decomposition.cliques[1:], decomposition.separators, strict=True):
-        above = marginals[clique]
-        below = above.summed(separator)
-        values *= above.counts[above.rows(cells, variables)]
+        values *= counts(clique)
         # clique and separator in turn: a quotient stays near the counts, where products of all cliques first could
         # leave a double
-        values /= below.counts[below.rows(cells, variables)]
+        values /= counts(separator)
     return values
 
 
@@ -66,6 +73,10 @@ class ClosedForm:
         found, positive = np.zeros(len(cells)), np.all([own >= 0 for own in rows], axis=0)
         found[positive] = expected(self.marginals, self.decomposition, cells[positive], every) / float(self.spread)
         return found
+
+    def among(self, counts: Callable[[SubTable], Counts]) -> Values:
+        """(n,) the same where the counts of cliques and separators at the cells are known, and none is 0."""
+        return _quotient(self.decomposition, counts) / float(self.spread)
 
     @property
     def sum_of_squares(self) -> float:
@@ -100,8 +111,8 @@ class ClosedForm:
         weights = {clique: weighed(self.marginals[clique].counts) for clique in cliques}
         for j in reversed(range(1, len(cliques))):
             own, separator = self.marginals[cliques[j]], separators[j - 1]
-            shared = own.summed(separator)
-            told = message(shared, shared.rows(own.codes, own.subtable), weights[cliques[j]])
+            told = message(*own.onto(separator), weights[cliques[j]])
             host = next(self.marginals[clique] for clique in cliques[:j] if st.is_within(separator, clique))
-            weights[host.subtable] *= told[shared.rows(host.codes, host.subtable)]
+            # of one table both have the same cells of the separator, in one order
+            weights[host.subtable] *= told[host.onto(separator)[1]]
         return weights[cliques[0]].sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite, prod
 from types import MappingProxyType
@@ -163,12 +163,12 @@ def marginals_of(table: Table, known: Knowledge) -> Marginals:
     return {element: Marginal.of(table, element) for element in known.structure.essential.frontier}
 
 
-def tree_of(schema: Schema, marginals: Marginals, zeros: StructuralZeros) -> Decomposition | None:
+def tree_of(schema: Schema, subtables: Iterable[SubTable], zeros: StructuralZeros) -> Decomposition | None:
     """Cliques and separators where the closed form holds.
 
     That is where the marginals are those of a decomposable release, within which all structural zeros are.
     """
-    release = Release.of(marginals)
+    release = Release.of(subtables)
     # a structural zero within a released sub-table is a 0 there already; another one would be filled by the closed form
     if not all(named & st.varying(schema) in release for named in zeros.subtables):
         return None

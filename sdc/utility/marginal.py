@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import combinations
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,10 @@ from sdc.model.marginal import check_within
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table, freeze
+
+Rows: TypeAlias = npt.NDArray[np.int64]
+
+MAX_BYTES = 256 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +43,7 @@ class Marginal:
     def of(table: Table, subtable: SubTable) -> Marginal:
         """The marginal of a table, its grand total too; ReleaseError for a variable the table does not have."""
         check_within(subtable, table.schema)
-        return _grouped(table.schema, subtable, table.codes[:, st.members(subtable)], table.counts)
+        return _grouped(table.schema, subtable, table.codes[:, st.members(subtable)], table.counts)[0]
 
     @staticmethod
     def dense(schema: Schema, subtable: SubTable, counts: npt.ArrayLike) -> Marginal:
@@ -68,8 +74,12 @@ class Marginal:
 
     def summed(self, subtable: SubTable) -> Marginal:
         """The marginal of a sub-table within this one; KeyError for a variable that this one does not have."""
+        return self.onto(subtable)[0]
+
+    def onto(self, subtable: SubTable) -> tuple[Marginal, Rows]:
+        """The marginal of a sub-table within this one, and (cells,) which of its cells each of these falls in."""
         if subtable == self.subtable:
-            return self
+            return self, np.arange(len(self))
         return _grouped(self.schema, subtable, self.codes[:, columns(subtable, self.subtable)], self.counts)
 
     def as_array(self, variables: Sequence[int]) -> Counts:
@@ -80,7 +90,7 @@ class Marginal:
         counts[space.pack(self.codes)] = self.counts
         return counts.reshape(sizes)
 
-    def rows(self, cells: Codes, variables: SubTable) -> npt.NDArray[np.int64]:
+    def rows(self, cells: Codes, variables: SubTable) -> Rows:
         """(n,) int64 which of its cells each of the (n, variables) cells falls in, -1 where its count is 0.
 
         KeyError where `variables` lacks one of its own.
@@ -91,6 +101,44 @@ class Marginal:
     def cell_label(self, row: int) -> str:
         """`A = no, B = yes` for one of its cells."""
         return _label(self.schema, self.subtable, self.codes[row])
+
+
+@dataclass(frozen=True, eq=False)
+class _Remembered(Marginal):
+    """One that remembers what it was summed to."""
+
+    def onto(self, subtable: SubTable) -> tuple[Marginal, Rows]:
+        if subtable not in self._sums:
+            self._sums[subtable] = super().onto(subtable)
+        return self._sums[subtable]
+
+    @cached_property
+    def _sums(self) -> dict[SubTable, tuple[Marginal, Rows]]:
+        return {}
+
+
+class SharedMarginals:
+    """Marginals of one table, of which many closed forms have some in common; those used last are kept.
+
+    max_bytes  of memory, for the counts at the table's cells
+    """
+
+    def __init__(self, table: Table, max_bytes: int = MAX_BYTES) -> None:
+        self._table = table
+        self._kept = lru_cache(max(1, max_bytes // (8 * max(1, len(table)))))(self._found)
+
+    def of(self, subtable: SubTable) -> Marginal:
+        """That of a sub-table."""
+        return self._kept(subtable)[0]
+
+    def at(self, subtable: SubTable) -> Counts:
+        """(n,) its counts at the table's cells."""
+        return self._kept(subtable)[1]
+
+    def _found(self, subtable: SubTable) -> tuple[Marginal, Counts]:
+        table, own = self._table, st.members(subtable)
+        found, rows = _grouped(table.schema, subtable, table.codes[:, own], table.counts)
+        return _Remembered(found.schema, subtable, found.codes, found.counts), found.counts[rows]
 
 
 def columns(subtable: SubTable, variables: SubTable) -> list[int]:
@@ -136,11 +184,11 @@ def _counts_at(marginal: Marginal, cells: Codes) -> Counts:
     return np.append(marginal.counts, 0)[marginal.rows(cells, marginal.subtable)]
 
 
-def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> Marginal:
+def _grouped(schema: Schema, subtable: SubTable, codes: Codes, counts: Counts) -> tuple[Marginal, Rows]:
     first, group = schema.keys.keep(st.members(subtable)).distinct(codes)
     # in doubles, and exact: the total is at most 2^53
     summed = np.bincount(group, counts, minlength=len(first)).astype(np.int64)
-    return Marginal(schema, subtable, codes[first], summed)
+    return Marginal(schema, subtable, codes[first], summed), group
 
 
 def _label(schema: Schema, subtable: SubTable, codes: npt.NDArray[np.uint16]) -> str:

@@ -19,7 +19,8 @@ from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.utility.closed_form import ClosedForm, Values
-from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, marginals_of, tree_of
+from sdc.utility.ipf import MAX_BYTES, STOP, Fit, Stop, fit, tree_of
+from sdc.utility.marginal import SharedMarginals
 
 MAX_UTILITY = 1e300  # doubles end at 1.8e308; annealing computes with utilities as doubles
 
@@ -174,22 +175,32 @@ class Reconstruction:
     converged: bool
 
 
-def reconstruction(table: Table, known: Knowledge, *, stop: Stop = STOP, max_bytes: int = MAX_BYTES) -> Reconstruction:
+def reconstruction(
+    table: Table,
+    known: Knowledge,
+    *,
+    stop: Stop = STOP,
+    max_bytes: int = MAX_BYTES,
+    marginals: SharedMarginals | None = None,
+) -> Reconstruction:
     """Accuracy with which IPF reconstructs the full table from what is known, on every possible cell.
 
     Where the closed form holds no cells are listed, and any number of them is allowed. Raises as `ipf.fit`.
+
+    marginals  those of the table, where more than one reconstruction is asked for
     """
     known.check_is_of(table)
     number = table.schema.cells
     table, known = table.flat, known.flat  # every level a variable of its own
-    marginals = marginals_of(table, known)
-    tree = tree_of(table.schema, marginals, known.zeros)
+    frontier = known.structure.essential.frontier
+    tree = tree_of(table.schema, frontier, known.zeros)
     if tree is None:
         found = fit(table, known, stop=stop, max_bytes=max_bytes)
         error = _mean_squared_error(table, *_at(table, found), number)
         return Reconstruction(error, found.method, found.sweeps, found.deviation, found.converged)
-    form = ClosedForm(table.schema, marginals, tree)
-    error = _mean_squared_error(table, form.at(table.codes), form.sum_of_squares, number)
+    of_table = marginals or SharedMarginals(table)
+    form = ClosedForm(table.schema, {element: of_table.of(element) for element in frontier}, tree)
+    error = _mean_squared_error(table, form.among(of_table.at), form.sum_of_squares, number)
     return Reconstruction(error, "closed form", 0, 0.0, True)
 
 

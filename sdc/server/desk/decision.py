@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from math import log2
 
 from sdc.config.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
 from sdc.config.release import SimulatableConfig
@@ -28,10 +27,8 @@ from sdc.server.desk.judge import Finding, FoundPart, Judge, surveyed
 from sdc.server.desk.outcome import Standing, Way
 from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
 from sdc.server.desk.state import State, Status
-from sdc.utility.ipf import Stop
-from sdc.utility.measures import Weights, reconstruction, weighted_sub_tables
-
-RECONSTRUCTION, LEAST_ERROR = Stop(max_sweeps=50), 1e-12
+from sdc.utility.halvings import Halvings
+from sdc.utility.measures import Weights, weighted_sub_tables
 
 
 @dataclass(frozen=True)
@@ -235,8 +232,8 @@ class Decider:
             return weighted_sub_tables(larger, weights, schema) - weighted_sub_tables(state.released, weights, schema)
 
         def gain() -> float:
-            table, known = self.judge.table, self.judge.known.plus(state.released)
-            return _log_error(table, known) - _log_error(table, known.plus(Release.of([subtable])))
+            value = _halvings(self.judge.table, self.judge.known.plus(state.released))
+            return value.of(Release.of([subtable]))
 
         return Question(
             state, subtable, who, past.first, past.interest, past.caused, effect, self._breaking, weight, gain
@@ -248,7 +245,7 @@ class Decider:
         return SimulatableSearch(inquiry, simulation).breaking(released, larger)
 
 
-@lru_cache(maxsize=64)
-def _log_error(table: Table, known: Knowledge) -> float:
-    """Of the reconstruction by IPF, log2 of its mean squared error a cell; InputError where the table is too large."""
-    return log2(max(reconstruction(table, known, stop=RECONSTRUCTION).mean_squared_error, LEAST_ERROR))
+@lru_cache(maxsize=1)
+def _halvings(table: Table, known: Knowledge) -> Halvings:
+    """The value of what may be released next: what is public already is reconstructed once."""
+    return Halvings(table, known)
