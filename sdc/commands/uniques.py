@@ -54,7 +54,7 @@ def uniques_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """How probably whoever is alone in a cell of a sample is alone in it in the population too."""
+    """How probably a sample unique is a unique of the population."""
     from sdc.storage.documents import unique_cells, uniques_facts
     from sdc.utility.uniques import RELEASED, check_fraction
 
