@@ -307,8 +307,8 @@ def test_nothing_of_ours_is_imported_but_the_names() -> None:
         "print(sorted(m for m in sys.modules if m.split('.')[0] in ('sdc', 'flows', 'numba', 'scipy', 'ortools')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    ours = ["sdc", "sdc.run_format", "sdc.verify", "sdc.verify.formats", "sdc.verify.levels", "sdc.verify.likely"]
-    ours += ["sdc.verify.own_cells", "sdc.verify.page", "sdc.verify.proof"]
+    ours = ["sdc", "sdc.run_format", "sdc.verify", "sdc.verify.attributes", "sdc.verify.formats", "sdc.verify.levels"]
+    ours += ["sdc.verify.likely", "sdc.verify.n_rule", "sdc.verify.own_cells", "sdc.verify.page", "sdc.verify.proof"]
     # the last is a number, which the package itself tells
     ours += ["sdc.verify.refutations", "sdc.verify.run_folder", "sdc.verify.weighted", "sdc.version"]
     assert done.stdout.strip() == repr(ours), done.stderr

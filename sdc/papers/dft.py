@@ -17,10 +17,11 @@ Rows = dict[str, list[float]]
 CELLS = ((0, 2, 0), (0, 2, 1), (1, 2, 1), (0, 2, 2))
 """The small cells in the order of tables 2 to 5."""
 OF_CHAINS = (
-    "those computed are of 4,000 draws by four chains, as the model without second-order interaction has no exact law"
+    "those computed are sampled until no standard error is above .005, as the model without second-order interaction "
+    "has no exact law"
 )
 EXACT, SAMPLED = 0.005, 0.015
-"""Half of the last digit that is printed; and three and a half standard errors of chains and of what is printed."""
+"""Half of the last digit that is printed; and three standard errors of chains."""
 DRAWS = (
     "the printed probabilities are estimates from 500 draws, with standard errors of up to .022; the exact ones differ"
 )

@@ -854,7 +854,7 @@ def test_models_are_not_searched_beside_structural_zeros(informed: list[str], sd
 
 
 OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
-SAMPLED = ["posterior", CZECH, *OF_THREES, "--law", "saturated", "--draws", "20", "--chains", "2"]
+SAMPLED = ["posterior", CZECH, *OF_THREES, "--law", "saturated", "--draws", "20", "--chains", "2", "--error", "0.5"]
 
 
 def test_a_posterior_that_is_sampled(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -869,6 +869,7 @@ def test_a_posterior_that_is_sampled(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) 
     lines = sdc(*SAMPLED).out.splitlines()
     assert lines[1] == "engine        chains, sampled"
     assert lines[2].startswith("chains        2 of 20 draws; R-hat up to ")
+    assert lines[3] == f"errors        up to {document['diagnostics']['error']:.4f}, at most 0.5 as asked for"
 
 
 def test_an_average_says_how_its_laws_are_weighed(sdc: Sdc) -> None:
@@ -888,9 +889,11 @@ def test_the_posterior_as_text(sdc: Sdc) -> None:
     assert lines[1] == "engine        enumeration, exact; 810 feasible tables"
     assert lines[3] == "identified    0.0000 of the cells: the true count is the most probable, above 0.9"
     assert lines[4] == "above         0.0000 of the cells have a true count of a probability above 0.9"
-    assert lines[5] == "groups        0 cells hold all of a released one, above 0.9; 0 certainly do, 1 cannot"
-    assert [line.split()[0] for line in lines[7:]] == ["2", "2", "1"]
-    shown = [float(line.split()[1]) for line in lines[7:]]
+    assert lines[5] == "bounds        0 cells have one count left, total width 28"
+    assert lines[6].startswith("entropy       ")
+    assert lines[7] == "groups        0 cells hold all of a released one, above 0.9; 0 certainly do, 1 cannot"
+    assert [line.split()[0] for line in lines[9:]] == ["2", "2", "1"]
+    shown = [float(line.split()[1]) for line in lines[9:]]
     assert shown == sorted(shown, reverse=True)
 
 

@@ -98,6 +98,7 @@ def test_defaults(file: Path) -> None:
             "simulatable": {"draws": 100, "share": 0.05, "seed": 0},
             "weights": {"variables": {}, "sub_tables": {}},
             "objective": "sub_tables",
+            "at_least": None,
         },
         "publication": {
             "title": None,

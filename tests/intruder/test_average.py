@@ -83,6 +83,19 @@ def test_the_published_average_beside_integration() -> None:
         assert (np.abs(found.cells.of(place_of(cell)) - law) < 3.5 * errors).all()
 
 
+@pytest.mark.nightly
+def test_the_published_average_by_default_is_within_three_errors_none_above_5_in_1000() -> None:
+    found = sdc.posterior(dense(DELAWARE, DELAWARE_COUNTS), DELAWARE_RELEASE, law="average", priors=MODELS, alpha=0.5)
+    weights, laws, _ = exactly()
+    assert found.diagnostics.error <= found.diagnostics.wanted == 0.005
+    for model, weight in zip(found.models, weights, strict=True):
+        assert abs(model.probability - weight) < 3 * model.standard_error
+    places = {tuple(cell): row for row, cell in enumerate(found.cells.cells.tolist())}
+    for cell, law in zip(SMALL_CELLS, laws, strict=True):
+        start, end = found.cells.start[places[cell] :][:2]
+        assert (np.abs(found.cells.of(places[cell]) - law) < 3 * found.standard_errors[start:end]).all()
+
+
 def test_what_the_papers_are_held_to() -> None:
     """What `sdc papers` takes for exact beside what is printed; for the models that is of another formula."""
     weights, laws, _ = exactly()
