@@ -640,7 +640,7 @@ def _judge_enumerate(case: Case) -> None:
 def _fitted(case: Case) -> np.ndarray:
     """Every count that is public whole is scaled to, in turn; what is public in part is not fitted."""
     exactly = [fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names))]
-    facts = [fact for fact in [*case.known, *exactly] if fact.low == fact.high]
+    facts = [fact for fact in [*case.known, *case.merged, *exactly] if fact.low == fact.high]
     fitted = np.ones(SIZES)
     inside = [tuple(np.array([*fact.cells]).T) for fact in facts]
     for _ in range(2000):
