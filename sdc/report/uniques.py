@@ -42,10 +42,10 @@ def _said(found: Uniques) -> list[str]:
     )
     alone, matched = float(found.alone.sum()), float(found.matched.sum())
     return [
-        f"{len(found):,} cells have one record, a sample unique. By {by} {alone:,.1f} of them, "
-        f"{100 * alone / len(found):.2f} %, are expected to be population uniques: nobody else in the population is in "
-        f"the cell. Whoever links each to somebody of the population who is in its cell, at random, is expected to be "
-        f"right {matched:,.1f} times.",
+        f"{len(found):,} {'cells have' if len(found) > 1 else 'cell has'} one record, a sample unique. By {by} "
+        f"{alone:,.1f} of them, {100 * alone / len(found):.2f} %, are expected to be population uniques: nobody else "
+        "in the population is in the cell. Whoever links each to somebody of the population who is in its cell, at "
+        f"random, is expected to be right {matched:,.1f} times.",
         f"Of all persons in these cells {100 * found.right_matches:.2f} % are in the sample by that; without a model, "
         f"by data intrusion simulation (Skinner and Elliot 2002), {100 * found.intrusion:.2f} % from {len(found):,} "
         f"cells of one record and {found.twos:,} of two. Where the two are far apart the first does not fit.",
