@@ -381,11 +381,8 @@ def _require_sums(published: Published, codes: npt.NDArray[np.int64], counts: Co
     names = published.table.schema.names
     for told in published.sums:
         kept = [names.index(name) for name in told.names]
-        both = np.concatenate([told.cells.astype(np.int64), codes[:, kept]])
-        _, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
-        sums = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
-        np.add.at(sums, group[len(told.cells) :], counts)
-        own = sums[group[: len(told.cells)]]
+        at, own = told.matching(codes[:, kept]), np.zeros(len(told.cells), np.int64)
+        np.add.at(own, at[at >= 0], counts[at >= 0])
         if wrong := int(((own < told.low) | (own > told.high)).sum()):
             raise InputError(
                 f"{published.source} is not of these records: {wrong} counts of "

@@ -67,6 +67,12 @@ class Sums:
     low: Counts
     high: Counts
 
+    def matching(self, codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(n,) in which of the sums each of (n, these variables) cells is, -1 for none; codes may be beyond its own."""
+        own = self.cells.astype(np.int64)
+        sizes = np.concatenate([own, codes]).max(axis=0, initial=0) + 1
+        return KeySpace(tuple(sizes.tolist())).matching(own, codes)
+
     @property
     def digest(self) -> str:
         """Of all that it says."""

@@ -154,13 +154,8 @@ def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equat
     """That sums of its cells lie between two numbers."""
     columns = [table.published.table.schema.names.index(name) for name in sums.names]
     held = np.flatnonzero(table.holds(cells))
-    codes = table.codes(cells)[held][:, columns]
-    both = np.concatenate([sums.cells.astype(np.int64), codes])
-    _, group = KeySpace(tuple((both.max(axis=0, initial=0) + 1).tolist())).distinct(both)
-    number = np.full(int(group.max(initial=-1)) + 1, -1)
-    number[group[: len(sums.cells)]] = np.arange(len(sums.cells))
     of = np.full(len(cells), -1)
-    of[held] = number[group[len(sums.cells) :]]
+    of[held] = sums.matching(table.codes(cells)[held][:, columns])
     there = np.isin(np.arange(len(sums.cells)), of)
     if (sums.low[~there] > 0).any():
         raise InconsistentError(
