@@ -21,6 +21,7 @@ from sdc.intruder.measures import identified
 from sdc.intruder.posterior import posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.papers.sources import DELAWARE
@@ -66,10 +67,10 @@ def judged(laws: list[dict[int, float]], counts: list[int], of: Losses) -> tuple
     return total / len(counts), claims
 
 
-def risk(table: Table, release: object, of: Losses) -> float | None:
+def risk(table: Table, known: Knowledge, of: Losses) -> float | None:
     """By the limit, of any release that has a law."""
     most = np.nextafter(max(of.agency.right, of.agency.wrong), 0)
-    return PosteriorLimit(losses=of, max_loss=float(most)).judge(table, release, table.at_risk(2)).loss  # type: ignore[arg-type]
+    return PosteriorLimit(losses=of, max_loss=float(most)).judge(table, known, table.at_risk(2)).loss
 
 
 # [DFT]'s example by hand
