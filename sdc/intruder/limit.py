@@ -13,15 +13,16 @@ from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.laws import RELEASED, law_of
 from sdc.intruder.losses import Claims, Losses
 from sdc.intruder.measures import EQUAL
-from sdc.intruder.moments import at_truth
+from sdc.intruder.moments import Modes, SumRows, at_truth
 from sdc.intruder.posterior import exact_posterior
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.table import Counts, Table
 
 CLAIMED = 1e-6  # no small count that is less probable is the most likely one
 Exactly: TypeAlias = Callable[[Counts], tuple[Probabilities, Probabilities]]
-"""Of some cells the probabilities of true and of most likely counts, by their whole laws."""
+"""Of some cells the probabilities of true and of most likely counts."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,13 @@ class PosteriorLimit:
         table, knowledge = table.flat, knowledge.flat
         law, cells = law_of(self.law, table.schema, self.alpha), table.codes[rows]
         if law.equals_released(knowledge) and hypergeometric.is_treatable(knowledge):
-            return self.of(
-                at_truth(table, knowledge, rows),
-                rows,
-                lambda asked: true_and_highest(hypergeometric.cell_laws(table, knowledge, cells[asked])),
-            )
+
+            def whole(asked: Counts) -> tuple[Probabilities, Probabilities]:
+                return true_and_highest(hypergeometric.cell_laws(table, knowledge, cells[asked]))
+
+            tree = SumRows.of(CellMarginals(table, cells), knowledge)
+            modes = self.modes(table, table.counts[rows], whole)
+            return self.of(at_truth(table, knowledge, rows), rows, lambda asked: modes.of(tree, asked))
         found = exact_posterior(table, knowledge, law, cells)
         if found is None:
             raise ReleaseError(
@@ -116,6 +119,11 @@ class PosteriorLimit:
             )
         true, highest = true_and_highest(found.cells)
         return self.of(true, rows, lambda asked: (true[asked], highest[asked]))
+
+    def modes(self, table: Table, counts: Counts, whole: Exactly) -> Modes:
+        """What `claims` asks, of at-risk cells with these counts, by factorial moments where that is enough."""
+        least = 0.0 if self.losses is None else self.losses.intruder.threshold
+        return Modes(counts, table.total, least, whole)
 
     def of(self, probabilities: Probabilities, rows: Counts, exactly: Exactly) -> Likely:
         """From the (n,) probabilities of the true counts of these rows, of which there is one at least.

@@ -18,8 +18,13 @@ UNKNOWN = -1.0
 
 
 @kernel
-def expected(rows: MarginalCounts, places: Ints, signs: Ints, total: int, part: float, means: Floats) -> None:
-    """(n,) E f = part prod n_C / prod n_S of each cell, into `means`; the arguments as of `probabilities`."""
+def expected(
+    rows: MarginalCounts, places: Ints, signs: Ints, total: int, part: float, taken: int, means: Floats
+) -> None:
+    """(n,) part prod (n_C - taken) / prod (n_S - taken) of each cell, into `means`: of none taken E f.
+
+    Of one taken it is E (f)_2 / E f. The other arguments are as of `probabilities`.
+    """
     means[:] = total * part
     for j in range(len(places)):
         row, share = rows[places[j]], 1.0 / total
@@ -27,10 +32,11 @@ def expected(rows: MarginalCounts, places: Ints, signs: Ints, total: int, part: 
         for _ in range(abs(signs[j])):
             if signs[j] > 0:
                 for i in range(len(means)):
-                    means[i] *= row[i] * share
+                    means[i] *= (row[i] - taken) * share
             else:
                 for i in range(len(means)):
-                    means[i] /= row[i] * share
+                    if means[i] != 0.0:  # else a clique has no more records, which comes before its separators
+                        means[i] /= (row[i] - taken) * share
 
 
 @kernel
@@ -55,7 +61,7 @@ def probabilities(
     rows, places, signs  a clique's or separator's (n,) marginal counts are in rows[places[j]]; the sign of a clique is
                          1, of a separator minus its multiplicity
     part                 of a marginal cell's records that are expected in the cell, 1 where cliques have all variables
-    counts, means        (n,) the count asked about, of 1 or more, and E f
+    counts, means        (n,) the count asked about, and E f
     """
     for k in range(len(cells)):
         i = cells[k]
@@ -80,7 +86,7 @@ def _probability(
     factors = 0
     for j in range(len(places)):
         factors += abs(signs[j])
-    moment, found, noise, r = 1.0, 0.0, 0.0, 0
+    moment, found, noise, r = 1.0, 1.0 if count == 0 else 0.0, 0.0, 0
     # C(r, k) E (f)_r / r! = E (f)_r / (k! (r - k)!): the term of r from that of r - 1
     while True:
         r += 1

@@ -27,6 +27,9 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Counts, Table
 
 CLOSE = 2e-10  # how far probabilities from factorial moments may be from the exact ones
+HIGHEST = 0.469  # no count of a sum of indicators is more probable than this by its standard deviation
+ROUNDED = 1e-12  # of the square of a mean, more than rounding takes off a variance
+NEVER = -2.0  # below every sum of a probability, which needs no end before it is known
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +60,10 @@ class SumRows:
         part = 1 / prod(knowledge.schema.sizes[v] for v in uncovered)
         return SumRows(rows, np.arange(len(signs)), np.array(list(signs.values()), np.int64), part)
 
+    def sums(self, total: int) -> tuple[npt.NDArray[np.signedinteger], Counts, Counts, int, float]:
+        """As kernels take them, of a table of so many records."""
+        return self.rows, self.places, self.signs, total, self.part
+
 
 @dataclass(frozen=True, eq=False)
 class TrueCounts:
@@ -83,24 +90,11 @@ class TrueCounts:
         `exactly` is asked where rounding spoils the sum: of cells with large counts that are expected to be large.
         """
         means = np.empty(len(self.counts))
-        kernel.expected(tree.rows, tree.places, tree.signs, self.total, tree.part, means)
+        kernel.expected(*tree.sums(self.total), 0, means)
         low, high = self._within.T
         cells = np.flatnonzero((means >= low) & (means <= high))
         found = np.empty(len(cells))
-        kernel.probabilities(
-            tree.rows,
-            tree.places,
-            tree.signs,
-            self.total,
-            tree.part,
-            self.counts,
-            means,
-            CLOSE,
-            self.least,
-            self.most,
-            cells,
-            found,
-        )
+        kernel.probabilities(*tree.sums(self.total), self.counts, means, CLOSE, self.least, self.most, cells, found)
         left = np.flatnonzero(found == kernel.UNKNOWN)
         if len(left):
             found[left] = exactly(cells[left])
@@ -124,6 +118,44 @@ def expected_counts(count: int, least: float) -> tuple[float, float]:
         middle = (low + high) / 2
         low, high = (middle, high) if bound(middle) >= least else (low, middle)
     return count * least * (1 - 1e-9), high * (1 + 1e-9)
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """How probable the true and the most likely counts are, of cells of a table of so many records.
+
+    counts  (n,) the true ones
+    least   of what is less probable it is enough to know that
+    whole   asked for both where rounding spoils the sums: of cells that are expected to be large
+
+    The most likely count of a sum of independent indicators is next to its mean, below it or above (Darroch 1964, On
+    the distribution of the number of successes in independent trials), and less probable than 0.469 / sqrt(Var f)
+    (Baillon, Cominetti and Vaisman 2016, A sharp uniform bound for the distribution of sums of Bernoulli trials).
+    """
+
+    counts: Counts
+    total: int
+    least: float
+    whole: Callable[[Counts], tuple[Probabilities, Probabilities]]
+
+    def of(self, tree: SumRows, cells: Counts) -> tuple[Probabilities, Probabilities]:
+        """Of the cells listed, (m,) each; both 0 where no count is as probable as `least`."""
+        means, ratios, sums = np.empty(len(self.counts)), np.empty(len(self.counts)), tree.sums(self.total)
+        kernel.expected(*sums, 0, means)
+        kernel.expected(*sums, 1, ratios)
+        variances = means * (1 + ratios - means) - ROUNDED * means**2
+        places = np.flatnonzero((variances * self.least**2 <= HIGHEST**2)[cells])
+        below = np.floor(means).astype(np.int64)
+        found = np.zeros((3, len(cells)))
+        for at, counts in zip(found, (self.counts, below, below + 1), strict=True):
+            some = np.empty(len(places))
+            kernel.probabilities(*sums, counts, means, CLOSE, NEVER, -NEVER, cells[places], some)
+            at[places] = some
+        true, highest = found[0], found[1:].max(axis=0)
+        left = np.flatnonzero((found == kernel.UNKNOWN).any(axis=0))
+        if len(left):
+            true[left], highest[left] = self.whole(cells[left])
+        return true, np.maximum(highest, true)
 
 
 def at_truth(table: Table, knowledge: Knowledge, rows: Counts) -> Probabilities:

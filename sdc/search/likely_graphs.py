@@ -47,11 +47,15 @@ class LikelyGraphs:
         tree = SumRows(self._rows.held, places, np.array(list(signs.values())))
         cells, found = self._truth.likely(tree, lambda asked: self._laws(graph, asked).at_truth)
         # half of what is called equal: the judgement in the end is never stricter
-        if not self._limit.keeps(found, len(self._rows.marginals), EQUAL / 2):
+        marginals = self._rows.marginals
+        if not self._limit.keeps(found, len(marginals), EQUAL / 2):
             return False
-        at_truth = np.zeros(len(self._rows.marginals))
+        at_truth = np.zeros(len(marginals))
         at_truth[cells] = found
-        claims = self._limit.claims(at_truth, lambda asked: true_and_highest(self._laws(graph, asked)), EQUAL / 2)
+        modes = self._limit.modes(
+            marginals.table, marginals.counts, lambda asked: true_and_highest(self._laws(graph, asked))
+        )
+        claims = self._limit.claims(at_truth, lambda asked: modes.of(tree, asked), EQUAL / 2)
         return self._limit.keeps_losses(claims)
 
     def _laws(self, graph: DecomposableGraph, cells: npt.NDArray[np.int64]) -> CellLaws:

@@ -11,8 +11,8 @@ from hypothesis import strategies as hs
 from scipy.stats import hypergeom
 
 from sdc.intruder import hypergeometric, moments
-from sdc.intruder.limit import PosteriorLimit
-from sdc.intruder.moments import SumRows, TrueCounts, expected_counts
+from sdc.intruder.limit import PosteriorLimit, true_and_highest
+from sdc.intruder.moments import Modes, SumRows, TrueCounts, expected_counts
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.marginal import CellMarginals
@@ -56,6 +56,33 @@ def test_what_may_be_left_out(table: Table, data: hs.DataObject, one: float, oth
     for limit in (least, most):
         apart = np.abs(whole[cells] - limit) > 1e-9
         assert ((found > limit) == (whole[cells] > limit))[apart].all()
+
+
+@given(small_tables(max_records=40), hs.data(), hs.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9]))
+def test_most_likely_counts_beside_whole_laws(table: Table, data: hs.DataObject, least: float) -> None:
+    zeros = data.draw(structural_zeros(table))
+    known = knows(table, data.draw(treatable(table)), zeros)
+    rows = table.at_risk(40)
+    if not hypergeometric.is_treatable(known) or not len(rows):
+        return
+    marginals = CellMarginals(table, table.codes[rows])
+    whole = true_and_highest(hypergeometric.cell_laws(table, known, marginals.cells))
+    asked = np.array(data.draw(hs.lists(hs.integers(0, len(rows) - 1), unique=True)), np.int64)
+    modes = Modes(table.counts[rows], table.total, least, lambda left: (whole[0][left], whole[1][left]))
+    true, highest = modes.of(SumRows.of(marginals, known), asked)
+    told = whole[1][asked] > least + 1e-9
+    assert true[told] == pytest.approx(whole[0][asked][told], abs=1e-9)
+    assert highest[told] == pytest.approx(whole[1][asked][told], abs=1e-9)
+    assert (highest[~told] <= least + 2e-9).all()
+
+
+def test_most_likely_counts_need_no_whole_law_where_few_are_expected() -> None:
+    table = dense(schema_of([2, 2, 2]), [1, 4, 3, 5, 2, 6, 7, 3])
+    known, rows = knows(table, frontier("AB", "BC")), table.at_risk(2)
+    marginals = CellMarginals(table, table.codes[rows])
+    modes = Modes(table.counts[rows], table.total, 0.0, lambda left: pytest.fail("asked"))
+    whole = hypergeometric.cell_laws(table, known, marginals.cells)
+    assert modes.of(SumRows.of(marginals, known), np.arange(len(rows)))[1] == pytest.approx(whole.most_likely[1])
 
 
 def test_large_counts_are_asked_for_exactly() -> None:
