@@ -404,7 +404,7 @@ def find_release(
     require_together(method, *_given(known, section, posterior_limit, n_rule, attributes))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     found = release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
-    require_utility(found.release, searched, table.schema)
+    require_utility(table, known, found.release, searched)
     return found
 
 

@@ -17,7 +17,7 @@ import pytest
 import sdc
 from sdc.api import find_release, risk_utility_curve
 from sdc.config.release import AnnealingConfig, ReleaseConfig
-from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
@@ -235,6 +235,17 @@ def test_the_decomposable_and_the_best_release(czech: Table) -> None:
         Release.of([0b010001])
     )
     assert sdc.best_release(czech, NOTHING, min_width=6, chains=1, steps=500).sub_tables_with_total == 60
+
+
+@pytest.mark.parametrize(
+    ("least", "reached"), [({"sub_tables": 60}, "sub_tables = 59"), ({"halvings": 12.0}, "halvings = 10.59")]
+)
+def test_what_a_release_must_be_worth(least: dict[str, float], reached: str, czech: Table) -> None:
+    with pytest.raises(NotReleasableError, match=f"less than release.at_least asks: .*{reached}"):
+        sdc.find_release(czech, NOTHING, "ordered", min_width=6, at_least=least)
+    worth = {name: value - 2 for name, value in least.items()}
+    found = sdc.find_release(czech, NOTHING, "ordered", min_width=6, at_least=worth)
+    assert found.release.sub_tables(czech.schema) == 59
 
 
 def test_what_counts_more_is_released(czech: Table) -> None:

@@ -15,6 +15,7 @@ from sdc.paths import checked_path
 
 if TYPE_CHECKING:
     from sdc.intruder.limit import PosteriorLimit
+    from sdc.intruder.losses import Losses
 
 NOT_RELEASABLE = 3  # exit status: not releasable, undecided, not certified, nothing but the total released
 MOST_FAILURES = 5  # that a message names
@@ -75,6 +76,21 @@ MaxAbove = Annotated[
 MaxProbability = Annotated[
     float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
 ]
+LossOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--loss",
+        metavar="NAME=X",
+        help="What it costs an intruder to claim nothing of a cell (none), or a wrong count (wrong, 1), and the "
+        "agency that he is right (right, 1) or wrong (harm, 0); once for each.",
+    ),
+]
+MaxLoss = Annotated[
+    float | None,
+    typer.Option(
+        help="Largest mean over the at-risk cells of what his claims cost the agency, by --loss; default any."
+    ),
+]
 Threshold = Annotated[float, typer.Option(help="Of the probability of a true count, for --max-above.")]
 NRule = Annotated[
     int | None,
@@ -108,14 +124,26 @@ def history_url(history: str) -> str:
 
 
 def posterior_limit(
-    law: str, threshold: float, max_above: float | None, max_probability: float | None
+    law: str,
+    threshold: float,
+    max_above: float | None,
+    max_probability: float | None,
+    losses: Losses | None,
+    max_loss: float | None,
 ) -> PosteriorLimit | None:
     """What the options limit, None where they limit nothing; InputError for a value that is no limit."""
     from sdc.intruder.limit import PosteriorLimit
 
-    if max_above is None and max_probability is None:
+    if all(value is None for value in (max_above, max_probability, losses, max_loss)):
         return None
-    return PosteriorLimit(law, threshold=threshold, max_above=max_above, max_probability=max_probability)
+    return PosteriorLimit(
+        law,
+        threshold=threshold,
+        max_above=max_above,
+        max_probability=max_probability,
+        losses=losses,
+        max_loss=max_loss,
+    )
 
 
 def status_of_release(facts: dict[str, Any]) -> int:

@@ -15,7 +15,9 @@ import typer
 from sdc.commands.options import (
     NOT_RELEASABLE,
     Json,
+    LossOption,
     MaxAbove,
+    MaxLoss,
     MaxProbability,
     MinWidth,
     NRule,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
-from sdc.commands.asked import executor_of, numbers_by_name, read_subject
+from sdc.commands.asked import executor_of, losses_of, numbers_by_name, read_subject
 
 releases = typer.Typer()
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
@@ -60,6 +62,8 @@ def assess(
     threshold: Threshold = 0.5,
     max_above: MaxAbove = None,
     max_probability: MaxProbability = None,
+    loss: LossOption = None,
+    max_loss: MaxLoss = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -71,7 +75,7 @@ def assess(
     from sdc.model.sharpness import Sharpness
     from sdc.storage.documents import assessment_facts
 
-    limit = posterior_limit(law, threshold, max_above, max_probability)
+    limit = posterior_limit(law, threshold, max_above, max_probability, losses_of(loss), max_loss)
     asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
     about = read_subject(subject, variables, structural_zeros, "assess", *asked)
     min_width, limit = about.min_width(min_width), about.limit(limit)
@@ -235,6 +239,8 @@ def release(
     threshold: Threshold = 0.5,
     max_above: MaxAbove = None,
     max_probability: MaxProbability = None,
+    loss: LossOption = None,
+    max_loss: MaxLoss = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -252,7 +258,7 @@ def release(
         require_method(method)
     _require_new(out)
     weights = numbers_by_name(weight or [], "--weight", "age=2")
-    limit = posterior_limit("released", threshold, max_above, max_probability)
+    limit = posterior_limit("released", threshold, max_above, max_probability, losses_of(loss), max_loss)
     wished = {LIMIT: limit, N_RULE: n_rule, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
     wished[OBJECTIVE] = CAPABILITIES[OBJECTIVE].is_asked(objective)
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]

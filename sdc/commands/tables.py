@@ -16,6 +16,7 @@ from sdc.commands.asked import executor_of, losses_of, numbers_by_name, read_sub
 from sdc.commands.options import (
     Floor,
     Json,
+    LossOption,
     ReleaseOption,
     SmallCount,
     StructuralZeros,
@@ -209,14 +210,7 @@ def posterior_command(
     threshold: Annotated[
         float, typer.Option(help="A cell is identified where its true count is its most probable one, and above this.")
     ] = 0.9,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=X",
-            help="What it costs an intruder to claim nothing of a cell (none), or a wrong count (wrong, 1), and the "
-            "agency that he is right (right, 1) or wrong (harm, 0); once for each.",
-        ),
-    ] = None,
+    loss: LossOption = None,
     share: Annotated[
         float, typer.Option(help="Of a released group: a cell with as much discloses its categories; 1 is all.")
     ] = 1.0,

@@ -389,6 +389,16 @@ class AtLeastConfig(Section):
         float | None,
         Field(gt=0, le=1, strict=True, description="such a share of release.demand, more than 0 and at most 1"),
     ] = None
+    halvings: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            strict=True,
+            description="so often half of the mean squared error by which iterative proportional fitting misses the "
+            "full table, more than 0; the table has 2,000,000 cells at most, but where the release is decomposable",
+        ),
+    ] = None
 
     @property
     def facts(self) -> dict[str, float]:

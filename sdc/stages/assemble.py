@@ -34,6 +34,7 @@ from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import PartWish, Wishes
+from sdc.utility.halvings import Halvings
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import (
     Demand,
@@ -243,16 +244,21 @@ def release_search(
     return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart)
 
 
-def require_utility(release: Release, settings: SearchSettings, schema: Schema) -> None:
-    """NotReleasableError where a release is worth less than `at_least` asks, with how much it is worth."""
+def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:
+    """NotReleasableError where a release is worth less than `at_least` asks, with how much it is worth.
+
+    InputError where it asks for a reconstruction of more cells than can be listed.
+    """
     if (asked := settings.release.at_least) is None:
         return
+    schema = table.schema
     measures: dict[str, Callable[[], float]] = {
         "sub_tables": lambda: release.sub_tables(schema),
         "cells": lambda: cells(release, schema),
         "degrees_of_freedom": lambda: degrees_of_freedom(release, schema),
         "weighted": lambda: weighted_sub_tables(release, settings.weights(schema), schema),
         "requests_served": lambda: float(settings.requests(schema).served(release)),
+        "halvings": lambda: Halvings(table, known).of(release),
     }
     reached = {name: measures[name]() for name in asked.facts}
     lacking = [

@@ -41,7 +41,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     _require_not_refuted(build, report)
     try:
-        require_utility(made.found.release, build.settings(executor), made.table.schema)
+        require_utility(made.table, made.known, made.found.release, build.settings(executor))
     except NotReleasableError as error:
         raise NotReleasableError(f"{error}; nothing is published, see {report}") from error
     effort, weighted = build.settings(executor).effort, _weighted(build)

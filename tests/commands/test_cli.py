@@ -583,6 +583,17 @@ def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
     assert "likely" not in sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--json").document
 
 
+def test_assess_by_what_claims_cost(sdc: Sdc) -> None:
+    """One true count of three is the most likely one, of a probability of 0.34: he claims it above 0.3."""
+    asked = ["assess", CZECH, "--release", "A*B*C", "--release", "C*D*E*F", "--min-width", "3", "--loss", "none=0.7"]
+    assert sdc(*asked, "--max-loss", "0.34").out.startswith("releasable\n")
+    refused = sdc(*asked, "--max-loss", "0.33")
+    assert refused.status == 3
+    assert "an intruder's 1 right claims cost 0.3333 a cell (at most 0.33 allowed)" in refused.out
+    alone = sdc(*asked[:-2], "--max-loss", "0.3")
+    assert (alone.status, alone.err.splitlines()[-1]) == (1, "sdc: max_loss is of losses; give both, or none")
+
+
 def test_a_release_within_a_limit_on_the_posterior(sdc: Sdc) -> None:
     options = ["--min-width", "6", "--steps", "500", "--chains", "1", "--max-probability", "0.02"]
     found = sdc("release", CZECH, "--method", "decomposable", *options)

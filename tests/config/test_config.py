@@ -503,7 +503,8 @@ def test_faults_of_a_rule_on_sensitive_variables(file: Path, value: str, match: 
         ("{weighted: .nan}", "release.at_least.weighted = nan: should be a finite number"),
         ("{requests_served: 1.5}", "release.at_least.requests_served = 1.5: should be less than or equal to 1"),
         ("{requests_served: 0.5}", "at_least is of requests_served, and none are known; give demand, or leave it out"),
-        ("{halvings: 2}", "release.at_least.halvings is an unknown key; allowed: sub_tables, cells"),
+        ("{halvings: 0.0}", "release.at_least.halvings = 0.0: should be greater than 0"),
+        ("{halved: 2}", "release.at_least.halved is an unknown key; allowed: sub_tables, cells"),
     ],
 )
 def test_faults_of_what_is_asked_at_least(file: Path, value: str, match: str) -> None:

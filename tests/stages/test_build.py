@@ -751,6 +751,13 @@ def test_a_release_that_is_worth_too_little(config: Config, finished: Path, begu
     assert (open_build(file).folder.stage("confidential") / "report.html").is_file()
 
 
+def test_a_reconstruction_that_is_near_enough(config: Config, begun: Build) -> None:
+    """With the 59 sub-tables the error is halved ten times and a half."""
+    with pytest.raises(NotReleasableError, match=r"release.at_least asks: halvings = 10\.59\d+, asked 12;"):
+        made(config(release={"at_least": {"halvings": 12.0}}))
+    made(config(release={"at_least": {"halvings": 10.0}}))
+
+
 def test_requests_that_are_served(config: Config, begun: Build) -> None:
     demand = {"A*B": 3, "A*B*C*D*E*F": 1}
     with pytest.raises(NotReleasableError, match=r"requests_served = 0.75, asked 0.8"):
