@@ -539,6 +539,11 @@ class ReleaseConfig(Section):
 
     @model_validator(mode="after")
     def _is_worth_one_thing(self) -> ReleaseConfig:
+        if self.objective == "reconstruction" and self.conflicts == "best_subset":
+            raise ValueError(
+                "objective is reconstruction, and conflicts is best_subset, which is by what sub-tables are worth one "
+                "by one; let conflicts be refused, or set objective to sub_tables"
+            )
         if self.objective == "reconstruction" and (self.demand or self.weights != WeightsConfig()):
             raise ValueError(
                 "objective is reconstruction, by which no sub-table has a weight; leave weights and demand out, or set "

@@ -232,6 +232,11 @@ def test_weights_are_refused_beside_it(given: dict[str, Any]) -> None:
         with_given(ReleaseConfig(), {"objective": "reconstruction", **given})
 
 
+def test_the_best_subset_of_what_is_required_is_refused_beside_it() -> None:
+    with pytest.raises(InputError, match="objective is reconstruction, and conflicts is best_subset, which is by what"):
+        with_given(ReleaseConfig(), {"objective": "reconstruction", "require": ["A*B"], "best_subset": True})
+
+
 def test_another_objective_is_refused(czech: Table) -> None:
     with pytest.raises(InputError, match="objective = 'error': should be 'sub_tables' or 'reconstruction'"):
         find_release(czech, knows(czech, NOTHING), "ordered", min_width=3, objective="error")
