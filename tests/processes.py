@@ -30,8 +30,12 @@ TOGETHER = {
         "tests/faults/test_lost_processes.py",
     ),
     "commands": ("tests/commands/", "tests/test_handbook.py"),
+    "answers in part": ("tests/server/test_in_part.py",),
+    "parts": ("tests/search/test_parts.py",),
 }
 """Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
+
+And the longest of the others, which a night would wait for if they came last.
 """
 
 
