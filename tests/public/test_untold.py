@@ -171,7 +171,11 @@ def write(path: Path, text: str) -> Path:
             "a,count\nx,3\ny,5-2\n",
             "has 1 counts between two numbers that no count is between; give the lower one first",
         ),
-        ("a,count\nx,3\ny,2-\n", "is not a table of counts as its name says"),
+        ("a,count\nx,3\ny,2-\n", "is not a table of counts as its name says: the one of row 2 is no whole number"),
+        (
+            "a,count\nx,2..4\n",
+            "the one of row 1 is no whole number; write 2-4 for one that is between 2 and 4, and noth",
+        ),
         ("a,count\nx,3\ny,\n", "nothing bounds them; add one of all records"),
         ("a,count\nx,3\ny,\n(total),5\n(total),6\n", "lists a total twice; name a table that has each once"),
         ("a,b,count\nx,u,\nz,(total),4\n", "has totals of a category of 'a' that no cell has"),
