@@ -37,7 +37,7 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     ConfigError, one message with every fault: the key, its value and what is allowed.
     """
     path = Path(path)
-    _require_config(path)
+    _require_config(checked_path(path))
     settings = load_yaml(path, "config", ConfigError)
     # before it is validated, so that a faulty path in the file does not matter where another is given
     table = settings.get("table") if isinstance(settings, dict) else None
