@@ -134,8 +134,9 @@ def why_command(
     verb = "redesign" if redesign else "why"
     about = read_subject(subject, variables, structural_zeros, verb, *((N_RULE,) if n_rule else ()))
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
-    held = about.public(release) if release or about.released is not None else about.one_way
-    if held == about.one_way:
+    is_searched = bool(release) or about.released is not None
+    held = about.public(release) if is_searched else about.one_way
+    if not is_searched:
         print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
     with executor_of(subject, workers) as executor:
         found = api.why(
@@ -164,13 +165,17 @@ def why_command(
                 merging=about.may_coarsen,
                 executor=executor,
             )
-    facts = reason_facts(found, about.table.schema)
+    facts = reason_facts(found, about.table.schema, about.labels)
+    if not is_searched:
+        facts["customer"] = None
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
     if as_json:
         print_json(facts)
         return
     print(facts["text"])
+    if facts["customer"] is not None:
+        print(f"to a customer  {facts['customer']}")
     print(f"critical width {facts['critical_width']}, required {min_width}")
     for what in ("alone", "one_way", "together"):
         answer = facts[what]

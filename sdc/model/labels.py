@@ -77,6 +77,7 @@ class Labels:
 
 
 _NONE = VariableLabels()
+NO_LABELS = Labels()
 
 
 def _require_categories(labels: VariableLabels, variable: Variable) -> None:

@@ -24,6 +24,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
+from sdc.model.labels import NO_LABELS, Labels
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
@@ -256,6 +257,11 @@ class Subject:
         labels = self.config.labels.model_dump(exclude_none=True)["variables"]
         named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
         return {**named, "about": about, "labels": labels}
+
+    @property
+    def labels(self) -> Labels:
+        """How the config calls variables and categories."""
+        return NO_LABELS if self.build is None else self.config.labels.labels
 
     @property
     def forbid(self) -> Sequence[PatternLike]:
