@@ -39,7 +39,7 @@ from sdc.config.values import OTHERS
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of
-from sdc.ingest.hierarchies import with_levels
+from sdc.ingest.hierarchies import hierarchies_of, with_levels
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Source, SourcePart, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
@@ -138,6 +138,24 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
+
+
+def read_schema(source: Source, settings: TableConfig) -> Schema:
+    """The variables as the columns and the settings alone tell them, no level of another; errors as `read_layouts`.
+
+    Of each with the categories that the settings name, one without a name where they name none. InputError for a
+    hierarchy of what is no variable.
+    """
+    _, codings = read_layouts(source, settings)
+    schema = Schema(tuple(Variable(coding.name, _named_alone(coding)) for coding in codings))
+    hierarchies_of(settings.hierarchies, schema)
+    return schema
+
+
+def _named_alone(coding: Coding) -> tuple[str, ...]:
+    """All categories where no other is good; else one without a name."""
+    missing = () if coding.missing is None else (coding.missing,)
+    return ("",) if coding.order is None else tuple(dict.fromkeys((*coding.order, *missing)))
 
 
 def count_records(
