@@ -95,13 +95,18 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
 
 def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, memory: int) -> CountedRecords:
     is_path = isinstance(source, str | Path)
-    try:
-        settings = TableConfig.model_validate({"path": str(source) if is_path else FRAME, **given})
-    except ValidationError as error:
-        raise InputError(faults_of(error, BuildConfig, "table")) from error
+    settings = settings_of(str(source) if is_path else FRAME, given)
     if not is_path:
         return count_frame(arrow_of(source), settings, memory)
     return count_records(open_source(source), settings, executor, memory)
+
+
+def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
+    """As a config has them; InputError for what it refuses."""
+    try:
+        return TableConfig.model_validate({"path": path, **given})
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, "table")) from error
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError
 from sdc.stages.build import open_build
 from sdc.stages.checks import check_before
+from sdc.stages.subject import Subject
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
 
@@ -101,3 +102,20 @@ def test_what_only_the_records_tell_is_left_to_them(tmp_path: Path) -> None:
     check_before(build)
     with pytest.raises(InputError, match="bad records"):
         build.counted(IN_PROCESS)
+
+
+@pytest.mark.parametrize("kind", ["a table", "a config"])
+def test_what_a_command_names_is_looked_for_first(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, table={"hierarchies": {}})
+    path = str(file if kind == "a config" else tmp_path / "t.csv")
+    for name in ("sdc.stages.subject.read_table", "sdc.stages.build.count_records"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("records were read"))
+    for option, text, told in (
+        ("--release", "area*sx", r"--release 'area\*sx': .* did you mean sex\?"),
+        ("SUB_TABLE", "area,sex", r"SUB_TABLE 'area,sex': .* so write area\*sex"),
+        ("--require", "all:9", "--require 'all:9' matches nothing"),
+    ):
+        with pytest.raises(InputError, match=told):
+            Subject.open(path, named={option: [text], "--forbid": None})
+    with pytest.raises(InputError, match=r"variables\.1"):
+        Subject.open(str(tmp_path / "t.csv"), ["area", ""], named={"--release": ["area"]})
