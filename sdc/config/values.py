@@ -34,8 +34,9 @@ def _memory(value: str) -> str:
 
 def _as_written(value: Any) -> Any:
     """A whole number, or a date, of a YAML file as the text that is written there; of others YAML keeps no text."""
-    if isinstance(value, bool | float | datetime):
-        raise ValueError(f"YAML reads it as {_KINDS[type(value)]}; write it in quotes")
+    for kind, called in _KINDS.items():
+        if isinstance(value, kind):
+            raise ValueError(f"YAML reads it as {called}; write it in quotes")
     return value.written if isinstance(value, Numeral) else str(value) if isinstance(value, date) else value
 
 

@@ -163,8 +163,8 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
     yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
     if audit.config.server is not None:
         yield (
-            "Has of the answers of a table server only those that are among what was published before: they are in the "
-            "server's own history, which sdc audit checks."
+            "Has no answer of the table server but those that are among what was published before: its answers are in "
+            "its own history, which sdc audit checks."
         )
     yield (
         f"Has no other figures of the same records: no {'further ' * bool(audit.origin.sources)}earlier or overlapping "

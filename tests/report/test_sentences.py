@@ -439,6 +439,8 @@ CONSTANT = {
         bool(run.steps) and all(step["answer"] is not None for step in run.steps)
     ),
     "Warning.": lambda run: True,
+    "Has no answer of the table server but those that are among what was published before: its answers are in its own "
+    "history, which sdc audit checks.": lambda run: run.config["server"] is not None,
     "More time changes nothing about these.": lambda run: any(step["answer"] is False for step in refused(run)),
     "More time may let these out.": lambda run: any(step["answer"] is None for step in refused(run)),
     "For lack of time none.": lambda run: all(step["answer"] is False for step in refused(run)),
@@ -841,6 +843,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "one person": lambda folder: built(folder, "one", risk={"small_count": 1, "min_width": 3}),
     "nobody at risk": lambda folder: built(folder, "none", table={"path": "czech.csv", "variables": ["A", "B", "C"]}),
     "the total alone": lambda folder: built(folder, "total", risk={"small_count": 2, "min_width": 1800}),
+    "a server": lambda folder: built(folder, "served", server={"rules": [{"rule": "one_step"}]}),
     "a prefix": lambda folder: built(folder, "prefix", release={"method": "bisection"}),
     "decomposable": lambda folder: built(folder, "decomposable", release=SHORT),
     "best": lambda folder: built(folder, "best", release={**SHORT, "method": "best"}),
