@@ -367,7 +367,8 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
 
 
 TELLS_A_CELL = (
-    ", which tells the count of a cell, as its records can be in no other; give a table with more than one such cell"
+    ", which tells the count of a cell, as its records can be in no other; give more records, or list the categories "
+    "that there may be"
 )
 
 
