@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -48,13 +49,13 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
 
 def _require_config(path: Path) -> None:
     """ConfigError for what is known to be something else: a run folder, another folder, a table."""
-    if (path / MANIFEST).is_file():
+    if os.path.isfile(path / MANIFEST):
         raise ConfigError(
             f"config {path} is a run folder; give the YAML file that it was made from, or ask of the run by sdc status"
         )
     if path.name.lower().endswith(SUFFIXES):
         raise ConfigError(f"config {path} is a table, and no YAML file; make a first one of it by sdc init {path}")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ConfigError(
             f"config {path} is a folder, and no YAML file; if it has the parts of a table, make a first one of it by "
             f"sdc init {path}"

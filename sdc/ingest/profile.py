@@ -204,7 +204,7 @@ def are_amounts(column: Column, numbers: Sequence[float]) -> bool | None:
 
 
 def _is_smooth(column: Column, numbers: Sequence[float]) -> bool:
-    step = gcd(*(int(above - below) for below, above in pairwise(numbers)))
+    step = gcd(*(int(above - below) for below, above in pairwise(numbers))) or 1
     if len(numbers) < DENSE * ((numbers[-1] - numbers[0]) / step + 1):
         return False
     rows = np.array([rows for _, rows in sorted((float(value), rows) for value, rows in column.values.items())])
