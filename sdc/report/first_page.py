@@ -208,10 +208,10 @@ def before(audit: AuditEvidence) -> list[str]:
 
 
 def _both(audit: AuditEvidence) -> list[str]:
-    """What both editions tell together; nothing where the one before has no whole table."""
+    """What both editions tell together; nothing where the one before has no whole table, or has levels of its own."""
     schema, now = audit.table.schema, audit.published
     before = audit.known.release.sub_tables(schema)
-    if not before:
+    if not before or audit.hidden:
         return []
     together = audit.known.release.join(now).sub_tables(schema)
     return [

@@ -893,6 +893,16 @@ def test_each_sentence_of_the_first_page_is_so(name: str, run_of: Callable[[str]
     assert (ran == "bisection") == ('id="prefixes"' in (run.folder / "confidential" / "report.html").read_text())
 
 
+def test_what_two_editions_tell_together_is_said(run_of: Callable[[str], Run]) -> None:
+    """Of what was published before all is within what is published now, and each is counted once."""
+    page = FirstPage((run_of("earlier").folder / "confidential" / "report.html").read_text())
+    (said,) = [sentence for sentence in page.sentences if sentence.startswith("Whoever has both")]
+    now = len(run_of("earlier").within) - 1
+    assert [number(n) for n in re.findall(r"[\d,]*\d", said)] == [now, now - 3, 0, 3]
+    plain = FirstPage((run_of("plain").folder / "confidential" / "report.html").read_text())
+    assert not [sentence for sentence in plain.sentences if "Whoever has both" in sentence]
+
+
 def said_of(run: Run, paragraph: str) -> str:
     """What a paragraph of the report says, by its id."""
     text = (run.folder / "confidential" / "report.html").read_text()
