@@ -50,7 +50,7 @@ def read_subject_or_incomplete(
     from sdc.public.incomplete import read_incomplete
 
     try:
-        return read_subject(path, variables, structural_zeros, *asked)
+        return read_subject(path, variables, structural_zeros, *asked, named={"--release": release})
     except UntoldError:
         if path.endswith((".yaml", ".yml")) or not Path(path).is_file():
             raise
