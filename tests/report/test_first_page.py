@@ -128,7 +128,8 @@ class Numbers(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self._link = self._link and tag != "a"
         if self._open and tag in self.OF:
-            self.found.append(tuple(self._open.pop()))
+            said, is_linked = self._open.pop()
+            self.found.append((said, is_linked))
 
 
 NAMES_ALONE = ("facts:", "variables:", "required-refused:")  # what the config says, categories, sub-tables
