@@ -319,11 +319,11 @@ def _each_told(counts: Iterable[Any], path: Path) -> list[Told]:
     for row, count in enumerate(counts, start=1):
         try:
             found.append(_told(count) if isinstance(count, str) else _whole(count))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise InputError(
                 f"{path} is not a table of counts as its name says: the one of row {row} is no whole number; write 2-4 "
                 "for one that is between 2 and 4, and nothing for one that is not told",
-                f"row {row} has the count {count!r}",
+                f"row {row} has the count {count}",
             ) from error
     return found
 

@@ -213,6 +213,19 @@ def test_intervals_are_read_from_parquet_as_texts(tmp_path: Path) -> None:
     assert check([tmp_path / "table.csv"], small_count=None).outer.tolist() == [[3, 3], [2, 5], [1, 4]]
 
 
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_what_is_no_number_of_records_is_refused_by_its_row(number: float, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"a": ["x", "y"], "count": [3.0, number]}), tmp_path / "table.parquet")
+    with pytest.raises(
+        InputError, match="the one of row 2 is no whole number; write 2-4 for one that is between"
+    ) as told:
+        read_published(tmp_path / "table.parquet")
+    assert told.value.detail == f"row 2 has the count {number}"
+
+
 def test_lines_in_another_order_say_the_same(tmp_path: Path) -> None:
     lines = ["x,u,3", "x,v,", "y,u,2-5", "y,v,", "x,(total),4", "y,(total),7", "(total),(total),11"]
     one, other = (
