@@ -29,6 +29,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 PATIENCE = 120.0  # seconds; the largest kernel takes 40
 PACKAGE = Path(__file__).parent
+ROOM = 64 << 20  # all kernels take some 20 MiB
 SECONDS_KEPT = 60 * 86400.0  # of kernels that nobody has used since
 _KERNELS = re.compile(r"^(from sdc\.compiled import .*\b(kernel|inner)\b|import numba)", re.MULTILINE)
 
@@ -67,6 +68,18 @@ def not_kept() -> str:
     return (
         "compiled code has no place, so that each process compiles for a minute: this user has no cache that can be "
         f"written, nor can {PACKAGE}; set NUMBA_CACHE_DIR to a folder that can"
+    )
+
+
+def no_room() -> str:
+    """One sentence where what is compiled may not be kept, as there is too little room for it; else nothing."""
+    folder = kept_folder()
+    free = ROOM if folder is None else shutil.disk_usage(folder).free
+    if free >= ROOM:
+        return ""
+    return (
+        f"compiled code may have no room, so that each process compiles for a minute: {folder} has {free >> 20} "
+        f"MiB left, and {ROOM >> 20} are enough; make room, or set NUMBA_CACHE_DIR to a folder that has it"
     )
 
 

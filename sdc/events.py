@@ -20,7 +20,8 @@ WARNING = "warning"  # the event of what whoever decides must look at, though no
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
 SERVER = LOGGER.getChild("server")  # its requests, without what was asked for; and by FAULTY what is wrong, or no more
 FAULTY = "fault"
-QUESTIONS = LOGGER.getChild("questions")  # one each that a search has asked: counted, and kept nowhere
+QUESTION, OUTLOOK = "question", "outlook"
+QUESTIONS = LOGGER.getChild("questions")  # what a search has asked, each one a QUESTION, and what is left: kept nowhere
 QUESTIONS.propagate = False
 
 

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sdc.events import EXECUTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
+from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
 from sdc.executor import Executor, Input, Result, Unit, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
@@ -31,7 +31,7 @@ class Progress:
 
     Of the steps of a search the last one is said as often. Where nothing else is said for a minute, it says which stage
     is at work, for how long, and how much it has done. What is left is said of a call whose units tell how they
-    compare, and of no stage: nobody knows what a search will yet have to ask.
+    compare, and of a search that knows how much it asks at most.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -47,7 +47,8 @@ class Progress:
         self._stack.enter_context(heard(EventText(self.say), EXECUTION))
         self._stack.enter_context(heard(EventText(self._step, STEP)))
         self._stack.enter_context(heard(EventText(self._begin, STARTED)))
-        self._stack.enter_context(heard(EventText(lambda text: self._count("questions")), QUESTIONS))
+        self._stack.enter_context(heard(EventText(lambda text: self._count("questions"), QUESTION), QUESTIONS))
+        self._stack.enter_context(heard(EventText(self._look_ahead, OUTLOOK), QUESTIONS))
         self._stack.callback(self._ended.set)
         threading.Thread(target=self._pulses, daemon=True).start()
         return self
@@ -70,6 +71,7 @@ class Progress:
             return
         done = ", ".join(f"{number:,} {what}" for what, number in self._done.items() if number)
         line = f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s so far{', ' if done else ''}{done}"
+        line += f"; {self._outlook}" if self._outlook else ""
         tell("at work", line)
         self.say(line)
 
@@ -81,9 +83,13 @@ class Progress:
         """Of a stage, or of what is done without stages."""
         self._does, self._begun, self._done = does, self._clock(), {"questions": 0, "units": 0}
         self._last_line = self._last_said = self._begun
+        self._outlook = ""
 
     def _count(self, what: str) -> None:
         self._done[what] += 1
+
+    def _look_ahead(self, text: str) -> None:
+        self._outlook = text
 
     def _step(self, text: str) -> None:
         if self._bar is not None or self._is_due():

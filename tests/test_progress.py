@@ -15,7 +15,7 @@ import pytest
 
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
-from sdc.events import QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
+from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import MIB, forget_peak, peak_bytes
@@ -69,7 +69,8 @@ def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str])
                 if second in (70, 1000):
                     done(1 + second // 1000)
                 if second > 1000:
-                    tell("question", logger=QUESTIONS)
+                    tell(QUESTION, logger=QUESTIONS)
+                    tell(OUTLOOK, f"at most {2000 - second} questions left", logger=QUESTIONS)
                 shown.pulse()
         tell(STARTED, "assessment: bounds every at-risk cell", stage="assessment")
         clock.now += 61
@@ -81,7 +82,7 @@ def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "search: finds a release: 130 s so far, 1 units",
     ]
     assert lines[-2:] == [
-        "search: finds a release: 1090 s so far, 90 questions, 2 units",
+        "search: finds a release: 1090 s so far, 90 questions, 2 units; at most 910 questions left",
         "assessment: bounds every at-risk cell: 61 s so far",
     ]
     assert len(lines) == 20

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from sdc.model.errors import ConfigError, InputError, UntoldError
@@ -16,13 +17,24 @@ if TYPE_CHECKING:
     from sdc.public.incomplete import Incomplete
     from sdc.stages.subject import Subject
 
+NOTHING_NAMED: Mapping[str, Sequence[str] | None] = MappingProxyType({})
 
-def read_subject(path: str, variables: str | None, structural_zeros: Path | None, *asked: str) -> Subject:
-    """The table, config or run that a command names, said on standard error; errors as `Subject.open`."""
+
+def read_subject(
+    path: str,
+    variables: str | None,
+    structural_zeros: Path | None,
+    *asked: str,
+    named: Mapping[str, Sequence[str] | None] = NOTHING_NAMED,
+) -> Subject:
+    """The table, config or run that a command names, said on standard error; errors as `Subject.open`.
+
+    named  by option the sub-tables that the table must have
+    """
     from sdc.stages.subject import Subject
 
     chosen = [name.strip() for name in variables.split(",")] if variables is not None else None
-    subject = Subject.open(path, chosen, structural_zeros, asked=asked)
+    subject = Subject.open(path, chosen, structural_zeros, asked=asked, named=named)
     table = subject.table
     print(f"{path}: {table.total} records, {len(table)} non-zero of {table.schema.cells} cells", file=sys.stderr)
     return subject
@@ -38,7 +50,7 @@ def read_subject_or_incomplete(
     from sdc.public.incomplete import read_incomplete
 
     try:
-        return read_subject(path, variables, structural_zeros, *asked)
+        return read_subject(path, variables, structural_zeros, *asked, named={"--release": release})
     except UntoldError:
         if path.endswith((".yaml", ".yml")) or not Path(path).is_file():
             raise

@@ -97,9 +97,10 @@ def _through_flow(
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
         from sdc.stages.build import open_build
+        from sdc.stages.checks import check_before
 
         build = open_build(config, data, workers)
-        build.check_source()
+        check_before(build)
         check_cluster(build.config.execution)
         print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
         if watch or watch_port is not None:
@@ -124,9 +125,11 @@ def plan(
     from sdc.execution.cluster import open_executor
     from sdc.executor import IN_PROCESS
     from sdc.stages.build import open_build
+    from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
 
     build = open_build(config, data, workers)
+    check_before(build)
     with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
         result = plan_build(build, executor, quick=quick)
     if as_json:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sdc.commands.options import Json, print_json
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+
+if TYPE_CHECKING:
+    from sdc.ingest.profile import Column
 
 configs = typer.Typer()
 TablePath = Annotated[
@@ -104,15 +108,25 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """A first config from a table. With comments: variables, bins, missing values, likely structural zeros."""
-    from sdc.ingest.profile import config_name, written
+    """A first config from a table. With comments: variables, bins, missing values, likely structural zeros.
+
+    Where nothing tells whether numbers are codes or amounts it asks, at a terminal; else it takes them for codes.
+    """
+    from sdc.ingest.profile import config_name, never_amounts, written
     from sdc.ingest.source import open_source
 
     if out is not None and out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")
     # absolute, so that the config may lie anywhere
     source = open_source(table if "://" in table else checked_path(table).absolute())
-    text, facts = written(source, config_name(table))
+    is_asked = sys.stdin.isatty() and not as_json
+    text, facts = written(source, config_name(table), _ask if is_asked else never_amounts)
+    for one in facts["variables"]:
+        if one["used"] and one["unsure"]:
+            print(
+                f"{one['name']}: {one['values']} numbers, taken for codes; if they are amounts, bin them",
+                file=sys.stderr,
+            )
     if out is not None:
         _write_confidential(out, text)
     if as_json:
@@ -121,6 +135,11 @@ def init(
         print(text, end="")
     else:
         print(f"{out}: {sum(v['used'] for v in facts['variables'])} variables; read it, then: sdc plan {out}")
+
+
+def _ask(column: Column) -> bool:
+    asked = f"{column.name}: {len(column.values)} whole numbers. Are they amounts, to be binned, and no codes?"
+    return typer.confirm(asked, default=False, err=True)
 
 
 def _write_confidential(path: Path, text: str) -> None:

@@ -58,7 +58,7 @@ def fit_command(
     from sdc.storage.documents import fit_facts, models_facts
 
     require_columns_file(out)
-    about = read_subject(subject, variables, structural_zeros, "fit")
+    about = read_subject(subject, variables, structural_zeros, "fit", named={"--release": release})
     is_free = search and not release and about.released is None
     known = about.known if is_free else about.public(release)
     facts: dict[str, Any] = {}

@@ -77,7 +77,8 @@ def assess(
 
     limit = posterior_limit(law, threshold, max_above, max_probability, losses_of(loss), max_loss)
     asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
-    about = read_subject(subject, variables, structural_zeros, "assess", *asked)
+    named = {"--release": release}
+    about = read_subject(subject, variables, structural_zeros, "assess", *asked, named=named)
     min_width, limit = about.min_width(min_width), about.limit(limit)
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
@@ -136,10 +137,12 @@ def why_command(
     from sdc.storage.documents import reason_facts
 
     verb = "redesign" if redesign else "why"
-    about = read_subject(subject, variables, structural_zeros, verb, *((N_RULE,) if n_rule else ()))
+    named, asked = {"SUB_TABLE": [sub_table], "--release": release}, [N_RULE] * bool(n_rule)
+    about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
     min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
-    held = about.public(release) if release or about.released is not None else about.one_way
-    if held == about.one_way:
+    is_searched = bool(release) or about.released is not None
+    held = about.public(release) if is_searched else about.one_way
+    if not is_searched:
         print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
     with executor_of(subject, workers) as executor:
         found = api.why(
@@ -168,13 +171,17 @@ def why_command(
                 merging=about.may_coarsen,
                 executor=executor,
             )
-    facts = reason_facts(found, about.table.schema)
+    facts = reason_facts(found, about.table.schema, about.labels)
+    if not is_searched:
+        facts["customer"] = None
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
     if as_json:
         print_json(facts)
         return
     print(facts["text"])
+    if facts["customer"] is not None:
+        print(f"to a customer  {facts['customer']}")
     print(f"critical width {facts['critical_width']}, required {min_width}")
     for what in ("alone", "one_way", "together"):
         answer = facts[what]
@@ -262,7 +269,8 @@ def release(
     wished = {LIMIT: limit, N_RULE: n_rule, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
     wished[OBJECTIVE] = CAPABILITIES[OBJECTIVE].is_asked(objective)
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
-    about = read_subject(subject, variables, structural_zeros, "release" if out is None else "publish", *asked)
+    verb, named = "release" if out is None else "publish", {"--require": require, "--forbid": forbid}
+    about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
     method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
     given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
     given |= {"draws": draws, "share": share, "objective": objective}

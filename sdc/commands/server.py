@@ -42,10 +42,11 @@ def serve(
     """The table server. Answers requests for sub-tables one by one, each judged with all earlier ones."""
     from sdc.server.desk.prepare import folder_of, is_prepared, server_of
     from sdc.stages.build import open_build
+    from sdc.stages.checks import check_before
 
     build = open_build(config, data, workers)
     server_of(build)
-    build.check_source()
+    check_before(build)
     if not is_prepared(build):
         _prepare(config, data, workers)
     if prepare:

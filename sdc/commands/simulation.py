@@ -44,10 +44,11 @@ def simulate(
     from sdc.execution.cluster import check_cluster
     from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
     from sdc.stages.build import open_build
+    from sdc.stages.checks import check_before
 
     build = open_build(config, data, workers)
     build.config.require("simulate")
-    build.check_source()  # refuse what is plainly wrong before a server starts
+    check_before(build)  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
     options: dict[str, Any] = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     ServerTrial.of(build.config.server, rules, queries, **options)

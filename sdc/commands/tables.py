@@ -239,9 +239,8 @@ def posterior_command(
     check_share(share)
     losses = losses_of(loss)
     priors = numbers_by_name(prior or [], "--prior", "saturated=0.5")
-    about = read_subject(
-        subject, variables, structural_zeros, "posterior", *((MODEL,) if any(map(is_model, [law, *priors])) else ())
-    )
+    asked = [MODEL] * any(map(is_model, [law, *priors]))
+    about = read_subject(subject, variables, structural_zeros, "posterior", *asked, named={"--release": release})
     data, small_count = about.table, about.small_count(small_count)
     with executor_of(subject, workers) as executor:
         found = api.posterior(

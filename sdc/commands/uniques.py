@@ -63,7 +63,7 @@ def uniques_command(
         check_fraction(fraction)
     if release and model != RELEASED:
         raise ConfigError(f"--release is for --model {RELEASED}; add that, or leave the release out")
-    about = read_subject(subject, variables, structural_zeros, "uniques")
+    about = read_subject(subject, variables, structural_zeros, "uniques", named={"--release": release})
     found = _found(about, fraction, model, release)
     if out is not None:
         write_columns_file(out, found.columns(about.table.schema))

@@ -5,14 +5,13 @@ Config, commands, server, Python and the handbook read this table. A pair that i
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations, product
 from typing import Any
 
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, meant
 
 
 class Kind(Enum):
@@ -378,9 +377,7 @@ def capability(name: str) -> Capability:
     """The one of this name; ConfigError with the nearest where there is none."""
     found = CAPABILITIES.get(name) or next((one for one in CAPABILITIES.values() if name in one.also), None)
     if found is None:
-        near = difflib.get_close_matches(name, _names(), n=3)
-        meant = f"did you mean {', '.join(near)}? " if near else ""
-        raise ConfigError(f"{name!r} is no capability; {meant}sdc capabilities lists all")
+        raise ConfigError(f"{name!r} is no capability; {meant(name, _names(), most=3)}sdc capabilities lists all")
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import difflib
 import math
+import os
 import reprlib
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
@@ -18,9 +18,11 @@ from sdc.config.code_list import with_code_list
 from sdc.config.earlier import EarlierConfig
 from sdc.config.publication import LabelsConfig
 from sdc.config.release import CostConfig, InPartConfig
+from sdc.config.table import SUFFIXES
 from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, meant
 from sdc.paths import checked_path, shown
+from sdc.run_format import MANIFEST
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -36,12 +38,28 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     ConfigError, one message with every fault: the key, its value and what is allowed.
     """
     path = Path(path)
+    _require_config(checked_path(path))
     settings = load_yaml(path, "config", ConfigError)
     # before it is validated, so that a faulty path in the file does not matter where another is given
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
         settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
     return _resolved(validated(BuildConfig, settings, path), path)
+
+
+def _require_config(path: Path) -> None:
+    """ConfigError for what is known to be something else: a run folder, another folder, a table."""
+    if os.path.isfile(path / MANIFEST):
+        raise ConfigError(
+            f"config {path} is a run folder; give the YAML file that it was made from, or ask of the run by sdc status"
+        )
+    if path.name.lower().endswith(SUFFIXES):
+        raise ConfigError(f"config {path} is a table, and no YAML file; make a first one of it by sdc init {path}")
+    if os.path.isdir(path):
+        raise ConfigError(
+            f"config {path} is a folder, and no YAML file; if it has the parts of a table, make a first one of it by "
+            f"sdc init {path}"
+        )
 
 
 def validated(model: type[Model], content: Any, path: Path, place: str = "") -> Model:
@@ -302,9 +320,7 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
 
 def _unknown_key(model: type[BaseModel], keys: Sequence[str], name: str) -> str:
     known = _names(_section(model, keys[:-1])[0])
-    near = difflib.get_close_matches(keys[-1], known, n=1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    return f"{name} is an unknown key; {meant}allowed: {', '.join(known)}"
+    return f"{name} is an unknown key; {meant(keys[-1], known)}allowed: {', '.join(known)}"
 
 
 def _names(section: type[BaseModel]) -> list[str]:

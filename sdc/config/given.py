@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of
 from sdc.config.release import ReleaseConfig
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, meant
 
 SECTIONS = {
     **dict.fromkeys(("chains", "steps", "start"), ("annealing",)),
@@ -46,9 +45,7 @@ def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None
     """InputError for a setting that is none of these, with the nearest."""
     for name in given:
         if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
-            meant = f"did you mean {near[0]}? " if near else ""
-            raise InputError(f"{name} is no setting of {what}; {meant}there are {', '.join(names)}")
+            raise InputError(f"{name} is no setting of {what}; {meant(name, names)}there are {', '.join(names)}")
 
 
 def _keys(name: str, value: Any) -> dict[str, Any]:

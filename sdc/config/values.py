@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
@@ -29,6 +30,17 @@ def _memory(value: str) -> str:
     if value != "auto":
         size_in_bytes(value)
     return value
+
+
+def _as_written(value: Any) -> Any:
+    """A whole number, or a date, of a YAML file as the text that is written there; of others YAML keeps no text."""
+    for kind, called in _KINDS.items():
+        if isinstance(value, kind):
+            raise ValueError(f"YAML reads it as {called}; write it in quotes")
+    return value.written if isinstance(value, Numeral) else str(value) if isinstance(value, date) else value
+
+
+_KINDS = {bool: "a truth value", float: "a number", datetime: "a moment"}
 
 
 def _readable(text: str) -> str:
@@ -74,7 +86,7 @@ SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best"
 Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Category = Annotated[Text, BeforeValidator(_category)]
-PlainText = Annotated[Text, AfterValidator(_readable)]
+PlainText = Annotated[Text, AfterValidator(_readable), BeforeValidator(_as_written)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, nearest
 from sdc.model.schema import Coarser, Schema
 from sdc.model.table import Table
 
@@ -26,7 +26,7 @@ def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[
         for level in levels:
             if level not in schema.names:
                 raise InputError(
-                    f"hierarchy {name!r} names {level!r}, no variable of the table; it has {', '.join(schema.names)}"
+                    f"hierarchy {name!r} names {level!r}, no variable of the table; {nearest(level, schema.names)}"
                 )
             if level in seen:
                 raise InputError(f"{level!r} is in the hierarchy {seen[level]!r} and again in {name!r}; name it once")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
-from math import floor, log10
+from math import floor, gcd, isfinite, log10
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -30,6 +30,9 @@ KEPT_GROUPS = 9
 BINS = 5
 LEAST_EXPECTED = 5.0
 MOST_EMPTY = 100
+LITTLE_MISSING = (0.05, 0.2)  # shares; up to one is as good as none
+MOST_MISSING = 0.5
+DENSE, ALIKE = 0.8, 0.7  # of amounts: how many of all steps occur, how far neighbours are as frequent as each other
 
 
 @dataclass
@@ -50,9 +53,16 @@ class Column:
     def numbers(self) -> list[float] | None:
         """The values as numbers, ascending, where all of them are."""
         try:
-            return sorted(float(value) for value in self.values)
+            found = sorted(float(value) for value in self.values)
         except ValueError:
             return None
+        return found if all(map(isfinite, found)) else None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its values may be categories as they are: few, and none of them a number that is not whole."""
+        numbers = self.numbers
+        return len(self.values) <= MOST_CATEGORIES and (numbers is None or are_whole(numbers))
 
 
 @dataclass(frozen=True)
@@ -61,11 +71,20 @@ class Proposal:
 
     why     it should not be switched on; None where it should
     recode  from its values to categories, None where it is used as it is stored
+    unsure  whether nothing tells if its numbers are codes, for which they are taken, or amounts
     """
 
     column: Column
     why: str | None = None
     recode: dict[str, Any] | None = None
+    unsure: bool = False
+
+    @property
+    def use(self) -> tuple[int, int]:
+        """Lower where readers have more use for it: few missing values, and labels before numbers that are binned."""
+        missing = self.column.missing / (self.column.rows + self.column.missing)
+        is_text, is_stored = self.column.numbers is None, self.recode is None
+        return sum(missing > share for share in LITTLE_MISSING), 3 - 2 * is_stored - is_text
 
 
 def columns_of(source: Source) -> list[Column]:
@@ -110,18 +129,36 @@ def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str]
     return met
 
 
-def proposals(columns: Sequence[Column]) -> list[Proposal]:
-    """What each column may make; at most 12 are switched on, in the order of the file."""
-    found, on = [], 0
-    for column in columns:
-        proposal = _proposal(column)
-        if proposal.why is None and on == MOST_VARIABLES:
-            proposal = Proposal(column, f"beyond the first {MOST_VARIABLES}; a table of fewer variables releases more")
-        on += proposal.why is None
-        found.append(proposal)
-    if not on:
+Ask: TypeAlias = Callable[[Column], bool]
+"""Whether the numbers of a column are amounts, where nothing else tells."""
+
+
+def never_amounts(column: Column) -> bool:
+    """Nobody is asked: whoever bins codes makes categories of what has nothing in common."""
+    return False
+
+
+def proposals(columns: Sequence[Column], ask: Ask = never_amounts) -> list[Proposal]:
+    """What each column may make, in the order of the file; the 12 for which readers have most use are switched on."""
+    found = [_proposal(column) for column in columns]
+    possible = [proposal for proposal in found if proposal.why is None]
+    if not possible:
         raise InputError("no column makes a variable: each has one value, or as good as a value for each record")
-    return found
+    chosen = {proposal.column.name for proposal in sorted(possible, key=lambda one: one.use)[:MOST_VARIABLES]}
+    return [_settled(proposal, proposal.column.name in chosen, ask) for proposal in found]
+
+
+def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
+    column = proposal.column
+    if proposal.why is None and not is_chosen:
+        return Proposal(
+            column,
+            f"beyond the first {MOST_VARIABLES} by use, few missing values and labels before numbers; a table of fewer "
+            "variables releases more",
+        )
+    if is_chosen and proposal.unsure and ask(column):
+        return Proposal(column, recode=_bins(column))
+    return proposal
 
 
 def _proposal(column: Column) -> Proposal:
@@ -130,15 +167,48 @@ def _proposal(column: Column) -> Proposal:
         return Proposal(column, "by its name a survey weight")
     if column.is_cut:
         return Proposal(column, f"more than {MOST_VALUES:,} values: an identifier, or a number to be binned by hand")
-    if distinct < 2 and not (distinct and column.missing):
+    if distinct < 2 and not (distinct and column.missing and column.is_stored):
         return Proposal(column, "one value for all records")
-    if numbers is None or distinct <= FEW_NUMBERS:
-        if distinct > column.rows / 2 and distinct > FEW_NUMBERS:
-            return Proposal(column, f"{distinct:,} values in {column.rows:,} records: an identifier")
-        return Proposal(column, recode=_groups(column) if distinct > MOST_CATEGORIES else None)
-    if distinct == column.rows and all(number == int(number) for number in numbers):
-        return Proposal(column, f"{distinct:,} whole numbers, each once: an identifier")
-    return Proposal(column, recode=_bins(column))
+    if column.missing > MOST_MISSING * (column.rows + column.missing):
+        return Proposal(column, "more than half of its values are missing")
+    is_amount: bool | None = False
+    if numbers is not None and (distinct > FEW_NUMBERS or not are_whole(numbers)):
+        if distinct == column.rows and are_whole(numbers):
+            return Proposal(column, f"{distinct:,} whole numbers, each once: an identifier")
+        is_amount = are_amounts(column, numbers)
+    if is_amount:
+        return Proposal(column, recode=_bins(column))
+    if distinct > column.rows / 2 and distinct > FEW_NUMBERS:
+        return Proposal(column, f"{distinct:,} values in {column.rows:,} records: an identifier")
+    recode = _groups(column) if distinct > MOST_CATEGORIES else None
+    return Proposal(column, recode=recode, unsure=is_amount is None)
+
+
+def are_whole(numbers: Sequence[float]) -> bool:
+    """Whether all may be categories as they are."""
+    return all(map(float.is_integer, numbers))
+
+
+def are_amounts(column: Column, numbers: Sequence[float]) -> bool | None:
+    """Whether numbers are amounts, whose order means something, or codes, which are never binned; None: nothing tells.
+
+    They are codes by their name or a zero in front; amounts where some are not whole, by their name, or where most are
+    met once; or where nearly all in a row occur, each about as often as the next.
+    """
+    name = column.name.lower()
+    if not are_whole(numbers):
+        return True
+    if _CODES.search(name) or any(value.startswith("0") and len(value) > 1 for value in column.values):
+        return False
+    return True if _AMOUNTS.search(name) or len(numbers) > column.rows / 2 or _is_smooth(column, numbers) else None
+
+
+def _is_smooth(column: Column, numbers: Sequence[float]) -> bool:
+    step = gcd(*(int(above - below) for below, above in pairwise(numbers))) or 1
+    if len(numbers) < DENSE * ((numbers[-1] - numbers[0]) / step + 1):
+        return False
+    rows = np.array([rows for _, rows in sorted((float(value), rows) for value, rows in column.values.items())])
+    return bool(np.ptp(rows)) and float(np.corrcoef(rows[:-1], rows[1:])[0, 1]) > ALIKE
 
 
 def is_weight(column: Column) -> bool:
@@ -199,12 +269,14 @@ def settings_of(path: str, found: Sequence[Proposal]) -> TableConfig:
     )
 
 
-def _as_stored(path: str, found: Sequence[Proposal]) -> TableConfig:
-    """The variables that are switched on and have few values, without a recode: bins would hide what is nested."""
-    on = [p.column for p in found if p.why is None]
-    few = [column for column in on if len(column.values) <= MOST_CATEGORIES] or on[:1]
+def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
+    """Of the variables that are switched on and may be categories as they are: bins would hide what is nested."""
+    few = [p.column for p in found if p.why is None and p.column.is_stored]
+    if not few:
+        return []
     missing = {column.name: _unused("missing", column) for column in few if column.missing}
-    return TableConfig(path=path, variables=tuple(c.name for c in few), missing=missing)
+    settings = TableConfig(path=source.path, variables=tuple(c.name for c in few), missing=missing)
+    return list(nested(count_records(source, settings).table))
 
 
 def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
@@ -230,12 +302,12 @@ def nested(table: Table) -> Iterator[tuple[str, str]]:
                 yield names[c], names[f]
 
 
-def written(source: Source, name: str) -> tuple[str, dict[str, Any]]:
+def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, dict[str, Any]]:
     """The config as commented YAML, and the same in a document."""
-    found = proposals(columns_of(source))
+    found = proposals(columns_of(source), ask)
     table = count_records(source, settings_of(source.path, found)).table
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
-    levels = list(nested(count_records(source, _as_stored(source.path, found)).table))
+    levels = _nested(source, found)
     facts = {
         "records": table.total,
         "cells": table.schema.cells,
@@ -257,6 +329,7 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
         "used": proposal.why is None,
         "why_not": proposal.why,
         "recode": proposal.recode,
+        "unsure": proposal.unsure,
     }
 
 
@@ -278,6 +351,8 @@ def _lines(
     for p in found:
         about = f"{p.column.kind}, {len(p.column.values):,} values, {p.column.missing:,} missing"
         mark, reason = ("- ", "") if p.why is None else ("# - ", f"; left out: {p.why}")
+        if p.why is None and p.unsure:
+            reason = "; taken for codes: give bins if they are amounts"
         yield f"    {mark}{_text(p.column.name)}  # {about}{reason}"
     recoded = [p for p in found if p.why is None and p.recode]
     if recoded:
@@ -315,6 +390,14 @@ def _text(value: str) -> str:
 
 
 _WEIGHT = re.compile(r"(^|[^a-z])([a-z]?weights?|[a-z]*wgt[a-z]?|wt)([^a-z]|$)")
+_CODES = re.compile(
+    r"(^|[^a-z])(codes?|id|zip|postcode|plz|fips|naics|nace|isco|isic|soc|occ(upation)?|ind(ustry)?|county|district|"
+    r"municipality|country|region|area|state|sector|class|recode)([^a-z]|$)|code$"
+)
+_AMOUNTS = re.compile(
+    r"(^|[^a-z])(age|year|income|wage|salar(y|ie)|earning|hour|week|day|month|amount|size|count|price|rent|cost|"
+    r"value|height|tax(es)?|gain|loss(es)?|dividend|population|duration|distance)s?([^a-z]|$)"
+)
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 

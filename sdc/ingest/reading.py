@@ -39,13 +39,13 @@ from sdc.config.values import OTHERS
 from sdc.executor import IN_PROCESS, Executor
 from sdc.ingest.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.ingest.frames import arrow_of
-from sdc.ingest.hierarchies import with_levels
+from sdc.ingest.hierarchies import hierarchies_of, with_levels
 from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
 from sdc.ingest.source import Source, SourcePart, open_source, require_records
 from sdc.ingest.structural_zeros import read_structural_zeros
 from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.ingest.weights import weights_of
-from sdc.model.errors import InputError, UntoldError
+from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
@@ -95,13 +95,18 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
 
 def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, memory: int) -> CountedRecords:
     is_path = isinstance(source, str | Path)
-    try:
-        settings = TableConfig.model_validate({"path": str(source) if is_path else FRAME, **given})
-    except ValidationError as error:
-        raise InputError(faults_of(error, BuildConfig, "table")) from error
+    settings = settings_of(str(source) if is_path else FRAME, given)
     if not is_path:
         return count_frame(arrow_of(source), settings, memory)
     return count_records(open_source(source), settings, executor, memory)
+
+
+def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
+    """As a config has them; InputError for what it refuses."""
+    try:
+        return TableConfig.model_validate({"path": path, **given})
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, "table")) from error
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,24 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
+
+
+def read_schema(source: Source, settings: TableConfig) -> Schema:
+    """The variables as the columns and the settings alone tell them, no level of another; errors as `read_layouts`.
+
+    Of each with the categories that the settings name, one without a name where they name none. InputError for a
+    hierarchy of what is no variable.
+    """
+    _, codings = read_layouts(source, settings)
+    schema = Schema(tuple(Variable(coding.name, _named_alone(coding)) for coding in codings))
+    hierarchies_of(settings.hierarchies, schema)
+    return schema
+
+
+def _named_alone(coding: Coding) -> tuple[str, ...]:
+    """All categories where no other is good; else one without a name."""
+    missing = () if coding.missing is None else (coding.missing,)
+    return ("",) if coding.order is None else tuple(dict.fromkeys((*coding.order, *missing)))
 
 
 def count_records(
@@ -201,7 +224,7 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
         if name == settings.weight:
             raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
         if name not in known:
-            raise InputError(f"{path} has no column {name!r}; it has {', '.join(columns)}")
+            raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
         if settings.variables is None and name.strip().lower() == COUNT:
             raise InputError(f"{path} has the column {name!r}; rename it to {COUNT!r} if it counts records, or drop it")
     for setting in ("categories", "missing", "recodes"):
@@ -215,7 +238,7 @@ def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> 
     recode = settings.recodes.get(name)
     column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name, name)
     if column not in columns or column == COUNT:
-        raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; it has {', '.join(columns)}")
+        raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
     return Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
 
@@ -229,7 +252,7 @@ def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None
         raise UntoldError(f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or ask {WHO_TAKES}")
     for name, column in settings.columns.items():
         if column not in columns or column == COUNT:
-            raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; it has {', '.join(columns)}")
+            raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
         if name in columns and name not in settings.columns.values():
             raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
 
@@ -239,7 +262,7 @@ def _check_weight(columns: list[str], settings: TableConfig, path: str) -> None:
     if settings.weight is None:
         return
     if settings.weight not in columns or settings.weight == COUNT:
-        raise InputError(f"weight names {settings.weight!r}, no column of {path}; it has {', '.join(columns)}")
+        raise InputError(f"weight names {settings.weight!r}, no column of {path}; {nearest(settings.weight, columns)}")
     if COUNT in columns:
         raise InputError(
             f"{path} has the column {COUNT!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
@@ -250,7 +273,7 @@ def _check_weight(columns: list[str], settings: TableConfig, path: str) -> None:
 def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
     for name in given:
         if name not in known:
-            raise InputError(f"{setting} names {name!r}, no variable of {path}; it has {', '.join(known)}")
+            raise InputError(f"{setting} names {name!r}, no variable of {path}; {nearest(name, known)}")
 
 
 # Parts as units
@@ -360,7 +383,8 @@ def _count(value: object, part: SourcePart) -> int:
         number = Decimal("NaN")
     if not (number.is_finite() and 0 <= number <= MAX_TOTAL and number == int(number)):
         raise InputError(
-            f"{part}: column {COUNT!r} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53)",
+            f"{part}: column {COUNT!r} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
+            f"write 2-4 where it is between two, nothing where it is not told, and ask {WHO_TAKES}",
             f"column {COUNT!r} has the value {value}",
         )
     return int(number)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.config.file import TextLoader, load_yaml
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, nearest
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.paths import checked_path
@@ -49,7 +49,7 @@ def _pattern(pattern: Any, schema: Schema, where: str) -> tuple[tuple[int, tuple
     for name in pattern:
         if name not in schema.names:
             raise InputError(
-                f"{where} names {name!r}, no variable of the table; it has {', '.join(schema.names)}: correct the "
+                f"{where} names {name!r}, no variable of the table; {nearest(name, schema.names)}: correct the "
                 "name, add the variable, or take the pattern out"
             )
     chosen = {schema.index(name): categories for name, categories in pattern.items()}

@@ -135,7 +135,7 @@ def check(table: Table, knowledge: Knowledge) -> None:
     if not table.schema.keys.fits:
         raise ReleaseError(
             f"{len(table.schema)} variables have {table.schema.cells} cells, and chains number fewer than {MAX_CELLS}; "
-            "choose fewer variables, or the law released"
+            "choose fewer variables by --variables, or --law released, which needs no chains"
         )
     if edges * table.total > MAX_PLACES:
         raise ReleaseError(

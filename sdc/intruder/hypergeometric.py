@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import log, prod
 
 import numpy as np
 import numpy.typing as npt
@@ -69,9 +69,9 @@ def entropy(table: Table, knowledge: Knowledge) -> float | None:
 def _log_arrangements(table: Table, knowledge: Knowledge) -> float:
     """log prod_C n_C! / prod_S n_S!, less that of the ways in which records may have what nothing is known of."""
     tree = junction_tree(knowledge)
-    log = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
+    arrangements = _log_factorials_of(table, tree.cliques) - _log_factorials_of(table, tree.separators)
     uncovered = prod(table.schema.sizes[v] for v in st.members(knowledge.structure.varying & ~tree.variables))
-    return log - table.total * float(np.log(uncovered))
+    return arrangements - table.total * log(uncovered)  # of numbers that are no double, too
 
 
 def _log_factorials_of(table: Table, sub_tables: tuple[st.SubTable, ...]) -> float:

@@ -1,5 +1,10 @@
 """What a user can cause: one message with the thing, its value and what to do."""
 
+import difflib
+from collections.abc import Iterable, Sequence
+
+MOST_LISTED = 12  # names in a message
+
 
 class SdcError(Exception):
     """A clean refusal; the command line prints its message and exits with its status.
@@ -47,3 +52,19 @@ class NothingReleasableError(NotReleasableError):
 
 class RunFolderError(SdcError):
     """A run folder that cannot be written, is in use, or is not what its manifest says."""
+
+
+def meant(name: str, names: Iterable[str], most: int = 1) -> str:
+    """For a message on a name that is none of these: `did you mean sex? `, the nearest, or nothing where none is near.
+
+    Case does not count, so that SEX is near to sex.
+    """
+    known = {one.casefold(): one for one in names}
+    near = [known[one] for one in difflib.get_close_matches(str(name).casefold(), known, n=most)]
+    return f"did you mean {', '.join(near)}? " if near else ""
+
+
+def nearest(name: str, names: Sequence[str], what: str = "it has") -> str:
+    """The same, and then `it has age, sex`: the first of the names, and how many more there are."""
+    more = len(names) - MOST_LISTED
+    return f"{meant(name, names)}{what} {', '.join(names[:MOST_LISTED])}" + f" and {more} more" * (more > 0)

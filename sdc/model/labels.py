@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -65,6 +65,15 @@ class Labels:
         """What each category is called, in order."""
         return tuple(self.category(variable.name, category) for category in variable.categories)
 
+    def of_categories(self, names: Collection[str]) -> Labels:
+        """The same, with those of categories for these variables alone."""
+        return Labels(
+            {
+                name: own if name in names else VariableLabels(own.label, own.note, own.unit)
+                for name, own in self.variables.items()
+            }
+        )
+
     def require(self, schema: Schema) -> None:
         """InputError where a label is of what the table does not have, or two of a kind would read the same."""
         for name, labels in self.variables.items():
@@ -77,6 +86,7 @@ class Labels:
 
 
 _NONE = VariableLabels()
+NO_LABELS = Labels()
 
 
 def _require_categories(labels: VariableLabels, variable: Variable) -> None:

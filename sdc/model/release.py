@@ -44,6 +44,10 @@ class Release:
         """Whether every sub-table of `other` is in this release."""
         return all(map(st.within_any(self.frontier), other.frontier))
 
+    def parts_of(self, subtable: SubTable) -> tuple[SubTable, ...]:
+        """The largest released parts of a sub-table: its projection onto the frontier."""
+        return st.maximal(element & subtable for element in self.frontier)
+
     def add(self, subtable: SubTable) -> Release:
         """This release with one more sub-table and all within it."""
         if subtable in self:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.documents import InDocuments
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, nearest
 from sdc.model.keys import KeySpace
 from sdc.model.levels import Groups, Levels, numbered
 
@@ -214,7 +214,7 @@ class Schema:
     def index(self, name: str) -> int:
         """Position of the variable called `name`; InputError where there is none."""
         if name not in self.names:
-            raise InputError(f"unknown variable {name!r}; the table has {', '.join(self.names)}")
+            raise InputError(f"unknown variable {name!r}; {nearest(name, self.names, 'the table has')}")
         return self.names.index(name)
 
     def named(self, cell: Iterable[int]) -> dict[str, str]:

@@ -5,6 +5,7 @@ Of a schema with levels sub-tables are closed sets, see `Levels.closed`: whateve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, groupby, product
 from math import prod
@@ -14,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.documents import InDocuments
-from sdc.model.errors import ReleaseError
+from sdc.model.errors import ReleaseError, nearest
 from sdc.model.schema import Schema
 
 SubTable: TypeAlias = Annotated[int, InDocuments(list[str], lambda t, s: names(t, s), lambda found, s: named(found, s))]
@@ -247,8 +248,17 @@ def parse(text: str, schema: Schema) -> SubTable:
     for name in wanted:
         if name not in schema.names:
             raise ReleaseError(
-                f"sub-table {text!r} names the unknown variable {name!r}; the table has {', '.join(schema.names)}"
+                f"sub-table {text!r} names the unknown variable {name!r}; "
+                f"{_joined(name, schema.names) or nearest(name, schema.names, 'the table has')}"
             )
         if wanted.count(name) > 1:
             raise ReleaseError(f"sub-table {text!r} names {name!r} twice; name each variable once")
     return named(wanted, schema)
+
+
+def _joined(text: str, names: Sequence[str]) -> str:
+    """Where it is variables that something else than * joins, how they are written."""
+    parts = [part for part in re.split(r"[\s,;:+/&]+", text) if part]
+    if len(parts) < 2 or not {*parts} <= {*names}:
+        return ""
+    return f"the variables of a sub-table are joined by *, so write {'*'.join(parts)}"

@@ -313,6 +313,21 @@ def _whole(number: Any) -> Any:
     return int(number) if number is not None and number == int(number) else number
 
 
+def _each_told(counts: Iterable[Any], path: Path) -> list[Told]:
+    """Each count as `_told`, one that is no text as it is; InputError with the row of one that is none."""
+    found = list[Told]()
+    for row, count in enumerate(counts, start=1):
+        try:
+            found.append(_told(count) if isinstance(count, str) else _whole(count))
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"{path} is not a table of counts as its name says: the one of row {row} is no whole number; write 2-4 "
+                "for one that is between 2 and 4, and nothing for one that is not told",
+                f"row {row} has the count {count}",
+            ) from error
+    return found
+
+
 def _told(text: str) -> Told:
     """A count as CSV has it: a number, two with - between that it lies between, or nothing; an error for all else."""
     low, between, high = text.partition("-")
@@ -459,7 +474,7 @@ def _csv(path: Path) -> Listed:
     if len(set(header)) < len(header) or any(len(row) != len(header) for row in rows):
         raise ValueError("its rows have not one value a column")
     columns = dict(zip(header, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(header, ())
-    counts = [_told(text) for text in columns.pop(measure)]
+    counts = _each_told(columns.pop(measure), path)
     _require_status(columns.pop(STATUS, None), counts)
     own = {name: [_as_it_was(text) for text in column] for name, column in columns.items()}
     return Listed(own, counts, {}, base)
@@ -505,7 +520,7 @@ def _as_it_was(text: str) -> str:
 def _parquet(path: Path) -> Listed:
     columns = {name: list(column) for name, column in read_columns(path)[0].items()}
     measure, base = _measure(columns, path)
-    counts = [_told(count) if isinstance(count, str) else _whole(count) for count in columns.pop(measure)]
+    counts = _each_told(columns.pop(measure), path)
     _require_status(columns.pop(STATUS, None), counts)
     if bad := [name for name, column in columns.items() if any(not isinstance(text, str) for text in column)]:
         raise ValueError(f"a category of {bad[0]!r} is missing or no text")

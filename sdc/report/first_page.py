@@ -12,6 +12,8 @@ from sdc.model.schema import Schema
 from sdc.report.evidence import AuditEvidence
 from sdc.report.exposure import shorten
 from sdc.report.published import PublishedTable
+from sdc.risk.verdict import Policy
+from sdc.search.step import Refused
 from sdc.version import VERSION
 
 MOST_VARIABLES = 12
@@ -75,7 +77,28 @@ def variables(audit: AuditEvidence, most: int) -> list[VariableRow]:
 
 
 def criterion(audit: AuditEvidence) -> str:
-    """The criterion in words."""
+    """The criterion in words, and what its width comes to for what is published itself."""
+    return f"{_criterion(audit)}{_implied(audit)}"
+
+
+def _implied(audit: AuditEvidence) -> str:
+    """The n-rule that the width implies for whole sub-tables, where the release keeps it and none says more.
+
+    A count of at most `small_count` has a cell in it that is at risk, and bounds that cell by itself.
+    """
+    rule, most = audit.criteria.n_rule, min(audit.small_count, audit.min_width - 1)
+    counts = (audit.table.least_count(t) for t in audit.published.frontier)
+    told = not audit.has_counts or most < 1 or (rule is not None and rule.n > most)
+    if told or any(0 < count <= most for count in counts):
+        return ""
+    numbers = "of 1" if most == 1 else f"from 1 to {most:,}"
+    return (
+        f" So no count {numbers} is in a table that is published whole: it would bound the at-risk cell within it to a "
+        f"width of {most:,} at most."
+    )
+
+
+def _criterion(audit: AuditEvidence) -> str:
     small, width = audit.small_count, audit.min_width
     cell = "Every cell of the full table with 1 record" if small == 1 else f"Every cell with 1 to {small:,} records"
     tables = "all published tables together" + ", these and those of before" * bool(audit.origin.sources)
@@ -138,6 +161,11 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "how it was decided."
         )
     yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
+    if audit.config.server is not None:
+        yield (
+            "Has no answer of the table server but those that are among what was published before: its answers are in "
+            "its own history, which sdc audit checks."
+        )
     yield (
         f"Has no other figures of the same records: no {'further ' * bool(audit.origin.sources)}earlier or overlapping "
         "publication, and no knowledge of single records."
@@ -175,6 +203,21 @@ def before(audit: AuditEvidence) -> list[str]:
         *(_fact(fact, audit.table.schema, audit.known.total) for fact in facts[:MOST_FACTS]),
         *more,
         f"Of the tables published now {again:,} were known before, by themselves or by a table that has them.",
+        *_both(audit),
+    ]
+
+
+def _both(audit: AuditEvidence) -> list[str]:
+    """What both editions tell together; nothing where the one before has no whole table, or has levels of its own."""
+    schema, now = audit.table.schema, audit.published
+    before = audit.known.release.sub_tables(schema)
+    if not before or audit.hidden:
+        return []
+    together = audit.known.release.join(now).sub_tables(schema)
+    return [
+        f"Whoever has both has the exact counts of {_many(together, 'sub-table')} without the grand total: "
+        f"{together - before:,} by what is published now alone, {together - audit.sub_tables:,} by what was published "
+        f"before alone, and {before + audit.sub_tables - together:,} by each of the two."
     ]
 
 
@@ -203,6 +246,33 @@ def _first(names: Sequence[str]) -> str:
 
 def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def refusals(audit: AuditEvidence) -> list[str]:
+    """Of the questions that the search refused how many by proof, and how many for lack of time."""
+    told = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
+    if not told.questions:
+        return []
+    proven = told.proven + told.refuted
+    again = f", and for {told.proven:,} of these the proof is kept, and sdc verify works it out again" * bool(
+        told.proven
+    )
+    said = [f"The search refused {_many(told.questions, 'question')}, each about one or more sub-tables."]
+    if proven:
+        said.append(
+            f"By proof {proven:,}: with what was asked for the criterion would be broken{again}. More time changes "
+            "nothing about these."
+        )
+    if told.unproven:
+        said.append(
+            f"For lack of time {told.unproven:,}: in {_many(told.spent, 'step')} no proof was found either way. More "
+            "time may let these out."
+        )
+    elif proven:
+        said.append("For lack of time none.")
+    if audit.found.ended_after is not None:
+        said.append("The search was told to end, and what it had not asked about by then does not go out either.")
+    return said
 
 
 def refused_rows(audit: AuditEvidence) -> list[tuple[str, str]]:

@@ -27,12 +27,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Opinion:
-    """kind is safe, unsafe, undecided or contradicted; done is released or examined."""
+    """kind is safe, unsafe, undecided or contradicted; done is released or examined.
+
+    sentences  each with the section that explains it
+    """
 
     kind: str
     done: str
     headline: str
-    sentences: tuple[str, ...]
+    sentences: tuple[tuple[str, str], ...]
     warnings: tuple[str, ...]
     checks: tuple[Check, ...]
 
@@ -130,7 +133,8 @@ def _how_partly(audit: AuditEvidence) -> str:
     return " or ".join(kind for kind, is_so in kinds.items() if is_so)
 
 
-def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
+def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
+    """Each with the section that explains it."""
     release, found, required = audit.published, audit.assessment, audit.min_width
     frontier = f"{len(release.frontier):,} frontier sub-table{'s' * (len(release.frontier) != 1)}"
     with_total, without = audit.sub_tables_with_total, audit.sub_tables
@@ -141,43 +145,49 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[str]:
     yield (
         f"{done.capitalize()}: {without:,} sub-tables without the grand total, {with_total:,} of "
         f"{audit.possible:,} with it. They are the {frontier} and everything within, "
-        f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}."
+        f"{exact if audit.has_counts else 'of which no count goes out but totals of weights'}.",
+        "released",
     )
     if parts:
         hidden = sum(part.withheld for part in tables)
         yield (
             f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
-            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld."
+            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.",
+            "withheld",
         )
     if rounded:
-        yield f"Beside them {rounded:,} sub-table{'s' * (rounded != 1)} {'go' if rounded > 1 else 'goes'} out rounded."
+        many = f"{rounded:,} sub-table{'s' * (rounded != 1)} {'go' if rounded > 1 else 'goes'}"
+        yield f"Beside them {many} out rounded.", "frontier"
     if not found.at_risk_cells:
         small = audit.small_count
         keeps = "every release keeps the criterion" if not audit.criteria.rules else "every cell keeps the width"
-        yield f"The table has no at-risk cell (no count from 1 to {small}), so that {keeps}."
+        yield f"The table has no at-risk cell (no count from 1 to {small}), so that {keeps}.", "cells"
         return
     yield (
         f"At risk are the {_cells(found.at_risk_cells)} of the full table with a count from 1 to {audit.small_count}. "
         f"The narrowest interval that an intruder can derive for any of them from the whole release"
         f"{' and what was published before' * bool(audit.origin.sources)} is proved to have a width of "
-        f"{_width(*found.min_width)}; required is at least {required:,}."
+        f"{_width(*found.min_width)}; required is at least {required:,}.",
+        "cells",
     )
     if found.sharpness is not None:
-        yield _sharp(found.sharpness)
+        yield _sharp(found.sharpness), "cells"
     if found.in_part is not None:
         yield (
             f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
             f"publication tells, with a count from 1 to {audit.criteria.withheld}, are to keep a width of {required:,} "
-            f"too; of {found.in_part.unproven:,} that is not shown."
+            f"too; of {found.in_part.unproven:,} that is not shown.",
+            "withheld" if parts else "cells",
         )
     if found.likely is not None:
         likely = found.likely
         yield (
             f"Beside its width the release keeps a limit on what it makes likely: {likely.text}."
             if likely.is_kept
-            else f"It does not keep its limit on what it makes likely: {likely.text}."
+            else f"It does not keep its limit on what it makes likely: {likely.text}.",
+            "likely" if audit.posteriors else "glossary",
         )
-    yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}"
+    yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}", "cells"
 
 
 def _small(number: int) -> str:

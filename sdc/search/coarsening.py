@@ -154,7 +154,7 @@ def _knowing(inquiry: Inquiry, known: Knowledge, support: Support) -> Inquiry:
 
 def _levels_of(wish: PartWish, schema: Schema, hidden: SubTable) -> Iterator[str]:
     """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
-    for axis in _axes(wish, schema):
+    for axis in wish.axes(schema):
         for v in st.members(schema.levels.coarser[axis] & ~hidden):
             if _share(schema.levels.groups[v]) <= wish.most:
                 yield schema.names[v]
@@ -166,21 +166,10 @@ def _by_cells(view: SubTable, levels: Iterable[str], schema: Schema) -> list[str
     return sorted(levels, key=lambda name: -st.cells(st.with_level(own, schema.index(name), schema), schema))
 
 
-def _axes(wish: PartWish, schema: Schema) -> list[int]:
-    """The axes of a sub-table of which categories may be merged."""
-    axes = [v for v in st.members(schema.levels.telling(wish.view)) if schema.variables[v].of is None]
-    return [v for v in axes if wish.merge in (None, schema.names[v])]
-
-
 def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _Merging:
     """Of the axes of a sub-table the one whose merged categories cost least."""
     schema = table.schema
-    if not (axes := _axes(wish, schema)):
-        what = "it has none but levels" if wish.merge is None else f"{wish.merge!r} is none of its axes"
-        raise InputError(
-            f"in_part would coarsen {st.label(wish.view, schema)} by merging categories of an axis, and {what}; name "
-            "an axis, or another way"
-        )
+    axes = wish.axes(schema)
     if st.cells(wish.view, schema) > MOST_CELLS:
         raise InputError(
             f"in_part would coarsen {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "

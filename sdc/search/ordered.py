@@ -366,6 +366,12 @@ def ordered_list(widths: CriticalWidths, min_width: int, wishes: Wishes) -> tupl
     return wishes.allowed(widths.reaching(min_width) or tuple(widths.sub_tables.tolist()))
 
 
+TELLS_A_CELL = (
+    ", which tells the count of a cell, as its records can be in no other; give more records, or list the categories "
+    "that there may be"
+)
+
+
 def grand_total(inquiry: Inquiry) -> Judgement:
     """Its judgement; NothingReleasableError where not even that may be public."""
     inquiry.criteria.require_total(inquiry.table)
@@ -380,7 +386,6 @@ def grand_total(inquiry: Inquiry) -> Judgement:
         most = judgement.assessment.min_width[1]
         raise NothingReleasableError(
             f"the minimum width {inquiry.criteria.floor} is not reached even when only the grand total "
-            f"{total} is public"
-            + (f"; choose a minimum width of at most {most}" if most else ", which tells the count of a cell")
+            f"{total} is public" + (f"; choose a minimum width of at most {most}" if most else TELLS_A_CELL)
         )
     return judgement

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sdc.model import subtable as st
+from sdc.model.labels import NO_LABELS, Labels
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -31,6 +32,7 @@ class Reason:
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
     withheld        of a sub-table that is public in part how many of its cells are not
+    parts           the largest parts of it that are public
     """
 
     sub_table: SubTable
@@ -45,6 +47,7 @@ class Reason:
     refutation: Refutation | None = None
     spent: int = 0
     withheld: int | None = None
+    parts: tuple[SubTable, ...] = ()
 
     @property
     def witness(self) -> Witness | None:
@@ -68,6 +71,28 @@ class Reason:
             others = ", ".join(st.label(other, schema) for other in self.conflicts)
             return f"{name} breaks the criterion together with {others}"
         return f"{name} breaks the criterion alone"
+
+    def customer(self, schema: Schema, labels: Labels = NO_LABELS) -> str:
+        """The answer for whoever asked for the sub-table, in two plain sentences.
+
+        It follows from what is public alone: of what is not public it is the same whatever the reason.
+        """
+
+        def called(subtable: SubTable) -> str:
+            return " by ".join(map(labels.variable, st.names(subtable, schema))) or "all records"
+
+        asked = f"The table of {called(self.sub_table)} is"
+        if self.within == self.sub_table:
+            return f"{asked} public. It is published as it is."
+        if self.within is not None:
+            return f"{asked} public. Its counts are sums of those of the table of {called(self.within)}."
+        if self.withheld is not None:
+            return f"{asked} public in part. Some of its counts are withheld, which all look alike, or rounded."
+        can_be_had = "; ".join(map(called, self.parts))
+        return (
+            f"{asked} not public: before a table goes out it is checked what all public tables together tell of small "
+            f"groups. {f'Of it there is: {can_be_had}' if self.parts else 'No part of it is public but the total'}."
+        )
 
     def proof(self, schema: Schema) -> str:
         """What is proven of a refusal, in words without a cell; empty where nothing is refused."""
@@ -99,7 +124,8 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     if together.verdict is Verdict.UNSAFE:
         refutation = judged.refutation
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
-    reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts)
+    parts = tuple(part for part in release.parts_of(sub_table) if part)
+    reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
     facts = [fact for fact in inquiry.known.facts if fact.view == sub_table and fact.between and not fact.universe]
     withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
     return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)

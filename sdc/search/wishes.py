@@ -47,6 +47,17 @@ class PartWish:
     merge: str | None = None
     coarser: tuple[SubTable, ...] = ()
 
+    def axes(self, schema: Schema) -> list[int]:
+        """The axes of the sub-table of which categories may be merged; InputError where there is none."""
+        own = [v for v in st.members(schema.levels.telling(self.view)) if schema.variables[v].of is None]
+        if found := [v for v in own if self.merge in (None, schema.names[v])]:
+            return found
+        what = "it has none but levels" if self.merge is None else f"{self.merge!r} is none of its axes"
+        raise InputError(
+            f"in_part would coarsen {st.label(self.view, schema)} by merging categories of an axis, and {what}; name "
+            "an axis, or another way"
+        )
+
 
 @dataclass(frozen=True)
 class Wishes:
@@ -164,6 +175,8 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
                 )
             named_by = section.ways, _cost(section.cost, view, schema), section.most
             found[view] = PartWish(view, *named_by, base=section.base or 0, merge=section.merge)
+            if section.merge is not None:
+                found[view].axes(schema)
     return tuple(found.values())
 
 

@@ -16,18 +16,18 @@ from sdc.config.file import read_config, read_demand
 from sdc.events import tell
 from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import CountedRecords, count_records, read_layouts
+from sdc.ingest.reading import CountedRecords, count_records, read_schema
 from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.public.earlier import (
     Origin,
     Publications,
-    check_publications,
     read_origin,
     read_publications,
     require_keys_apart,
@@ -118,20 +118,19 @@ class Build:
         return Needs(self.config, self.listing.floor)
 
     @cached_property
+    def schema(self) -> Schema:
+        """The variables as they are known before records are read, see `read_schema`."""
+        return read_schema(self.source, self.config.table)
+
+    @cached_property
     def listing(self) -> Listing:
         """The critical widths that are listed; columns are counted for it, no records are read."""
-        _, variables = read_layouts(self.source, self.config.table)
-        return Listing.of(self.config.widths, len(variables), self.config.least_width)
+        return Listing.of(self.config.widths, len(self.schema), self.config.least_width)
 
     @cached_property
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
         return open_source(self.config.table.path, self.config.table.expect)
-
-    def check_source(self) -> None:
-        """InputError where parts or earlier publications are not what the settings say of them; reads no records."""
-        read_layouts(self.source, self.config.table)
-        check_publications(self.config)
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
@@ -187,12 +186,16 @@ class Build:
         """What is decided about, and published in the end."""
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
-    def settings(self, executor: Executor = IN_PROCESS) -> SearchSettings:
-        """The config as the searches take it; ConfigError as `read_demand`."""
+    def settings(self, executor: Executor = IN_PROCESS, origin: Origin | None = None) -> SearchSettings:
+        """The config as the searches take it; ConfigError as `read_demand`.
+
+        origin  of what is known of the table, instead of what its stage has noted
+        """
         release = self.config.release
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, self.origin, self.like)
+        origin = self.origin if origin is None else origin
+        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

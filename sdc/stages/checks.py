@@ -7,13 +7,19 @@ from contextlib import contextmanager
 from itertools import chain
 
 from sdc.config.build import BuildConfig
+from sdc.config.release import ReleaseConfig
 from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
+from sdc.public.earlier import Origin, check_publications
 from sdc.publish.publication import signing_key
+from sdc.search.wishes import Wishes
+from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build
 from sdc.utility.uniques import check_model
+
+WISHES = "release.require, forbid and in_part"
 
 
 def check_labels(config: BuildConfig, schema: Schema) -> None:
@@ -22,17 +28,47 @@ def check_labels(config: BuildConfig, schema: Schema) -> None:
         config.labels.labels.require(schema)
 
 
+def check_before(build: Build) -> None:
+    """What columns and config alone tell, before a record is read, by the same errors as later.
+
+    InputError where parts or earlier publications are not what the settings say of them, ConfigError where settings
+    name what the table will not have. Of levels of earlier publications only the table knows.
+    """
+    config, schema = build.config, build.schema
+    check_publications(config)
+    listed = {variable.name for variable in schema.variables if variable.categories != ("",)}
+    with fault_of("labels"):
+        config.labels.labels.of_categories(listed).require(schema)
+    with fault_of(WISHES):
+        Wishes.of(schema, _unweighed(config.release))
+    if not config.earlier and config.ledger is None:
+        _check_variables(config, build.settings(origin=Origin()), schema)
+
+
+def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
+    """Without weights of cells, whose categories are not known yet."""
+    if isinstance(release.in_part, str):
+        return release
+    in_part = tuple(one.model_copy(update={"cost": "cells"}) for one in release.in_part)
+    return release.model_copy(update={"in_part": in_part})
+
+
 def check_names(build: Build, known: Knowledge) -> None:
     """ConfigError where settings do not fit the table and what is known."""
-    config, settings, schema = build.config, build.settings(), known.schema
-    check_labels(config, schema)
+    settings = build.settings()
+    check_labels(build.config, known.schema)
+    with fault_of(WISHES):
+        settings.wished(known)
+    _check_variables(build.config, settings, known.schema)
+
+
+def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Schema) -> None:
+    """ConfigError where settings name variables that the table does not have."""
     # made, and not kept: what is wanted is the refusal
     with fault_of("release.demand"):
         settings.requests(schema)
     with fault_of("release.weights"):
         settings.weights(schema)
-    with fault_of("release.require, forbid and in_part"):
-        settings.wished(known)
     with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
     with fault_of("risk.attributes.sensitive"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
-from sdc.events import QUESTIONS, STEP, tell
+from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, tell
 from sdc.executor import Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
@@ -34,6 +35,8 @@ from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.kept_parts import KeptParts
 from sdc.storage.refutations import write_refutations
 from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
+
+FEW = 3  # questions, by which nobody knows yet how long others take
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -105,23 +108,36 @@ def search_settings(config: BuildConfig) -> dict[str, Any]:
 class QuestionLines:
     """Says a line about each question for the progress; none about sub-tables that cannot be added, there are too many.
 
-    And counts the question.
+    And tells of each question, and of what is left at most: questions, and seconds as the last ones took them. So both
+    go to 0 with the work.
     """
 
-    def __init__(self, say: Say) -> None:
-        self._say, self._steps = say, list[SearchStep]()
+    def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._clock = say, clock
+        self._told = list[tuple[SearchStep, float]]()
 
     def __call__(self, step: SearchStep) -> None:
-        tell("question", logger=QUESTIONS)
+        tell(QUESTION, logger=QUESTIONS)
         # one growth after another is told of
-        self._steps = [*(told for told in self._steps[-LATELY:] if told.phase == step.phase), step]
+        self._told = [*(one for one in self._told[-LATELY:] if one[0].phase == step.phase), (step, self._clock())]
+        if step.phase in GROWING:
+            tell(OUTLOOK, self._outlook, logger=QUESTIONS)
         answer = {True: "releasable", False: "refuted", None: "undecided"}[step.answer]
         if step.phase in ("everything", "bisection"):
             what = "all" if step.phase == "everything" else "the first"
             self._say(f"search: {what} {step.length} of the list: {answer}")
         elif step.answer:
-            left = f"; {outlook(self._steps)}" if step.phase in GROWING else ""
+            left = f"; {self._outlook}" if step.phase in GROWING else ""
             self._say(f"search: {len(step.added)} more beside {step.length} sub-tables: {answer}{left}")
+
+    @property
+    def _outlook(self) -> str:
+        steps, moments = zip(*self._told, strict=True)
+        said = outlook(steps)
+        if len(steps) <= FEW or not steps[-1].left:
+            return said
+        each = (moments[-1] - moments[0]) / (len(moments) - 1)
+        return f"{said}, at most {steps[-1].left * each:.0f} s if each takes as long as these"
 
 
 def describe_round(state: SearchState) -> str:

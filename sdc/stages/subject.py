@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
@@ -16,7 +17,8 @@ from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
-from sdc.ingest.reading import read_table, zeros_of
+from sdc.ingest.reading import read_schema, read_table, settings_of, zeros_of
+from sdc.ingest.source import open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model import subtable as st
@@ -24,8 +26,10 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
+from sdc.model.labels import NO_LABELS, Labels
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
@@ -37,6 +41,7 @@ from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
 from sdc.search.parts import rounded_beside
+from sdc.search.wishes import named as sub_tables
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
@@ -73,19 +78,23 @@ class Subject:
         structural_zeros: Path | None = None,
         executor: Executor = IN_PROCESS,
         asked: Sequence[str] = (),
+        named: Mapping[str, Sequence[PatternLike] | None] = MappingProxyType({}),
     ) -> Subject:
         """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run.
 
         asked  capabilities that must work with those of the config, or of the table's options: else a ConfigError,
                before anything is read
+        named  by who names them the sub-tables that the table must have: else an InputError, before a record is read
         """
         if path.endswith(CONFIGS):
-            return _of_config(path, variables, structural_zeros, executor, asked)
+            return _of_config(path, variables, structural_zeros, executor, asked, named)
         if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
             if variables is not None or structural_zeros is not None:
                 raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
             return _of_run(Path(path), asked)
         require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
+        if any(named.values()):
+            _require_named(named, read_schema(open_source(path), settings_of(path, {"variables": variables})))
         table = read_table(path, variables=variables)
         return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros), NO_FACTS))
 
@@ -258,6 +267,11 @@ class Subject:
         return {**named, "about": about, "labels": labels}
 
     @property
+    def labels(self) -> Labels:
+        """How the config calls variables and categories."""
+        return NO_LABELS if self.build is None else self.config.labels.labels
+
+    @property
     def forbid(self) -> Sequence[PatternLike]:
         """What the config forbids."""
         return () if self.build is None else self.config.release.forbid
@@ -274,8 +288,18 @@ class Subject:
         return self.build.config
 
 
+def _require_named(named: Mapping[str, Sequence[PatternLike] | None], schema: Schema) -> None:
+    for setting, patterns in named.items():
+        sub_tables(setting, patterns or (), schema)
+
+
 def _of_config(
-    path: str, variables: Sequence[str] | None, structural_zeros: Path | None, executor: Executor, asked: Sequence[str]
+    path: str,
+    variables: Sequence[str] | None,
+    structural_zeros: Path | None,
+    executor: Executor,
+    asked: Sequence[str],
+    named: Mapping[str, Sequence[PatternLike] | None],
 ) -> Subject:
     config, changed = read_config(path), dict[str, object]()
     if variables is not None:
@@ -284,6 +308,8 @@ def _of_config(
         changed["structural_zeros"] = str(structural_zeros)
     build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
     build.config.require(*asked)
+    if not config.earlier and config.ledger is None:  # of whose levels only the table knows
+        _require_named(named, build.schema)
     counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
     return Subject(path, table, known, replace(build, given=origin), weights=counted.weights)

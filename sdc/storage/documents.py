@@ -15,6 +15,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain
+from sdc.model.labels import NO_LABELS, Labels
 from sdc.model.parts import Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -135,8 +136,8 @@ def super_cell_facts(release: Release | None, bounds: SuperCellBounds, schema: S
     return {**told, "method": bounds.method, "cells": cells}
 
 
-def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
-    """Why a sub-table is released or not, as a document."""
+def reason_facts(reason: Reason, schema: Schema, labels: Labels = NO_LABELS) -> dict[str, Any]:
+    """Why a sub-table is released or not, as a document; `customer` alone is for others than the agency."""
     return {
         "sub_table": st.names(reason.sub_table, schema),
         "released": reason.released,
@@ -144,6 +145,7 @@ def reason_facts(reason: Reason, schema: Schema) -> dict[str, Any]:
         "within": None if reason.within is None else st.names(reason.within, schema),
         "critical_width": reason.critical_width,
         "text": reason.text(schema),
+        "customer": reason.customer(schema, labels),
         "proof": reason.proof(schema) or None,
         "refutation": None if reason.refutation is None else refutation_facts(reason.refutation, schema),
         "conflicts": [st.names(other, schema) for other in reason.conflicts],

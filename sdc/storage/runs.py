@@ -18,6 +18,7 @@ from sdc.storage.run_folder import RunFolder, StageRecord
 
 RELEASE = "release"
 REMOVED = ".removed"
+RUNS = Path("runs")  # where they are, unless a config says otherwise
 WITHOUT_RELEASE = ("refused", "failed", "killed")  # what the end of a run says of it; no end is said of one killed
 
 
@@ -110,11 +111,19 @@ def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
     return {key: facts[key] for key in ("name", "status", "seconds", "driver_mib", "worker_mib")}
 
 
+def require_run(path: Path) -> None:
+    """RunFolderError where the path is no run folder, with one that is below it, or below runs/ under this name."""
+    if (path / MANIFEST).is_file():
+        return
+    places = (root.glob(f"{below}{MANIFEST}") for root in (path, RUNS / path) for below in ("[!.]*/", "[!.]*/[!.]*/"))
+    such = next((f", such as {found.parent}" for place in places for found in sorted(place)), "")
+    raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made{such}")
+
+
 def read_run(path: Path) -> Run:
-    """The run in a folder; RunFolderError where it has no manifest. One that cannot be read makes it "unreadable"."""
+    """The run in a folder; RunFolderError where it is none. One whose manifest cannot be read is "unreadable"."""
+    require_run(path)
     folder = RunFolder(path)
-    if not (path / MANIFEST).is_file():
-        raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made")
     events = tuple(folder.events())
     try:
         manifest = folder.manifest()

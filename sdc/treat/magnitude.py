@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.errors import InputError, NotReleasableError, nearest
 from sdc.treat.dominance import Rules, Values, judge
 
 PLACES = 6  # decimals that are kept
@@ -189,7 +189,7 @@ def _columns(path: str | Path, names: Sequence[str]) -> dict[str, pa.ChunkedArra
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read ({type(error).__name__}); name one file of records") from error
     if lacking := [name for name in names if name not in table.column_names]:
-        raise InputError(f"{file} has no column {lacking[0]!r}; it has {', '.join(table.column_names)}")
+        raise InputError(f"{file} has no column {lacking[0]!r}; {nearest(lacking[0], table.column_names)}")
     return {name: table.column(name) for name in names}
 
 

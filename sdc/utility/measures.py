@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError, ReleaseError, nearest
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import check_release
 from sdc.model.release import Release, sum_of_products
@@ -284,7 +284,9 @@ def _mean_squared_error(table: Table, expected_counts: Values, sum_of_all_square
 
 def _variable(name: str, schema: Schema) -> int:
     if name not in schema.names:
-        raise InputError(f"weight of {name!r}: there is no such variable; the table has {', '.join(schema.names)}")
+        raise InputError(
+            f"weight of {name!r}: there is no such variable; {nearest(name, schema.names, 'the table has')}"
+        )
     return schema.index(name)
 
 

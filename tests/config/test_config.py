@@ -369,6 +369,29 @@ def test_faults(file: Path, old: str, new: str, match: str) -> None:
     assert_refused(file, SMALLEST.replace(old, new), match)
 
 
+def test_what_people_read_may_look_like_a_number_or_a_date(file: Path) -> None:
+    """A year is a text as it is written; of what YAML changes nobody knows what was written."""
+    config = config_of(file, SMALLEST + "publication: {period: 2024, source: 2024-03-01, notes: [007]}")
+    publication = config.publication
+    assert (publication.period, publication.source, publication.notes) == ("2024", "2024-03-01", ("007",))
+    for value, what in {"1.0": "a number", "2024-03-01 12:00:00": "a moment", "yes": "a truth value"}.items():
+        told = rf"publication.period = .*: YAML reads it as {what}; write it in quotes \(the reference period"
+        assert_refused(file, SMALLEST + f"publication: {{period: {value}}}", told)
+
+
+def test_what_is_known_to_be_no_config(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    for name, told in {
+        "people.parquet": "is a table, and no YAML file; make a first one of it by sdc init .*people.parquet",
+        "s3://bucket/people.csv.gz": "is a table, and no YAML file",
+        "run": "is a run folder; give the YAML file that it was made from, or ask of the run by sdc status",
+        ".": "is a folder, and no YAML file; if it has the parts of a table, make a first one of it by sdc init",
+    }.items():
+        with pytest.raises(ConfigError, match=told):
+            read_config(name if "://" in name else tmp_path / name)
+
+
 def assert_refused(file: Path, text: str, match: str) -> None:
     with pytest.raises(ConfigError, match=match) as caught:
         config_of(file, text)
@@ -611,7 +634,7 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_files_that_cannot_be_read(file: Path) -> None:
     with pytest.raises(ConfigError, match=r"build.yaml does not exist; give a YAML file"):
         read_config(file)
-    with pytest.raises(ConfigError, match=r"cannot be read: .*Is a directory"):
+    with pytest.raises(ConfigError, match=r"is a folder, and no YAML file; if it has the parts of a table"):
         read_config(file.parent)
     file.write_bytes("name: é".encode("latin-1"))
     with pytest.raises(ConfigError, match=r"cannot be read: .*give a YAML file in UTF-8"):

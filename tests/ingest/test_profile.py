@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,6 +106,83 @@ def test_no_more_than_twelve_variables_are_switched_on(tmp_path: Path) -> None:
     _, facts, table = first(tmp_path / "t.parquet", tmp_path)
     assert len(table.schema) == 12
     assert facts["variables"][12]["why_not"].startswith("beyond the first 12")
+
+
+def test_those_of_most_use_are_switched_on(tmp_path: Path) -> None:
+    """Few missing values and labels before numbers, in the order of the file; nothing of which most is missing."""
+    rng = random.Random(2)
+    numbers, rare = (
+        [rng.uniform(0, 9) for _ in range(400)],
+        [rng.choice("ab") if k % 5 == 0 else None for k in range(400)],
+    )
+    some = [rng.choice("ab") if k % 8 else None for k in range(400)]
+    columns: dict[str, Any] = {"score": numbers, "rare": rare, "some": some}
+    columns |= {f"v{k}": [rng.choice("ab") for _ in range(400)] for k in range(11)}
+    pq.write_table(pa.table({**columns, "rating": [rng.randrange(5) for _ in range(400)]}), tmp_path / "t.parquet")
+    _, facts, table = first(tmp_path / "t.parquet", tmp_path)
+    assert table.schema.names == (*(f"v{k}" for k in range(11)), "rating")
+    why = {one["name"]: one["why_not"] for one in facts["variables"]}
+    assert why["rare"] == "more than half of its values are missing"
+    assert why["score"] == why["some"]
+    assert why["some"].startswith("beyond the first 12 by use, few missing values and labels before numbers; ")
+
+
+def coded(folder: Path, name: str, values: list[str]) -> Path:
+    """Records with a column of numbers, and a label."""
+    rng, file = random.Random(3), folder / "coded.csv"
+    file.write_text(f"{name},sex\n" + "".join(f"{value},{rng.choice('mf')}\n" for value in values))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "is_binned"),
+    [
+        ("occupation", list(range(40)), False),
+        ("q7", [f"{k:03}" for k in range(40)], False),
+        ("q7", [3, *range(40, 440, 10)], None),
+        ("q7", [k + 0.5 for k in range(40)], True),
+        ("q7", [1.5, 2.0, 4.0], True),
+        ("age", list(range(40)), True),
+        ("capital_gains", [0, *range(40, 4000, 97)], True),
+    ],
+)
+def test_codes_are_never_binned(name: str, numbers: list[Any], is_binned: bool | None, tmp_path: Path) -> None:
+    """By their name, a zero in front, or as some are not whole it is known what they are; else they are codes."""
+    rng = random.Random(5)
+    file = coded(tmp_path, name, [str(rng.choice(numbers)) for _ in range(900)])
+    text, facts, table = first(file, tmp_path)
+    (told,) = [one for one in facts["variables"] if one["name"] == name]
+    assert (told["used"], told["unsure"]) == (True, is_binned is None)
+    assert ("bins" in (told["recode"] or {})) is bool(is_binned)
+    assert (len(table.schema.variables[0].categories) < 9) is bool(is_binned)
+    assert ("taken for codes: give bins if they are amounts" in text) is (is_binned is None)
+
+
+def test_amounts_are_known_by_neighbours_that_are_alike(tmp_path: Path) -> None:
+    """As many are 41 as are 40 or 42; of codes the next is any other one."""
+    rng = random.Random(6)
+    bell = [str(round(min(max(rng.gauss(40, 12), 0), 80))) for _ in range(4000)]
+    _, facts, _ = first(coded(tmp_path, "q7", bell), tmp_path)
+    assert "bins" in facts["variables"][0]["recode"]
+    renamed = [str(int(value) * 37 % 83) for value in bell]
+    _, facts, _ = first(coded(tmp_path, "q7", renamed), tmp_path)
+    assert facts["variables"][0]["unsure"]
+
+
+def test_it_asks_at_a_terminal_alone(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    file = coded(tmp_path, "q7", [str(rng.choice([3, *range(40, 440, 10)])) for _ in range(900)])
+    command = [sys.executable, "-m", "sdc.commands.cli", "init", str(file)]
+    alone = subprocess.run(command, input="y\n", capture_output=True, text=True, check=True)
+    assert "taken for codes; if they are amounts, bin them" in alone.stderr
+    assert '"bins"' not in alone.stdout
+    ours, its = os.openpty()
+    os.write(ours, b"y\n")
+    asked = subprocess.run(command, stdin=its, capture_output=True, text=True, check=True)
+    assert "q7: 41 whole numbers. Are they amounts, to be binned, and no codes? [y/N]" in asked.stderr
+    assert '"bins"' in asked.stdout
+    os.close(ours)
+    os.close(its)
 
 
 @pytest.mark.parametrize(

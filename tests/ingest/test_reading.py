@@ -387,6 +387,8 @@ def test_parts_with_different_columns(tmp_path: Path, other: dict[str, Any]) -> 
 def test_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", {"a": [1], "b": [2]})
     refused(path, "t.csv has no column 'z'; it has a, b", variables=["a", "z"])
+    refused(path, r"t.csv has no column 'A'; did you mean a. it has a, b", variables=["A", "b"])
+    refused(path, r"columns makes 'c' of 'B', no column of .*t.csv; did you mean b. it has a, b", columns={"c": "B"})
     refused(path, "variable 'a' occurs 2 times", variables=["a", "b", "a"])
     refused(path, "0 variables; a table has 1 to 63", variables=[])
     refused(path, "'count' cannot be a variable: it is the column of counts", variables=["count"])

@@ -16,6 +16,7 @@ from sdc.ingest import reading
 from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
+from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
@@ -75,7 +76,7 @@ def test_a_build_from_s3_is_that_of_the_same_file(files: Any, tmp_path: Path) ->
     ],
 )
 def test_what_vanishes_before_a_build(files: Any, tmp_path: Path, gone: str, match: str) -> None:
-    build_of(tmp_path, **WHOLE).check_source()
+    check_before(build_of(tmp_path, **WHOLE))
     # what fsspec has listed before is not believed: another client removes it
     fsspec.filesystem("s3", skip_instance_cache=True, use_listings_cache=False).rm_file(f"survey/cars/{gone}")
     with pytest.raises(InputError, match=match):

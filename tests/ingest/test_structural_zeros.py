@@ -66,7 +66,10 @@ def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
         ("- {age: adult, age: under 15}", r"not valid YAML: line 1 gives 'age' a second time"),
         ("- {}", r"zeros\.yaml: pattern 1 is \{\}; give a mapping from variables to categories, one at least"),
         ("- {age: under 15, employed: yes}\n- age", r"pattern 2 is 'age'; give a mapping"),
-        ("- {Age: under 15}", r"pattern 1 names 'Age', no variable of the table; it has age, employed, zip: correct"),
+        (
+            "- {Age: under 15}",
+            r"pattern 1 names 'Age', no variable of the table; did you mean age. it has age, employed, zip: correct",
+        ),
         ("- {age: under 16, employed: yes}", r"pattern 1: age has no category 'under 16'; correct it, or list it"),
         ("- {age: under 15, zip: 2}", r"pattern 1: zip has no category '2'; correct it"),
         ("- {age: [under 15, [adult]]}", r"age has no category \['adult'\]"),

@@ -316,6 +316,18 @@ def test_a_large_table_has_an_explicit_law() -> None:
         sdc.posterior(table, [*release, "v00*v11"], law="saturated")
 
 
+def test_of_53_variables_only_the_law_released_is_asked() -> None:
+    """Of 51 variables nothing is known: their combinations are equally likely, and too many for an int64."""
+    schema, rng = schema_of([3] * 53), np.random.default_rng(4)
+    table = Table.of(schema, rng.integers(0, 3, (20, 53)), np.ones(20, np.int64))
+    found = sdc.posterior(table, ["v00*v01"])
+    arrangements = sum(math.lgamma(n + 1) for n in table.marginal(0b11).counts.tolist())
+    assert (found.engine, found.exact) == (HYPERGEOMETRIC, True)
+    assert found.log_probability == pytest.approx(arrangements - 20 * 51 * math.log(3))
+    with pytest.raises(ReleaseError, match="choose fewer variables by --variables, or --law released, which needs no"):
+        sdc.posterior(table, ["v00*v01"], law="uniform")
+
+
 @pytest.mark.parametrize("listed", LISTED)
 def test_what_has_no_exact_law_is_sampled(czech: Table, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs there are too many tables to list; the same seed gives the same draws."""

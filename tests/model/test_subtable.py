@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
@@ -73,6 +75,20 @@ def test_unknown_and_repeated_names_are_refused() -> None:
         st.parse("sex*sex", SCHEMA)
     with pytest.raises(InputError, match="unknown variable 'income'"):
         SCHEMA.index("income")
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("age,sex", "age*sex"), ("age, sex", "age*sex"), ("age:sex", "age*sex"), ("sex race", "sex*race")],
+)
+def test_variables_that_something_else_joins(text: str, written: str) -> None:
+    with pytest.raises(ReleaseError, match=re.escape(f"a sub-table are joined by *, so write {written}") + "$"):
+        st.parse(text, SCHEMA)
+
+
+def test_a_name_that_is_near_is_suggested() -> None:
+    with pytest.raises(ReleaseError, match=r"unknown variable 'age x'; did you mean age. the table has age, sex, race"):
+        st.parse("age x*sex", SCHEMA)
 
 
 def test_a_schema_refuses_what_it_cannot_hold() -> None:

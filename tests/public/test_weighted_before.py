@@ -12,6 +12,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.public.published import read_published
 from sdc.stages.build import open_build
+from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 from sdc.storage.parquet import write_csv
 from tests import judge
@@ -85,7 +86,7 @@ def test_a_release_with_totals_is_refused_before_any_work(tmp_path: Path, publis
     plain = {"path": "t.csv", "variables": ["A", "B", "C"]}
     second = open_build(config("second", table=plain, earlier=[{"folder": str(first.folder.stage("release"))}]))
     with pytest.raises(InputError, match=f"release {REFUSAL}; publish what is still to go out in one build with them"):
-        second.check_source()
+        check_before(second)
     with pytest.raises(InputError, match=REFUSAL):
         run_all(second, IN_PROCESS)
     assert not (tmp_path / "runs" / "second").exists()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
 
 from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
-from sdc.model.release import NOTHING
+from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.report.audit import AuditEvidence, render
 from sdc.report.published import published
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Policy
 from sdc.search.required import ConflictRecord, RequiredRecord
 from sdc.version import VERSION
 from tests.report.conftest import configured, searched
@@ -88,6 +94,82 @@ def test_sections_are_numbered_as_they_come(decomposable: AuditEvidence) -> None
     assert listed == re.findall(r'<h2 id="([^"]+)"><span class="number">(\w+)</span>', text)
     assert [number for _, number in listed][:2] == ["1", "2"]
     assert "A1" in dict(listed).values()
+
+
+class Numbers(HTMLParser):
+    """Elements of the first page that have numbers, by whether they have a link to what explains these."""
+
+    OF = ("p", "li", "table")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found = list[tuple[str, bool]]()
+        self.targets, self.ids = set[str](), set[str]()
+        self._open, self._is_first, self._link = list[list[Any]](), False, False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.ids |= {str(told.get("id"))}
+        self._is_first |= told.get("id") == "first"
+        self._is_first &= told.get("class") != "all"
+        self._link = tag == "a" and self._is_first
+        if self._link:
+            self.targets |= {str(told["href"]).removeprefix("#")}
+            for element in self._open:
+                element[1] = True
+        if tag in self.OF and self._is_first:
+            self._open.append([f"{told.get('id') or tag}: ", False])
+
+    def handle_data(self, data: str) -> None:
+        for element in [] if self._link else self._open:
+            element[0] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._link = self._link and tag != "a"
+        if self._open and tag in self.OF:
+            said, is_linked = self._open.pop()
+            self.found.append((said, is_linked))
+
+
+NAMES_ALONE = ("facts:", "variables:", "required-refused:")  # what the config says, categories, sub-tables
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "decomposable", "large"])
+def test_from_each_number_it_is_a_click_to_what_explains_it(name: str, request: pytest.FixtureRequest) -> None:
+    """Every sentence and table with a number has a link, and every link leads somewhere."""
+    page = Numbers(render(request.getfixturevalue(name)))
+    numbered = [(said, is_linked) for said, is_linked in page.found if re.search(r"\d", said)]
+    assert not [said for said, is_linked in numbered if not is_linked and not said.startswith(NAMES_ALONE)]
+    assert len(numbered) > 8
+    assert {"released", "cells", "glossary", "all-frontier"} <= page.targets <= page.ids
+
+
+def test_proof_and_lack_of_time_are_told_apart(czech: AuditEvidence, undecided: AuditEvidence) -> None:
+    text = Page(first(czech)).text
+    assert "The search refused 6 questions, each about one or more sub-tables." in text
+    assert "By proof 6: with what was asked for the criterion would be broken. More time changes nothing about" in text
+    assert "For lack of time none." in text
+    text = Page(first(undecided)).text
+    assert "By proof 6: " in text
+    assert "For lack of time 1: in 0 steps no proof was found either way. More time may let these out." in text
+    let_through = Page(first(replace(undecided, policy=Policy.OUTER))).text
+    assert "The search refused 6 questions" in let_through
+    assert "For lack of time none." in let_through
+    assert 'id="refused-questions"' not in first(searched(czech, steps=()))
+
+
+def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> None:
+    """Up to the smaller of small count and width less 1, and only where the published tables have no such count."""
+    said = "So no count from 1 to 2 is in a table that is published whole: it would bound the at-risk cell within it to"
+    assert said in Page(first(czech)).text
+    narrow = Criteria.of(2, 2)
+    assert "So no count of 1 is in a table" in Page(first(replace(czech, criteria=narrow))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(2, 1)))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(40, 50)))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(2, 6, n_rule=3)))).text
+    whole = searched(czech, release=Release.of([0b111111]))
+    assert "So no count" not in Page(first(whole)).text
 
 
 def test_it_says_what_was_required_and_why_it_was_refused(czech: AuditEvidence) -> None:

@@ -32,7 +32,12 @@ Names = tuple[str, ...]
 
 
 class FirstPage(HTMLParser):
-    """What is said on the first page, sentence by sentence; tables, which are figures and names, apart."""
+    """What is said on the first page, sentence by sentence; tables, which are figures and names, apart.
+
+    Without the links to what explains it.
+    """
+
+    _is_link = False
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -41,15 +46,20 @@ class FirstPage(HTMLParser):
         self.feed(text[text.index('<section id="first">') : text.index('<label class="all">')])
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if ("class", "to") in attrs:
+            self._is_link = True
         if tag in (*PARTS, "td", "th"):
             self._open.append(tag)
             self._words = []
 
     def handle_data(self, data: str) -> None:
+        if self._is_link:
+            return
         self._words.append(data)
         assert self._open or not data.strip(), f"{data!r} stands outside of what is read here"
 
     def handle_endtag(self, tag: str) -> None:
+        self._is_link = self._is_link and tag != "a"
         if self._open and tag == self._open[-1]:
             self._open.pop()
             said = " ".join("".join(self._words).split())
@@ -266,6 +276,12 @@ class Run:
     def known(self) -> list[set[str]]:
         return [set(names) for names in self.earlier["release"] if names]
 
+    @cached_property
+    def before(self) -> set[frozenset[str]]:
+        """All sub-tables within what was published before, with the grand total; of variables without levels."""
+        sizes = ((t, size) for t in self.known for size in range(len(t) + 1))
+        return {frozenset(kept) for t, size in sizes for kept in combinations(t, size)} | {frozenset()}
+
 
 def number(text: str) -> int:
     return int(text.replace(",", ""))
@@ -423,6 +439,14 @@ CONSTANT = {
         bool(run.steps) and all(step["answer"] is not None for step in run.steps)
     ),
     "Warning.": lambda run: True,
+    "Has no answer of the table server but those that are among what was published before: its answers are in its own "
+    "history, which sdc audit checks.": lambda run: run.config["server"] is not None,
+    "More time changes nothing about these.": lambda run: any(step["answer"] is False for step in refused(run)),
+    "More time may let these out.": lambda run: any(step["answer"] is None for step in refused(run)),
+    "For lack of time none.": lambda run: all(step["answer"] is False for step in refused(run)),
+    "The search was told to end, and what it had not asked about by then does not go out either.": lambda run: (
+        "ended_after" in run.document("search/search.json")
+    ),
     "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release.": (
         lambda run: run.config["risk"]["undecided"] == "outer"
     ),
@@ -554,6 +578,38 @@ PATTERN: dict[str, Callable[..., bool]] = {
             == tuple(run.config["risk"]["posterior"][key] for key in ("law", "max_above", "threshold"))
         )
     ),
+    rf"So no count (?:of 1|from 1 to {N}) is in a table that is published whole: it would bound the at-risk cell "
+    rf"within it to a width of {N} at most\.": lambda run, most, width: (
+        number(most or "1") == number(width) == min(run.config["risk"]["small_count"], run.least - 1)
+        and all(count > number(width) for t in run.tables for count in run.marginal(t).values())
+    ),
+    rf"The search refused {N} questions?, each about one or more sub-tables\.": lambda run, n: (
+        number(n) == len(refused(run))
+    ),
+    rf"By proof {N}: with what was asked for the criterion would be broken(?:, and for {N} of these the proof is kept, "
+    r"and sdc verify works it out again)?\.": lambda run, proven, kept: (
+        (number(proven), number(kept or "0"))
+        == (
+            sum(step["answer"] is False for step in refused(run)),
+            sum(step["refutation"] is not None for step in refused(run)),
+        )
+    ),
+    rf"For lack of time {N}: in {N} steps? no proof was found either way\.": lambda run, n, steps: (
+        (number(n), number(steps))
+        == (
+            sum(step["answer"] is None for step in refused(run)),
+            sum(step["spent"] for step in refused(run) if step["answer"] is None),
+        )
+    ),
+    rf"Whoever has both has the exact counts of {N} sub-tables? without the grand total: {N} by what is published now "
+    rf"alone, {N} by what was published before alone, and {N} by each of the two\.": lambda run, *told: (
+        tuple(map(number, told))
+        == (
+            len(run.within | run.before) - 1,
+            *(len(a - b) for a, b in ((run.within, run.before), (run.before, run.within))),
+            len(run.within & run.before) - 1,
+        )
+    ),
     rf"{N} sub-tables: (.*)\.": lambda run, n, rest: (
         number(n) == len(run.within) - 1
         and Counter(dict(map(int, re.findall(r"\d+", part)[::-1]) for part in rest.split(", ")))
@@ -628,6 +684,12 @@ PATTERN: dict[str, Callable[..., bool]] = {
         number(n) == sum(any(set(t) <= known for known in run.known) for t in run.tables)
     ),
 }
+
+
+def refused(run: Run) -> list[dict[str, Any]]:
+    """The steps of the search that let nothing out."""
+    may = (True, None) if run.config["risk"]["undecided"] == "outer" else (True,)
+    return [step for step in run.steps if step["answer"] not in may]
 
 
 def has_count(resource: dict[str, Any]) -> bool:
@@ -781,6 +843,7 @@ RUNS: dict[str, Callable[[Path], Run]] = {
     "one person": lambda folder: built(folder, "one", risk={"small_count": 1, "min_width": 3}),
     "nobody at risk": lambda folder: built(folder, "none", table={"path": "czech.csv", "variables": ["A", "B", "C"]}),
     "the total alone": lambda folder: built(folder, "total", risk={"small_count": 2, "min_width": 1800}),
+    "a server": lambda folder: built(folder, "served", server={"rules": [{"rule": "one_step"}]}),
     "a prefix": lambda folder: built(folder, "prefix", release={"method": "bisection"}),
     "decomposable": lambda folder: built(folder, "decomposable", release=SHORT),
     "best": lambda folder: built(folder, "best", release={**SHORT, "method": "best"}),
@@ -828,6 +891,16 @@ def test_each_sentence_of_the_first_page_is_so(name: str, run_of: Callable[[str]
     ran = run.document("search/search.json")["method"]
     assert said_of(run, "method").startswith(f"The method that ran is “{ran}”")
     assert (ran == "bisection") == ('id="prefixes"' in (run.folder / "confidential" / "report.html").read_text())
+
+
+def test_what_two_editions_tell_together_is_said(run_of: Callable[[str], Run]) -> None:
+    """Of what was published before all is within what is published now, and each is counted once."""
+    page = FirstPage((run_of("earlier").folder / "confidential" / "report.html").read_text())
+    (said,) = [sentence for sentence in page.sentences if sentence.startswith("Whoever has both")]
+    now = len(run_of("earlier").within) - 1
+    assert [number(n) for n in re.findall(r"[\d,]*\d", said)] == [now, now - 3, 0, 3]
+    plain = FirstPage((run_of("plain").folder / "confidential" / "report.html").read_text())
+    assert not [sentence for sentence in plain.sentences if "Whoever has both" in sentence]
 
 
 def said_of(run: Run, paragraph: str) -> str:

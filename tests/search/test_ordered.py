@@ -19,6 +19,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema, Variable
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria, Judgement
@@ -110,6 +111,14 @@ def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
 def test_a_width_that_the_grand_total_does_not_reach(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="minimum width 1842 is not reached even when only the grand total 1841"):
         ordered_release(czech, NOTHING, min_width=1842)
+
+
+def test_a_table_of_one_record() -> None:
+    table = Table.of(Schema((Variable("a", ("x",)), Variable("b", ("y",)))), np.zeros((1, 2), np.uint16))
+    with pytest.raises(
+        ReleaseError, match=r"only the grand total 1 is public, .* as its records can be in no other; give"
+    ):
+        ordered_release(table, NOTHING, min_width=3)
 
 
 def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:

@@ -12,10 +12,12 @@ from sdc.api import assess, why
 from sdc.model import subtable as st
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.labels import Labels, VariableLabels
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.risk.effort import Budget
 from sdc.risk.verdict import Verdict
 from sdc.search.why import Reason
 from sdc.stages.compare import compare
@@ -69,6 +71,37 @@ def test_the_sub_tables_that_a_published_release_leaves_out() -> None:
     held = why(table, release, "A*F", min_width=6)
     assert held.text(table.schema) == "A*F is released, within A*B*D*E*F"
     assert held.together.verdict is Verdict.SAFE
+
+
+def test_a_customer_is_told_of_a_refusal_what_is_public_and_not_why() -> None:
+    """The same words where it breaks the criterion alone or with others, is forbidden, undecided, or could go out."""
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    asked, told = "A*B*C*D*F", set()
+    little = Budget(seconds=1e-9, seconds_per_cell=1e-9)
+    for more in ({}, {"forbid": ["A*F"]}, {"min_width": 1}, {"small_count": 400}, {"budget": little}, {"n_rule": 500}):
+        found = why(table, release, asked, **{"min_width": 6, **more})  # type: ignore[arg-type]
+        told.add((found.text(table.schema), found.customer(table.schema)))
+    assert len({text for text, _ in told}) > 2
+    assert {customer for _, customer in told} == {
+        "The table of A by B by C by D by F is not public: before a table goes out it is checked what all public "
+        "tables together tell of small groups. Of it there is: A by B by C by D; A by B by C by F; A by B by D by F; "
+        "A by C by D by F; B by C by D by F."
+    }
+
+
+def test_a_customer_is_told_where_what_is_public_is() -> None:
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    labels = Labels({"A": VariableLabels("smokes"), "F": VariableLabels("anamnesis")})
+    whole, within = (why(table, release, name, min_width=6) for name in ("A*B*C*F", "A*F"))
+    assert whole.customer(table.schema) == "The table of A by B by C by F is public. It is published as it is."
+    assert within.customer(table.schema, labels) == (
+        "The table of smokes by anamnesis is public. Its counts are sums of those of the table of smokes by B by D by "
+        "E by anamnesis."
+    )
+    alone = why(table, NOTHING, "A*F", min_width=6).customer(table.schema)
+    assert alone.endswith("small groups. No part of it is public but the total.")
 
 
 def test_what_is_impossible_counts_in_every_question() -> None:

@@ -67,6 +67,7 @@ from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
 from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings, Watch
 from sdc.stages.build import Build, open_build
+from sdc.stages.checks import check_before
 from sdc.stages.refusals import refusals
 from sdc.stages.stage import Stage, run_stage
 from sdc.stages.stages import STAGES, SWEEP, run_all
@@ -167,7 +168,7 @@ def test_a_part_that_is_missing_is_refused_before_the_first_stage(config: Config
     assert made(expecting)[1]["release"] == "done"
     (folder / "2.csv").unlink()
     with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4; give all of them"):
-        open_build(expecting).check_source()
+        check_before(open_build(expecting))
     with pytest.raises(InputError, match=r"has 3 parts, table.expect.parts = 4; give all of them"):
         made(expecting)
     assert len(list((tmp_path / "runs").glob("*/*"))) == 1

@@ -68,8 +68,10 @@ def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_p
 
 
 def test_what_is_no_run_is_refused(runs: tuple[Build, Build], tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="is no run that has found a release"):
+    with pytest.raises(RunFolderError, match=r"czech_auto_workers.csv is no run folder: it has no manifest.json"):
         compare(runs[0].folder.path, CZECH)
+    with pytest.raises(RunFolderError, match=rf"narrow is no run folder: .* such as {runs[0].folder.path}"):
+        compare(runs[0].folder.path.parent, tmp_path)
 
 
 def test_a_coarser_level_is_within_the_finer_one(tmp_path: Path) -> None:

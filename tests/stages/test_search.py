@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
+from sdc.events import OUTLOOK, QUESTIONS, EventText, heard
 from sdc.executor import IN_PROCESS
+from sdc.search.step import SearchStep
 from sdc.stages.build import Build, open_build
+from sdc.stages.search import QuestionLines
 from sdc.stages.stages import run_all
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.run_folder import folder_digest
@@ -61,3 +64,25 @@ def test_a_growth_that_is_killed_goes_on(method: str, tmp_path: Path, monkeypatc
         assert folder_digest(again.folder.stage(stage)) == folder_digest(whole.folder.stage(stage))
     assert not again.folder.parts("search").exists()
     assert all(len(so_far.steps) > 3 for so_far in asked[:1])
+
+
+def test_what_is_left_goes_to_nothing_with_the_work() -> None:
+    """Questions at most, and seconds at most once it is known how long questions take; never of what is not known."""
+    said, moment, looked = list[str](), [0.0], list[str]()
+    lines = QuestionLines(said.append, lambda: moment[0])
+    with heard(EventText(looked.append, OUTLOOK), QUESTIONS):
+        lines(SearchStep("required", 0, (1,), True, (3, 3), 0))
+        for asked in range(1, 31):
+            moment[0] += 2.0 if asked <= 15 else 5.0
+            lines(SearchStep("growth", asked, (asked,), asked % 2 == 0, (3, 3), 0, left=30 - asked))
+    assert said[:2] == [
+        "search: 1 more beside 0 sub-tables: releasable",
+        "search: 1 more beside 2 sub-tables: releasable; at most 28 questions left, the last 2 added 1 sub-table",
+    ]
+    assert looked[0] == "at most 29 questions left, the last added 0 sub-tables"
+    assert looked[5].endswith("the last 6 added 3 sub-tables, at most 48 s if each takes as long as these")
+    assert looked[24] == (
+        "at most 5 questions left, the last 10 added 5 sub-tables, at most 25 s if each takes as long as these"
+    )
+    assert looked[-1] == "at most 0 questions left, the last 10 added 5 sub-tables"
+    assert len(looked) == 30

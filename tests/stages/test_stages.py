@@ -13,6 +13,7 @@ import pytest
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
+from sdc.stages.checks import check_before
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import run_all
 from sdc.stages.table import TABLE
@@ -124,7 +125,7 @@ def refusal(request: pytest.FixtureRequest, config: Path) -> str:
 @pytest.mark.parametrize("refusal", LACKING, ids=["one", "all"], indirect=True)
 def test_parts_without_what_is_named_are_refused(config: Path, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
-        open_build(config).check_source()
+        check_before(open_build(config))
 
 
 @pytest.mark.parametrize(

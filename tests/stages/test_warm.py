@@ -124,6 +124,34 @@ def test_it_ends_where_the_build_is_killed(tmp_path: Path) -> None:
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
+def test_where_there_is_no_room_for_what_is_compiled_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not where all is kept already."""
+    monkeypatch.setattr(compiled, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "_WARM", "")
+    monkeypatch.setattr(compiled, "ROOM", 1 << 60)
+    said = list[str]()
+    with warm.warming("best", None, said.append):
+        pass
+    (line,) = said
+    assert line.startswith(
+        f"compiled code may have no room, so that each process compiles for a minute: {tmp_path} has "
+    )
+    assert line.endswith(
+        " MiB left, and 1099511627776 are enough; make room, or set NUMBA_CACHE_DIR to a folder that has it"
+    )
+    marker = warm._marker("best", None)
+    assert marker is not None
+    marker.touch()
+    with warm.warming("best", None, said.append):
+        pass
+    assert len(said) == 1
+    monkeypatch.setattr(compiled, "ROOM", 1)
+    assert compiled.no_room() == ""
+
+
 def test_where_nothing_can_be_kept_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_without_place", ["walk", "sweep"])
     monkeypatch.setattr(warm, "kept_folder", lambda: None)

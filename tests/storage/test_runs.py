@@ -183,12 +183,19 @@ def test_what_an_interrupted_removal_left_is_no_run_and_goes(root: Path) -> None
     assert sorted(path.name for path in (root / "births").iterdir()) == ["a", "c", "d", "e"]
 
 
-def test_other_folders_are_no_runs(root: Path, tmp_path: Path) -> None:
+def test_other_folders_are_no_runs(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (root / "births" / "notes").mkdir()
     (root / "births" / "notes" / "manifest.txt").touch()
     assert len(read_runs(root)) == 6
     with pytest.raises(RunFolderError, match=r"notes is no run folder: it has no manifest.json"):
         read_run(root / "births" / "notes")
+    with pytest.raises(RunFolderError, match=r"no manifest.json; name one that sdc run has made, such as .*births/a$"):
+        read_run(root / "births")
+    with pytest.raises(RunFolderError, match=r"no manifest.json; name one that sdc run has made, such as .*births/a$"):
+        read_run(root)
+    monkeypatch.chdir(root.parent)
+    with pytest.raises(RunFolderError, match=r"deaths is no run folder: .* such as runs/deaths/a$"):
+        read_run(Path("deaths"))
     with pytest.raises(RunFolderError, match=r"none is no folder; name one with runs in it"):
         read_runs(tmp_path / "none")
 

@@ -181,7 +181,7 @@ def test_negative_values_are_split_by_sign(firms: Path) -> None:
         ("region,sales\na,1e30\n", "1 values of 'sales' are no numbers"),
         ("region,sales\na,0.0000001\n", "more than 6 decimals"),
         ("region,sales\n,1\n", "1 records have no 'region'"),
-        ("region,value\na,1\n", "has no column 'sales'; it has region, value"),
+        ("region,value\na,1\n", "has no column 'sales'; did you mean value. it has region, value"),
         ("region,sales\n", "has no records"),
         ("region,sales\n(all),1\n", "has the category \\(all\\), which stands for all of them"),
     ],

@@ -105,7 +105,7 @@ class State:
 
     def projection(self, subtable: SubTable) -> tuple[SubTable, ...]:
         """The largest released parts of a sub-table: its projection onto the released frontier."""
-        return st.maximal(element & subtable for element in self.released.frontier)
+        return self.released.parts_of(subtable)
 
     @cached_property
     def statuses(self) -> npt.NDArray[np.uint8]:

@@ -1,0 +1,23 @@
+"""Names that are none: the nearest is suggested, and no message lists a hundred."""
+
+from __future__ import annotations
+
+from sdc.model.errors import meant, nearest
+
+COLUMNS = [f"v{number:02}" for number in range(45)] + ["region"]
+
+
+def test_the_nearest_is_suggested_and_few_are_listed() -> None:
+    assert nearest("regoin", COLUMNS) == (
+        "did you mean region? it has v00, v01, v02, v03, v04, v05, v06, v07, v08, v09, v10, v11 and 34 more"
+    )
+    assert nearest("income", ["age", "sex"], "the table has") == "the table has age, sex"
+
+
+def test_case_does_not_count() -> None:
+    assert meant("SEX", ["age", "sex"]) == "did you mean sex? "
+    assert meant("sex", ["AGE", "Sex"]) == "did you mean Sex? "
+
+
+def test_as_many_are_suggested_as_are_wanted() -> None:
+    assert meant("ages", ["age", "aged", "sex"], most=2) == "did you mean age, aged? "

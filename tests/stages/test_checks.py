@@ -1,0 +1,121 @@
+"""What columns and config alone tell is refused before a record is read, in the words of later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError, InputError
+from sdc.stages.build import open_build
+from sdc.stages.checks import check_before
+from sdc.stages.subject import Subject
+
+TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
+
+
+def written(folder: Path, **sections: Any) -> Path:
+    """A config of a table whose columns alone are right: whoever reads the record refuses it."""
+    (folder / "t.csv").write_text(TABLE)
+    table = {
+        "path": "t.csv",
+        "variables": ["region", "area", "age", "sex"],
+        "categories": {"sex": ["f", "m"]},
+        "missing": {"sex": "unknown"},
+        "recodes": {"age": {"bins": {"young": [None, 40], "old": [40, None]}}},
+        "hierarchies": {"place": ["region", "area"]},
+        **sections.pop("table", {}),
+    }
+    file = folder / "build.yaml"
+    file.write_text(yaml.safe_dump({"name": "early", "table": table, "risk": {"min_width": 3}, **sections}))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("sections", "message"),
+    [
+        (
+            {"release": {"require": ["area*sexx"]}},
+            r"release.require, forbid and in_part: require 'area\*sexx': .* 'sexx'; did you mean sex\? the table has r",
+        ),
+        ({"release": {"require": ["age,sex"]}}, r"require 'age,sex': .* joined by \*, so write age\*sex"),
+        ({"release": {"forbid": [{"of": ["Area"]}]}}, r"forbid 'Area': .* did you mean area\?"),
+        ({"release": {"in_part": [{"of": "area*height"}]}}, r"in_part 'area\*height': .*unknown variable 'height'"),
+        (
+            {"release": {"in_part": [{"of": "age*sex", "how": "coarsen", "merge": "area"}]}},
+            r"would coarsen age\*sex .* and 'area' is none of its axes; name an axis",
+        ),
+        ({"release": {"require": ["age*sex"], "forbid": ["sex"]}}, r"require has age\*sex, and forbid sex"),
+        ({"release": {"weights": {"variables": {"aeg": 2.0}}}}, "release.weights: weight of 'aeg': .*mean age"),
+        ({"release": {"demand": {"aeg*sex": 2.0}}}, "release.demand: demand for 'aeg.*mean age"),
+        ({"release": {"annealing": {"start": "[aeg,sex]"}}}, "release.annealing.start = .*unknown variable 'aeg'"),
+        ({"labels": {"variables": {"sx": {"label": "Sex"}}}}, "labels: unknown variable 'sx'; did you mean sex"),
+        (
+            {"labels": {"variables": {"sex": {"categories": {"F": "Female"}}}}},
+            "labels: the label 'Female' is of the category 'F', and variable 'sex' has none of that name",
+        ),
+        (
+            {"labels": {"variables": {"age": {"categories": {"aged": "Aged"}}}}},
+            "labels: the label 'Aged' is of the category 'aged'",
+        ),
+        ({"publication": {"children": ["age*sx"]}}, "publication.children: unknown variable 'sx'"),
+        (
+            {"posterior": {"laws": ["[age,sx]"]}, "table": {"hierarchies": {}}},
+            "posterior.laws = .*unknown variable 'sx'",
+        ),
+        (
+            {"risk": {"min_width": 3, "attributes": {"sensitive": ["sx"], "most": 5}}},
+            "risk.attributes.sensitive: unknown variable 'sx'",
+        ),
+    ],
+)
+def test_what_the_table_will_not_have(sections: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_before(open_build(written(tmp_path, **sections)))
+
+
+def test_levels_that_are_no_variables(tmp_path: Path) -> None:
+    table = {"hierarchies": {"place": ["region", "aera"]}}
+    with pytest.raises(InputError, match="hierarchy 'place' names 'aera', no variable of the table; did you mean area"):
+        check_before(open_build(written(tmp_path, table=table)))
+
+
+def test_what_only_the_records_tell_is_left_to_them(tmp_path: Path) -> None:
+    """Labels of categories that the settings do not list, those of missing values, weights of cells, all variables."""
+    (tmp_path / "costs.csv").write_text("area,sex,weight\nx,f,3\n")
+    sections: dict[str, Any] = {
+        "labels": {"variables": {"area": {"categories": {"x": "X"}}, "sex": {"categories": {"unknown": "Not known"}}}},
+        "release": {
+            "require": ["all:2", "region*sex"],
+            "in_part": [{"of": "area*sex", "cost": {"weights": "costs.csv"}}],
+            "forbid": ["region*age"],
+        },
+    }
+    build = open_build(written(tmp_path, **sections))
+    with pytest.raises(ConfigError, match=r"require has region\*age, and forbid region\*age"):
+        check_before(build)
+    sections["release"]["require"] = ["region*sex"]
+    build = open_build(written(tmp_path, **sections))
+    check_before(build)
+    with pytest.raises(InputError, match="bad records"):
+        build.counted(IN_PROCESS)
+
+
+@pytest.mark.parametrize("kind", ["a table", "a config"])
+def test_what_a_command_names_is_looked_for_first(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(tmp_path, table={"hierarchies": {}})
+    path = str(file if kind == "a config" else tmp_path / "t.csv")
+    for name in ("sdc.stages.subject.read_table", "sdc.stages.build.count_records"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("records were read"))
+    for option, text, told in (
+        ("--release", "area*sx", r"--release 'area\*sx': .* did you mean sex\?"),
+        ("SUB_TABLE", "area,sex", r"SUB_TABLE 'area,sex': .* so write area\*sex"),
+        ("--require", "all:9", "--require 'all:9' matches nothing"),
+    ):
+        with pytest.raises(InputError, match=told):
+            Subject.open(path, named={option: [text], "--forbid": None})
+    with pytest.raises(InputError, match=r"variables\.1"):
+        Subject.open(str(tmp_path / "t.csv"), ["area", ""], named={"--release": ["area"]})
