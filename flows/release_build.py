@@ -18,8 +18,8 @@ from flows.command import run_as_command
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
-from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
+from sdc.refusal import NOT_RELEASABLE
 from sdc.run_format import IN_PART, RELEASE
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
@@ -148,4 +148,4 @@ class _LateExecutor:
 
 
 if __name__ == "__main__":
-    run_as_command(release_build, lambda made: 0 if made["release"]["sub_tables"] else NotReleasableError.status)
+    run_as_command(release_build, lambda made: 0 if made["release"]["sub_tables"] else NOT_RELEASABLE)

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from sdc.commands.options import (
-    NOT_RELEASABLE,
     BuildWorkers,
     ConfigPath,
     Data,
@@ -27,6 +26,7 @@ from sdc.commands.options import (
     status_of_release,
 )
 from sdc.model.errors import RunFolderError
+from sdc.refusal import NOT_RELEASABLE
 
 builds = typer.Typer()
 

@@ -43,7 +43,7 @@ app.add_typer(of_samples)
 
 
 def main() -> None:
-    """Runs a command; 0 done, 1 refused or failed, 2 wrong usage, 3 nothing that may be released, 130 interrupted."""
+    """Runs a command; 0 done, 1 mend it, 2 wrong usage, 3 nothing may be released, 75 try again, 130 interrupted."""
     with as_command("--json" in sys.argv):
         app()
 

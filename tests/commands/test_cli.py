@@ -1549,7 +1549,12 @@ FAULTS = [
         sections={"output": {"folder": "FOLDER/file/runs"}},
         commands=("run",),
     ),
-    Fault("a second run", r"another run of the same build is at work in .*; wait until it ends", commands=("run",)),
+    Fault(
+        "a second run",
+        r"another run of the same build is at work in .*; wait until it ends",
+        commands=("run",),
+        status=75,
+    ),
 ]
 
 CASES = [

@@ -46,6 +46,7 @@ from sdc.execution.slurm import _certificates
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.refusal import TRY_AGAIN, status_of
 from tests.execution.test_executors import memory_limit
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
@@ -367,8 +368,23 @@ def test_slurm_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(slurm_jobs, "ANSWER_SECONDS", 0.2)
-    with pytest.raises(ConfigError, match=r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"):
+    whole = r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"
+    with pytest.raises(ConfigError, match=whole) as refused:
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
+    assert status_of(refused.value) == TRY_AGAIN
+
+
+def test_slurm_whose_controller_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scratch").mkdir()
+    for command in slurm_jobs.COMMANDS:
+        said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+        (tmp_path / command).write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        (tmp_path / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    whole = r"cluster\.yaml: SLURM takes no job just now: .*controller \(connect failure\); see that slurmctld runs"
+    with pytest.raises(ConfigError, match=whole) as refused:
+        check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
+    assert status_of(refused.value) == TRY_AGAIN
 
 
 @pytest.mark.parametrize(("content", "package"), [(SLURM, "dask-jobqueue"), (KUBERNETES, "dask-kubernetes")])
