@@ -107,7 +107,7 @@ def as_command(as_json: bool = False) -> Iterator[None]:
             said.say_interrupted()
             sys.exit(INTERRUPTED)
         refusal, status = error if isinstance(error, SdcError) else _unforeseen(error), status_of(error)
-        file_detail(refusal, _state_folder())
+        file_detail(refusal, state_folder())
         if as_json:
             print(json.dumps({"error": str(refusal), "status": status}), flush=True)
         said.say(f"sdc: {refusal}", status)
@@ -246,7 +246,7 @@ def _unforeseen(error: Exception) -> SdcError:
     return SdcError(what, "".join(traceback.format_exception(error)))
 
 
-def _state_folder() -> Path | None:
+def state_folder() -> Path | None:
     """Where what belongs to no build is kept, as the XDG base directories have it; None for a user without a home."""
     try:
         return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sdc"

@@ -10,6 +10,7 @@ import typer
 from sdc import __version__
 from sdc.commands.builds import builds
 from sdc.commands.config import configs
+from sdc.commands.doctor import machines
 from sdc.commands.fits import fits
 from sdc.commands.papers import papers
 from sdc.commands.publication import publications
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.add_typer(builds)
 app.add_typer(configs)
 app.add_typer(fits)
+app.add_typer(machines)
 app.add_typer(papers)
 app.add_typer(publications)
 app.add_typer(rules)

@@ -48,7 +48,7 @@ def connect(settings: AddressSettings) -> Any:
 
 def _wait_for_answer(settings: AddressSettings) -> None:
     """Waits for the first byte that a scheduler sends who accepts us; Dask itself would not say what is wrong."""
-    context = None if settings.tls is None else _tls_context(settings.tls)
+    context = None if settings.tls is None else tls_context(settings.tls)
     deadline = time.monotonic() + settings.timeout_seconds
     while True:
         try:
@@ -75,7 +75,7 @@ def _first_byte(address: str, context: ssl.SSLContext | None, deadline: float) -
             raise ConnectionResetError("it hangs up")
 
 
-def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
+def tls_context(tls: TlsSettings) -> ssl.SSLContext:
     """The context that Dask makes of the same files; ConfigError where one is missing or does not fit."""
     for name in ("ca_file", "cert", "key"):
         if not getattr(tls, name).is_file():

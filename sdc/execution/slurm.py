@@ -31,14 +31,18 @@ NEVER_COMES = (
 """States of a job whose worker has not come, and will not."""
 
 
+def require_commands() -> None:
+    """ConfigError where SLURM has no commands here."""
+    for command in COMMANDS:
+        if shutil.which(command) is None:
+            raise ConfigError(f"there is no command {command} on the PATH; run where SLURM jobs can be submitted")
+
+
 def require_submission(settings: SlurmSettings) -> None:
     """ConfigError where SLURM would refuse the job of a worker, or would take it and never start it.
 
     NoWorkersError where it does not answer.
     """
-    for command in COMMANDS:
-        if shutil.which(command) is None:
-            raise ConfigError(f"there is no command {command} on the PATH; run where SLURM jobs can be submitted")
     script = job_script(settings)
     # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
     if _asked("sbatch", "--test-only", given=script).returncode:
