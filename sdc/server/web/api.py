@@ -389,7 +389,12 @@ def routes(
     ]
     metrics: list[Route] = [("GET", METRICS, shown.metrics, documented(403, also=PLAIN_TEXT))]
     router, looks = APIRouter(), [Depends(_must_look)]
-    everything = (bodies.PREFIX, users, []), (bodies.PREFIX, operators, looks), ("", probes, []), ("", metrics, looks)
+    everything: list[tuple[str, list[Route], list[Any]]] = [
+        (bodies.PREFIX, users, []),
+        (bodies.PREFIX, operators, looks),
+        ("", probes, []),
+        ("", metrics, looks),
+    ]
     for prefix, listed, dependencies in everything:
         for method, path, called, answers in listed:
             router.add_api_route(
