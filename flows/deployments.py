@@ -20,6 +20,7 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
 from sdc.stages.build import open_build
+from sdc.stages.upload import check_upload
 
 DEPLOY_SECONDS = 300
 
@@ -134,6 +135,7 @@ def _check_parameters(parameters: Parameters, place: str) -> None:
     try:
         build = open_build(Path(parameters.config), parameters.data, parameters.workers)
         build.check_source()
+        check_upload(build)
         cluster_of(build.config.execution)
     except SdcError as error:
         raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error

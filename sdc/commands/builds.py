@@ -59,6 +59,8 @@ def run(
         print(f"listed        {result['cut']}")
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
+    if "uploaded" in result:
+        print(f"uploaded to   {result['uploaded']}")
     raise typer.Exit(status_of_release(result["release"]))
 
 

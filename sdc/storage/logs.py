@@ -37,7 +37,10 @@ class OldLog:
     def clean(self) -> None:
         """RunFolderError where that may not be done."""
         try:
-            self.path.unlink() if self.aside is None else self.path.rename(self.aside)
+            if self.aside is None:
+                self.path.unlink()
+            else:
+                self.path.rename(self.aside)
         except OSError as error:
             raise RunFolderError(f"{self.path} cannot be cleaned: {error.strerror}; mend the permissions") from error
 
