@@ -23,7 +23,7 @@ from prefect.states import Crashed
 
 from sdc.events import EXECUTION, EventText, heard, tell
 from sdc.execution.connection import Waiting
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.storage.run_folder import RunFolder
 
 VARIABLE, SECONDS = "SDC_PREFECT_SECONDS", 600.0
@@ -98,14 +98,14 @@ def _tried(send: Send, request: httpx.Request, args: Any, named: Any) -> httpx.R
 
 
 def _wait(waiting: Waiting, why: str) -> None:
-    """A while; SdcError where it was long enough, and from then on at once: what ends has more to say to the server."""
+    """A while; TemporaryError where it was long enough, and then at once: what ends has more to say to the server."""
     if not _given_up and not waiting.seconds_left:
         _given_up.append(
             f"Prefect's server at {_url()} has not answered for {waiting.timeout:g} s ({why}); start it, then run "
             "again: stages that are done are reused"
         )
     if _given_up:
-        raise SdcError(_given_up[0])
+        raise TemporaryError(_given_up[0])
     with _heard():
         waiting.tell(f"Prefect's server at {_url()} does not answer", why)
     time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
@@ -130,12 +130,12 @@ def _url() -> str:
 
 
 def require_server() -> None:
-    """ConfigError, at once, where no server answers at the URL that Prefect's settings name, and as `patience`."""
+    """TemporaryError, at once, where no server answers at the URL that Prefect's settings name, and as `patience`."""
     patience()
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
         fault = client.api_healthcheck()
     if fault is not None:
-        raise ConfigError(
+        raise TemporaryError(
             f"no Prefect server answers at PREFECT_API_URL = {_url()}: {str(fault).splitlines()[0]}; start it, mend "
             "the URL, or leave it unset for a server of the build's own"
         )

@@ -21,6 +21,7 @@ from sdc.paths import checked_path
 from sdc.refusal import as_command
 from sdc.stages.build import open_build
 from sdc.stages.checks import check_before
+from sdc.stages.upload import check_upload
 
 DEPLOY_SECONDS = 300
 
@@ -135,6 +136,7 @@ def _check_parameters(parameters: Parameters, place: str) -> None:
     try:
         build = open_build(Path(parameters.config), parameters.data, parameters.workers)
         check_before(build)
+        check_upload(build)
         cluster_of(build.config.execution)
     except SdcError as error:
         raise ConfigError(f"{place}: parameters.config = {parameters.config!r}: {error}") from error

@@ -18,7 +18,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.request import urlopen
 
-from sdc.model.errors import SdcError
+from sdc.model.errors import SdcError, TemporaryError
 
 PATIENCE = 120.0
 _SETTINGS = {
@@ -58,13 +58,13 @@ class _Server:
     is_up: bool = False
 
     def await_answer(self) -> None:
-        """SdcError where it ends, or does not answer for long."""
+        """SdcError where it ends, TemporaryError where it does not answer for long."""
         deadline = time.monotonic() + PATIENCE
         while not _answers(self.url):
             if self.process.poll() is not None:
-                raise _gone(self.url, f"ended at its start{self._last_words()}")
+                raise SdcError(_gone(self.url, f"ended at its start{self._last_words()}"))
             if time.monotonic() > deadline:
-                raise _gone(self.url, "does not answer")
+                raise TemporaryError(_gone(self.url, "does not answer"))
             time.sleep(0.05)
         self.is_up = True
 
@@ -143,7 +143,7 @@ def _use(started: _Server | None, stack: ExitStack) -> None:
 
 @contextmanager
 def _interrupted_where_it_ends(server: _Server, settings: Any) -> Iterator[None]:
-    """The block is left at once where the server ends, with an SdcError.
+    """The block is left at once where the server ends, with a TemporaryError.
 
     Prefect would go on, and try everything that it has to say again and again for minutes.
     """
@@ -161,14 +161,14 @@ def _interrupted_where_it_ends(server: _Server, settings: Any) -> Iterator[None]
         yield
     except BaseException as error:
         if is_gone.is_set():
-            raise _gone(server.url, "ended during the build") from error
+            raise TemporaryError(_gone(server.url, "ended during the build")) from error
         raise
     finally:
         is_done.set()
 
 
-def _gone(url: str, what: str) -> SdcError:
-    return SdcError(
+def _gone(url: str, what: str) -> str:
+    return (
         f"Prefect's server at {url} {what}; run again, or start one with `prefect server start` and name it in "
         "PREFECT_API_URL"
     )

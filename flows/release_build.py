@@ -18,14 +18,15 @@ from flows.command import run_as_command
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
-from sdc.model.errors import NotReleasableError
 from sdc.progress import Progress, Watched, summary
+from sdc.refusal import NOT_RELEASABLE
 from sdc.run_format import IN_PART, RELEASE
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import MEASURED, Stage, beside_all, run_stage
 from sdc.stages.stages import stages_of
 from sdc.stages.table import TABLE
+from sdc.stages.upload import check_upload, upload
 from sdc.stages.warm import warming
 from sdc.storage.documents import part_facts, release_facts
 from sdc.storage.run_folder import StageRecord
@@ -38,6 +39,7 @@ be_patient()
 def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
     """Builds the release of a config file; stages that were made before with the same inputs are reused."""
     build = open_build(Path(config), data, workers)
+    check_upload(build)
     build, records = beside_all(build, lambda one: run_stages(one, stages_of(one.config)), _say)
     made = build.made
     release = release_facts(made.found.release, made.table.schema)
@@ -47,7 +49,18 @@ def release_build(config: str, data: str | None = None, workers: int | None = No
     create_markdown_artifact(key="released-frontier", markdown=_frontier(release["frontier"]))
     cut = build.made.widths.cut(build.criteria.floor) if build.listing.most else ""
     found = {"run_folder": str(build.folder.path), "release": release, "stages": stage_facts(records)}
-    return {**found, "cut": cut} if cut else found
+    more = {"cut": cut, "uploaded": _upload_task(build)()}
+    return found | {name: told for name, told in more.items() if told}
+
+
+def _upload_task(build: Build) -> Callable[[], str | None]:
+    """The last step, when all else is whole; it has no parameters, as a stage has none."""
+
+    @task(name="upload", cache_policy=NO_CACHE, persist_result=False)
+    def run() -> str | None:
+        return upload(build, _say)
+
+    return run if build.config.output.upload else lambda: None
 
 
 def _say(text: str) -> None:
@@ -148,4 +161,4 @@ class _LateExecutor:
 
 
 if __name__ == "__main__":
-    run_as_command(release_build, lambda made: 0 if made["release"]["sub_tables"] else NotReleasableError.status)
+    run_as_command(release_build, lambda made: 0 if made["release"]["sub_tables"] else NOT_RELEASABLE)

@@ -9,7 +9,7 @@ import httpx
 from prefect import flow
 
 from flows.command import run_as_command
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, TemporaryError
 
 KEY = "SDC_SERVER_KEY"
 SECONDS = 3600.0
@@ -26,11 +26,12 @@ def request_round(url: str) -> dict[str, Any]:
         )
         content = answer.json()
     except (httpx.HTTPError, ValueError) as error:
-        raise SdcError(
+        raise TemporaryError(
             f"the server at {url} did not hold a round: {error}; see that it runs, then run again"
         ) from error
     if answer.status_code != httpx.codes.OK:
-        raise SdcError(f"the server at {url} did not hold a round: {content.get('message', answer.status_code)}")
+        kind = TemporaryError if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE else SdcError
+        raise kind(f"the server at {url} did not hold a round: {content.get('message', answer.status_code)}")
     return dict(content)
 
 

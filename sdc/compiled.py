@@ -83,16 +83,23 @@ def no_room() -> str:
     )
 
 
+def kept_base() -> Path:
+    """Where the kernels of all states are kept, in NUMBA_CACHE_DIR or in the user's cache.
+
+    RuntimeError where there is neither.
+    """
+    given, own = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    return Path(given, "sdc-kernels") if given else Path(own or Path.home() / ".cache", "sdc", "kernels")
+
+
 @cache
 def kept_folder() -> Path | None:
     """The folder of this state of the kernels, made where it is not there; None where that cannot be.
 
-    In NUMBA_CACHE_DIR, or in the user's cache. Numba by itself looks at a kernel's own file alone, and not at the
-    kernels in others that it calls.
+    Numba by itself looks at a kernel's own file alone, and not at the kernels in others that it calls.
     """
     try:
-        given, own = os.environ.get("NUMBA_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
-        base = Path(given, "sdc-kernels") if given else Path(own or Path.home() / ".cache", "sdc", "kernels")
+        base = kept_base()
         folder = base / _state()
         if not folder.is_dir():
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -17,15 +18,38 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sdc.model.errors import SdcError
+from sdc.model.errors import NotReleasableError, SdcError, TemporaryError
 
 FILES = "refused-*.txt"
 MOST_KEPT = 50  # the newest of a folder
-INTERRUPTED = 130
+MEND, NOT_RELEASABLE, TRY_AGAIN, INTERRUPTED = 1, 3, os.EX_TEMPFAIL, 130
+"""With what a command ends that does not end well; 2 is wrong usage."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 SECONDS_TO_END = 4.5
 """After a signal; whoever sent it sends the next one, SIGKILL, after five or more."""
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def status_of(error: BaseException) -> int:
+    """With what a command ends that an error ends.
+
+    TRY_AGAIN where something was away, busy or full, of which the error is, or comes from: the same may do later.
+    """
+    if isinstance(error, NotReleasableError):
+        return NOT_RELEASABLE
+    return TRY_AGAIN if any(map(_is_temporary, _causes(error))) else MEND
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _is_temporary(error: BaseException) -> bool:
+    return isinstance(error, TemporaryError) or (isinstance(error, OSError) and error.errno in _FULL)
 
 
 def file_detail(error: SdcError, folder: Path | None) -> None:
@@ -62,8 +86,8 @@ def _filed(detail: str, folder: Path | None) -> str:
 def as_command(as_json: bool = False) -> Iterator[None]:
     """A process that is a command: what is raised ends it with one message on standard error.
 
-    Status 1, or 3 where the answer is that nothing may be released, and 130 where a signal has interrupted it. With
-    `as_json` what refuses is a document on standard output too.
+    Its status is that of `status_of`, and INTERRUPTED where a signal has interrupted it. With `as_json` what refuses
+    is a document on standard output too.
     """
     said = _Said()
     try:
@@ -82,12 +106,12 @@ def as_command(as_json: bool = False) -> Iterator[None]:
         ):  # what a library makes of an interrupt that meets it at work
             said.say_interrupted()
             sys.exit(INTERRUPTED)
-        refusal = error if isinstance(error, SdcError) else _unforeseen(error)
-        file_detail(refusal, _state_folder())
+        refusal, status = error if isinstance(error, SdcError) else _unforeseen(error), status_of(error)
+        file_detail(refusal, state_folder())
         if as_json:
-            print(json.dumps({"error": str(refusal), "status": refusal.status}), flush=True)
-        said.say(f"sdc: {refusal}", refusal.status)
-        sys.exit(refusal.status)
+            print(json.dumps({"error": str(refusal), "status": status}), flush=True)
+        said.say(f"sdc: {refusal}", status)
+        sys.exit(status)
 
 
 class _First:
@@ -213,6 +237,8 @@ def _unforeseen(error: Exception) -> SdcError:
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if isinstance(error, MemoryError):
         what = "there is not enough memory; give more, or use fewer variables or workers"
+    elif status_of(error) == TRY_AGAIN:
+        what = f"{error}; free the disk, then run again"
     elif limit != resource.RLIM_INFINITY:
         what = f"unforeseen {type(error).__name__}: raise the limit of memory, {limit >> 20} MiB, or report it"
     else:
@@ -220,7 +246,7 @@ def _unforeseen(error: Exception) -> SdcError:
     return SdcError(what, "".join(traceback.format_exception(error)))
 
 
-def _state_folder() -> Path | None:
+def state_folder() -> Path | None:
     """Where what belongs to no build is kept, as the XDG base directories have it; None for a user without a home."""
     try:
         return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "sdc"

@@ -47,7 +47,7 @@ NO_FEATURES = {
     "settings of release.in_part": ("release.like",),
     "settings of assessment": ("sharp_seconds",),
 }
-NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "migrate", "papers"}
+NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate", "papers"}
 NO_VERBS = {"read_table", "read_incomplete", "knowledge", "PosteriorLimit", "Attributes"}
 
 

@@ -23,6 +23,7 @@ from sdc.papers.item import Item, Outcome, Standing, alike, written
 from sdc.papers.papers import ITEMS, chosen, computed, facts, page
 from sdc.papers.references import references
 from sdc.papers.sources import CZECH, DELAWARE, UNSETTLED, Sources
+from sdc.refusal import MEND, status_of
 from tests.profiles import scaled
 from tests.strategies import czech, dft_2x3x3, dks_2x2x2x2
 
@@ -204,7 +205,7 @@ def test_what_differs_for_no_known_reason_ends_the_command(tmp_path: Path, monke
     monkeypatch.setitem(product.ITEMS, wrong.key, wrong)
     done = sdc("--only", wrong.key, "--out", str(tmp_path / "out"))
     assert isinstance(done.exception, SdcError)
-    assert done.exception.status == 1
+    assert status_of(done.exception) == MEND
     assert "kdsf-cps-4: what is computed is neither what is printed nor what is known to differ" in str(done.exception)
     assert json.loads((tmp_path / "out" / "papers.json").read_text())["unexplained"] == 1
 

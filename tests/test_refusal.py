@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
 import pickle
 import re
@@ -15,8 +17,18 @@ from pathlib import Path
 import pytest
 
 from sdc import refusal
-from sdc.model.errors import InputError, SdcError
-from sdc.refusal import FILES, as_command, file_detail
+from sdc.model.errors import (
+    ConfigError,
+    HeldError,
+    InputError,
+    NothingReleasableError,
+    NotReleasableError,
+    NoWorkersError,
+    RunFolderError,
+    SdcError,
+    TemporaryError,
+)
+from sdc.refusal import FILES, as_command, file_detail, status_of
 
 
 def test_a_detail_is_for_this_user_alone(tmp_path: Path) -> None:
@@ -51,6 +63,38 @@ def test_a_file_or_a_link_that_is_there_is_not_written_through(tmp_path: Path, m
     file_detail(error, tmp_path)
     assert (tmp_path / "elsewhere").read_text() == "untouched"
     assert "cannot be written to" in str(error)
+
+
+def after(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (SdcError("no"), 1),
+        (ConfigError("no"), 1),
+        (NothingReleasableError("no"), 3),
+        (TemporaryError("away"), 75),
+        (HeldError("at work"), 75),
+        (after(ConfigError("cluster.yaml: no worker"), NoWorkersError("no worker")), 75),
+        (after(RunFolderError("cannot be written"), OSError(errno.ENOSPC, "full")), 75),
+        (after(RunFolderError("cannot be written"), PermissionError(errno.EACCES, "not allowed")), 1),
+        (after(NotReleasableError("no"), TemporaryError("away")), 3),
+        (OSError(errno.EDQUOT, "full"), 75),
+        (ValueError("a fault"), 1),
+    ],
+)
+def test_a_status_says_whether_to_mend_or_to_try_again(
+    error: Exception, status: int, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    with pytest.raises(SystemExit) as ended, as_command(as_json=True):
+        raise error
+    said = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, said["status"], status_of(error)) == (status, status, status)
+    assert ("a fault of sdc" in said["error"]) == isinstance(error, ValueError)
 
 
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

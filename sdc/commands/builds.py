@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from sdc.commands.options import (
-    NOT_RELEASABLE,
     BuildWorkers,
     ConfigPath,
     Data,
@@ -27,6 +26,7 @@ from sdc.commands.options import (
     status_of_release,
 )
 from sdc.model.errors import RunFolderError
+from sdc.refusal import NOT_RELEASABLE
 
 builds = typer.Typer()
 
@@ -59,6 +59,8 @@ def run(
         print(f"listed        {result['cut']}")
     print(f"to publish    {folder}/release")
     print(f"audit report  {folder}/confidential/report.html")
+    if "uploaded" in result:
+        print(f"uploaded to   {result['uploaded']}")
     raise typer.Exit(status_of_release(result["release"]))
 
 
@@ -254,6 +256,15 @@ def clean(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="Remove runs without a release also where no later run has one.")
     ] = False,
+    older_than: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=36500,
+            metavar="DAYS",
+            help="Also logs of servers, and what Prefect keeps of runs of this user, that are older.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -269,10 +280,33 @@ def clean(
     if yes:
         finish_removals(folder)
     size = sum(fact["size_bytes"] for fact in facts)
+    older = {} if older_than is None else _clean_older(folder, older_than, yes)
     if as_json:
-        print_json({"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size})
+        print_json({"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older})
         return
     print(f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}")
+
+
+def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:
+    """Sets aside or removes old logs, and has Prefect forget old flow runs; what they are as JSON values."""
+    from datetime import UTC, datetime, timedelta
+
+    from flows.retention import forget_flow_runs, old_flow_runs, own_database
+    from sdc.storage.logs import old_logs
+
+    logs, database = list(old_logs(folder, datetime.now(UTC) - timedelta(days=days))), own_database()
+    facts = [log.facts for log in logs]
+    for log in logs:
+        does = "remove" if log.aside is None else "set aside"
+        print(f"{'' if yes else 'would '}{does} {log.path}", file=sys.stderr)
+        if yes:
+            log.clean()
+    runs = 0 if database is None else old_flow_runs(database, days)
+    if runs:
+        print(f"{'' if yes else 'would '}forget {runs} flow runs in {database}", file=sys.stderr)
+    if database is not None and runs and yes:
+        forget_flow_runs(database, days)
+    return {"logs": facts, "flow_runs": runs}
 
 
 def _megabytes(size: int) -> str:

@@ -10,6 +10,7 @@ import typer
 from sdc import __version__
 from sdc.commands.builds import builds
 from sdc.commands.config import configs
+from sdc.commands.doctor import machines
 from sdc.commands.fits import fits
 from sdc.commands.papers import papers
 from sdc.commands.publication import publications
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.add_typer(builds)
 app.add_typer(configs)
 app.add_typer(fits)
+app.add_typer(machines)
 app.add_typer(papers)
 app.add_typer(publications)
 app.add_typer(rules)
@@ -43,7 +45,7 @@ app.add_typer(of_samples)
 
 
 def main() -> None:
-    """Runs a command; 0 done, 1 refused or failed, 2 wrong usage, 3 nothing that may be released, 130 interrupted."""
+    """Runs a command; 0 done, 1 mend it, 2 wrong usage, 3 nothing may be released, 75 try again, 130 interrupted."""
     with as_command("--json" in sys.argv):
         app()
 

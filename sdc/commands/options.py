@@ -12,12 +12,12 @@ import typer
 
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
     from sdc.intruder.limit import PosteriorLimit
     from sdc.intruder.losses import Losses
 
-NOT_RELEASABLE = 3  # exit status: not releasable, undecided, not certified, nothing but the total released
 MOST_FAILURES = 5  # that a message names
 
 HISTORY_FILE = "history.db"  # in a server's folder

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import NOT_RELEASABLE, Json, SmallCount, print_json
+from sdc.commands.options import Json, SmallCount, print_json
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
     from sdc.public.check import Composition

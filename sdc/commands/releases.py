@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdc.commands.options import (
-    NOT_RELEASABLE,
     Json,
     LossOption,
     MaxAbove,
@@ -37,6 +36,7 @@ from sdc.commands.options import (
 from sdc.config.capabilities import CAPABILITIES, FORBID, LIMIT, MINUTES, N_RULE, OBJECTIVE, ONLY, REQUIRE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
+from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
     from sdc.config.release import ReleaseConfig, WeightsConfig

@@ -44,8 +44,16 @@ def _cluster(value: str) -> str:
 
 def _here(path: str) -> str:
     if "://" in path:
-        raise ValueError("it is a URL, and run folders are on this machine; copy release/ there afterwards")
+        raise ValueError(
+            "it is a URL, and run folders are on this machine; name the place of a release in output.upload"
+        )
     return path
+
+
+def _place(url: str) -> str:
+    if "://" not in url:
+        raise ValueError("it is no URL; write a protocol, as in s3://bucket/folder")
+    return url
 
 
 class ExecutionConfig(Section):
@@ -70,6 +78,10 @@ class OutputConfig(Section):
         AfterValidator(_here),
         Field(description="where run folders go, on this machine, relative to the current directory"),
     ] = "runs"
+    upload: Annotated[
+        Annotated[Text, AfterValidator(_place)] | None,
+        Field(description="an empty folder behind a URL, such as s3://bucket/folder, to which a whole release goes"),
+    ] = None
 
 
 class BuildConfig(Section):

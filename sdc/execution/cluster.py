@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.config.build import ExecutionConfig
-from sdc.execution.connection import check_workers, connect
+from sdc.execution.connection import check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
 from sdc.execution.settings import (
@@ -28,7 +28,7 @@ from sdc.execution.settings import (
     cluster_of,
     worker_memory,
 )
-from sdc.execution.slurm import require_submission, slurm_executor
+from sdc.execution.slurm import require_commands, require_submission, slurm_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.storage.scratch import own_scratch
@@ -79,16 +79,30 @@ def check_cluster(execution: ExecutionConfig) -> int:
     if isinstance(settings, AddressSettings):
         with open_executor(execution) as executor:
             return executor.workers
+    require_here(execution)
+    if isinstance(settings, SlurmSettings):
+        with _named(execution.cluster):
+            require_submission(settings)
+    return 1 if settings is None else settings.most
+
+
+def require_here(execution: ExecutionConfig) -> None:
+    """ConfigError where this machine lacks what a config's cluster needs of it; nothing is started, asked or written.
+
+    Such are packages, commands, the scratch folder, files of keys and a kube config.
+    """
+    settings = cluster_of(execution)
     with _named(execution.cluster):
         if isinstance(settings, SlurmSettings):
             _require_package("dask_jobqueue", settings.kind)
-            _require_folder(settings.scratch)
-            require_submission(settings)
+            require_commands()
         if isinstance(settings, KubernetesSettings):
             _require_package("dask_kubernetes", settings.kind)
-            _require_folder(settings.scratch)
             _require_kube_config()
-    return 1 if settings is None else settings.most
+        if isinstance(settings, SlurmSettings | KubernetesSettings | AddressSettings):
+            _require_folder(settings.scratch)
+        if isinstance(settings, AddressSettings) and settings.tls:
+            tls_context(settings.tls)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from sdc.events import EXECUTION, tell
 from sdc.execution.settings import AddressSettings, TlsSettings
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, NoWorkersError
 from sdc.storage.run_folder import code_digest
 
 SAME = ("dask", "distributed", "numba", "numpy", "ortools", "pyarrow", "scipy")
@@ -26,7 +26,10 @@ SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LINES = 2.0, 60.0
 
 
 def connect(settings: AddressSettings) -> Any:
-    """A client of the scheduler; ConfigError, which says why, where it does not accept us within the timeout."""
+    """A client of the scheduler; ConfigError, which says why, where it does not accept us within the timeout.
+
+    NoWorkersError where nobody listens there.
+    """
     _wait_for_answer(settings)
     from distributed import Client, Security
 
@@ -45,7 +48,7 @@ def connect(settings: AddressSettings) -> Any:
 
 def _wait_for_answer(settings: AddressSettings) -> None:
     """Waits for the first byte that a scheduler sends who accepts us; Dask itself would not say what is wrong."""
-    context = None if settings.tls is None else _tls_context(settings.tls)
+    context = None if settings.tls is None else tls_context(settings.tls)
     deadline = time.monotonic() + settings.timeout_seconds
     while True:
         try:
@@ -57,7 +60,8 @@ def _wait_for_answer(settings: AddressSettings) -> None:
         except OSError as error:
             # tried again until the time is over: the scheduler may just be starting
             if time.monotonic() + 0.2 > deadline:
-                raise _refused(settings, _why_no_answer(error)) from error
+                away = isinstance(error, ConnectionRefusedError)
+                raise _refused(settings, _why_no_answer(error), NoWorkersError if away else ConfigError) from error
             time.sleep(0.2)
 
 
@@ -71,7 +75,7 @@ def _first_byte(address: str, context: ssl.SSLContext | None, deadline: float) -
             raise ConnectionResetError("it hangs up")
 
 
-def _tls_context(tls: TlsSettings) -> ssl.SSLContext:
+def tls_context(tls: TlsSettings) -> ssl.SSLContext:
     """The context that Dask makes of the same files; ConfigError where one is missing or does not fit."""
     for name in ("ca_file", "cert", "key"):
         if not getattr(tls, name).is_file():
@@ -110,8 +114,8 @@ def _reason(error: OSError) -> str:
     return (getattr(error, "reason", None) or error.strerror or str(error)).replace("_", " ").lower()
 
 
-def _refused(settings: AddressSettings, why: str) -> ConfigError:
-    return ConfigError(
+def _refused(settings: AddressSettings, why: str, kind: type[ConfigError] = ConfigError) -> ConfigError:
+    return kind(
         f"no scheduler accepts us at {settings.address!r} within {settings.timeout_seconds:g} s: {why}; start it, or "
         "mend the cluster file"
     )
@@ -123,7 +127,7 @@ def _refused(settings: AddressSettings, why: str) -> ConfigError:
 def check_workers(
     client: Any, scratch: Path, timeout: float, memory: int = 0, waiting: Callable[[], str] = lambda: ""
 ) -> int:
-    """How many workers there are; ConfigError where in time there is none, or one is not as it must be.
+    """How many workers there are; NoWorkersError where in time there is none, ConfigError where one is not as it must.
 
     Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
     While there is none, what is waited for is told.
@@ -134,7 +138,7 @@ def check_workers(
             client.wait_for_workers(1, timeout=min(SECONDS_BETWEEN_LOOKS, said.seconds_left))
             break
         if not said.seconds_left:
-            raise ConfigError(
+            raise NoWorkersError(
                 f"the scheduler {client.scheduler.address} has no worker within {timeout:g} s{said.why}; start one, or "
                 "wait longer (timeout_seconds)"
             )

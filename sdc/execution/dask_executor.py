@@ -19,7 +19,7 @@ from sdc.events import EXECUTION, STEP, EventText, heard, tell
 from sdc.execution.connection import SECONDS_BETWEEN_LOOKS, Waiting, require_software, software
 from sdc.executor import Input, Result, Unit
 from sdc.memory import give_back, resident_bytes
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.model.table import Cells, Table
 from sdc.storage.parquet import PartedTable, Place, open_memory_form, open_parts, write_memory_form
 
@@ -160,7 +160,7 @@ class DaskExecutor:
     def _await(self, future: Any, name: str) -> str:
         """Waits until the future is done; why it will not be, where all workers are at rest without it.
 
-        SdcError where there is no worker for long.
+        TemporaryError where there is no worker for long.
         """
         from distributed import wait
 
@@ -185,7 +185,7 @@ class DaskExecutor:
             elif waited.seconds_left:
                 waited.tell("nobody works", self._why_waiting())
             else:
-                raise SdcError(f"{name}: for {self.patience:g} s {nobody}{waited.why}, {RUN_AGAIN}")
+                raise TemporaryError(f"{name}: for {self.patience:g} s {nobody}{waited.why}, {RUN_AGAIN}")
 
     def _workers(self) -> dict[str, Any] | None:
         """What the scheduler knows of each; None where it does not answer."""
@@ -196,7 +196,7 @@ class DaskExecutor:
         return found
 
     def _await_scheduler(self, last: Exception | None) -> None:
-        """Waits until the client has found a scheduler again; SdcError where it does not, or this was the last loss."""
+        """Waits until the client has found a scheduler again; TemporaryError where it does not, or not any more."""
         _tell("scheduler lost", "the Dask scheduler is lost; waiting for it to come back")
         deadline = time.monotonic() + self.patience
         # the client itself tries to connect again, for as long as `_timeout` allows
@@ -204,7 +204,7 @@ class DaskExecutor:
             time.sleep(0.1)
         if last is not None or self.client.status != "running":
             again = f"{MOST_LOSSES + 1} times in a row" if last is not None else f"for {self.patience:g} s"
-            raise SdcError(f"the Dask scheduler was lost {again}; start it, {RUN_AGAIN}") from last
+            raise TemporaryError(f"the Dask scheduler was lost {again}; start it, {RUN_AGAIN}") from last
         _tell("scheduler back", "the Dask scheduler is back; its units are computed again")
 
     def _place(self, table: Cells) -> str | Place:

@@ -15,7 +15,7 @@ from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ALMOST_NO_HTTP, STEADY, job_script, job_settings, slurm_library
 from sdc.execution.settings import SlurmSettings, walltime_seconds
 from sdc.executor import Executor
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, NoWorkersError
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 COMMANDS = "sbatch", "scancel", "sinfo", "squeue"
 ANSWER_SECONDS = 60  # that one of them may take
+_AWAY = "Unable to contact slurm controller", "Socket timed out"
 NEVER_COMES = (
     *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
     *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT", "gone"),
@@ -30,11 +31,18 @@ NEVER_COMES = (
 """States of a job whose worker has not come, and will not."""
 
 
-def require_submission(settings: SlurmSettings) -> None:
-    """ConfigError where SLURM would refuse the job of a worker, or would take it and never start it."""
+def require_commands() -> None:
+    """ConfigError where SLURM has no commands here."""
     for command in COMMANDS:
         if shutil.which(command) is None:
             raise ConfigError(f"there is no command {command} on the PATH; run where SLURM jobs can be submitted")
+
+
+def require_submission(settings: SlurmSettings) -> None:
+    """ConfigError where SLURM would refuse the job of a worker, or would take it and never start it.
+
+    NoWorkersError where it does not answer.
+    """
     script = job_script(settings)
     # `--test-only` asks all that a submission would: queue, account, wall time, memory and further options
     if _asked("sbatch", "--test-only", given=script).returncode:
@@ -42,6 +50,8 @@ def require_submission(settings: SlurmSettings) -> None:
         held = _asked("sbatch", "--hold", "--parsable", given=script)
         if held.returncode:
             said = (held.stderr or held.stdout).strip()
+            if any(words in said for words in _AWAY):
+                raise NoWorkersError(f"SLURM takes no job just now: {said}; see that slurmctld runs, then run again")
             raise ConfigError(f"SLURM would refuse the job of a worker: {said}; mend the cluster file")
         _asked("scancel", held.stdout.strip().partition(";")[0])
     _require_time(settings)
@@ -52,7 +62,7 @@ def _require_time(settings: SlurmSettings) -> None:
     partition = ["--all"] if settings.queue is None else ["--partition", settings.queue]
     answer = _asked("sinfo", "--noheader", "--format", "%P %l", *partition)
     if answer.returncode:
-        raise ConfigError(f"sinfo does not say how long a job may be: {answer.stderr.strip()}; is SLURM at work?")
+        raise NoWorkersError(f"sinfo does not say how long a job may be: {answer.stderr.strip()}; is SLURM at work?")
     rows = [line.split() for line in answer.stdout.splitlines()]
     limits = {name.rstrip("*"): limit for name, limit in rows if settings.queue or name.endswith("*")}
     if limits and not any(_allows(limit, settings.walltime) for limit in limits.values()):
@@ -72,7 +82,7 @@ def _asked(*command: str, given: str = "") -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(command, input=given, capture_output=True, text=True, timeout=ANSWER_SECONDS)
     except subprocess.TimeoutExpired as error:
-        raise ConfigError(f"{command[0]} does not answer within {ANSWER_SECONDS} s; is SLURM at work?") from error
+        raise NoWorkersError(f"{command[0]} does not answer within {ANSWER_SECONDS} s; is SLURM at work?") from error
 
 
 @contextmanager

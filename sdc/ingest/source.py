@@ -56,7 +56,7 @@ class SourcePart:
             yield self.url
             return
         with readable(self.url):
-            files, path = _file_system(self.url)
+            files, path = file_system(self.url)
             file = files.open(path, "rb")
         with file:
             yield file
@@ -73,7 +73,7 @@ class SourcePart:
 
     def _require_unchanged(self, cause: InputError | None) -> None:
         with readable(self.url):
-            files, path = _file_system(self.url)
+            files, path = file_system(self.url)
             try:
                 now = _fingerprint(files, path)
             except FileNotFoundError as error:
@@ -88,7 +88,7 @@ class SourcePart:
         """SHA-256 over the bytes."""
         sha = hashlib.sha256()
         with self.at_rest(), readable(self.url):
-            files, path = _file_system(self.url)
+            files, path = file_system(self.url)
             with files.open(path, "rb") as file:
                 while block := file.read(_BLOCK):
                     sha.update(block)
@@ -123,12 +123,16 @@ def open_source(path: str | Path, expect: ExpectConfig | None = None) -> Source:
     path = str(path)
     if not is_url(path):
         return _listed(path, expect)
-    # a password in a URL would be in the manifest, in logs and in messages; not even this message shows it
-    if secret := re.match(r"[^/]*://[^/]*:[^/]*@", path):
-        raise InputError(
-            f"the URL of {path[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
-        )
+    require_no_password(path)
     return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect), path)
+
+
+def require_no_password(url: str) -> None:
+    """InputError where there is one: it would be in manifests, logs and messages; not even this one shows it."""
+    if secret := re.match(r"[^/]*://[^/]*:[^/]*@", url):
+        raise InputError(
+            f"the URL of {url[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
+        )
 
 
 def require_records(records: int, path: str, expect: ExpectConfig | None) -> None:
@@ -165,7 +169,7 @@ def readable(path: str | Path) -> Iterator[None]:
 
 
 def _refusal(error: Exception) -> str:
-    cause = _cause(error)
+    cause = cause_of(error)
     name = type(cause).__name__
     if isinstance(cause, PermissionError) or _status(cause) in (401, 403):
         return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
@@ -175,7 +179,7 @@ def _refusal(error: Exception) -> str:
         return "does not exist: there is no such bucket; check its name, and the endpoint in fsspec's configuration"
     if _is_absent(error):
         return "does not exist; give a Parquet or CSV file, or a folder of parts"
-    if cause is not error or isinstance(cause, ConnectionError | TimeoutError) or _UNREACHED.search(name):
+    if cause is not error or is_unreached(error):
         return f"cannot be reached: {name}; check the address and the network"
     if _WITHOUT_RANGE.search(str(cause)):
         return "cannot be read: its host gives no part of a file (HTTP Range), as Parquet needs; copy it, or give CSV"
@@ -185,9 +189,15 @@ def _refusal(error: Exception) -> str:
     return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or as table.csv.encoding says"
 
 
-def _cause(error: BaseException) -> BaseException:
+def cause_of(error: BaseException) -> BaseException:
     """What is behind it: fsspec says of whatever is not given that it was not found, and keeps the reason as cause."""
     return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+
+
+def is_unreached(error: BaseException) -> bool:
+    """Whether it is the network, or whoever should answer."""
+    cause = cause_of(error)
+    return isinstance(cause, ConnectionError | TimeoutError) or bool(_UNREACHED.search(type(cause).__name__))
 
 
 def _status(error: BaseException) -> int | None:
@@ -199,13 +209,13 @@ def _status(error: BaseException) -> int | None:
 
 
 def _is_absent(error: BaseException) -> bool:
-    cause = _cause(error)
+    cause = cause_of(error)
     return isinstance(cause, FileNotFoundError) or _status(cause) == 404
 
 
 def _listed(path: str, expect: ExpectConfig | None) -> Source:
     with readable(path):
-        files, inside = _file_system(path)
+        files, inside = file_system(path)
         files.invalidate_cache()  # fsspec remembers what it has listed
         found = _expected(path, files, inside, expect or ExpectConfig.model_construct())
     return found
@@ -286,7 +296,7 @@ def _suffix(name: str) -> str:
     return next((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), "")
 
 
-def _file_system(path: str) -> tuple[Any, str]:
+def file_system(path: str) -> tuple[Any, str]:
     """The fsspec file system of a path or URL, and the path within; a protocol it does not know is an InputError."""
     import fsspec
 

@@ -7,17 +7,19 @@ MOST_LISTED = 12  # names in a message
 
 
 class SdcError(Exception):
-    """A clean refusal; the command line prints its message and exits with its status.
+    """A clean refusal; the command line prints its message and exits with the status of `sdc.refusal.status_of`.
 
     The message goes to screens, logs and other people's databases: it names columns, settings and numbers of records.
     What it quotes of the data, a value or a cell, is its `detail`; see `sdc.refusal`.
     """
 
-    status = 1
-
     def __init__(self, message: str = "", detail: str = "") -> None:
         super().__init__(message)
         self.detail = detail
+
+
+class TemporaryError(SdcError):
+    """What is needed is away or busy just now: nothing here is to be mended, and the same may do later."""
 
 
 class InputError(SdcError):
@@ -43,8 +45,6 @@ class ReleaseError(SdcError):
 class NotReleasableError(ReleaseError):
     """A release that is not proven safe, or makes too much likely: an answer about the data, and no failure."""
 
-    status = 3
-
 
 class NothingReleasableError(NotReleasableError):
     """A table of which not even the least release that its search begins with may be public."""
@@ -68,3 +68,11 @@ def nearest(name: str, names: Sequence[str], what: str = "it has") -> str:
     """The same, and then `it has age, sex`: the first of the names, and how many more there are."""
     more = len(names) - MOST_LISTED
     return f"{meant(name, names)}{what} {', '.join(names[:MOST_LISTED])}" + f" and {more} more" * (more > 0)
+
+
+class HeldError(RunFolderError, TemporaryError):
+    """A run folder in which another run is at work."""
+
+
+class NoWorkersError(ConfigError, TemporaryError):
+    """A cluster, or the queue of one, that has no worker for the build just now."""

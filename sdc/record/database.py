@@ -15,7 +15,7 @@ from filelock import FileLock, Timeout
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, TemporaryError
 from sdc.paths import checked_path
 
 BUSY_SECONDS = 5
@@ -44,7 +44,11 @@ class ChainError(InputError):
 
 
 class ChainUnavailableError(ChainError):
-    """A database that is down, locked or read-only right now; nothing is half-done, and later it may work."""
+    """A database that is down, locked or read-only right now, or not for this user; nothing is half-done."""
+
+
+class ChainAwayError(ChainUnavailableError, TemporaryError):
+    """One for which nothing is to be mended here."""
 
 
 class Use(Enum):
@@ -119,13 +123,14 @@ class Database:
 
 
 def fault(called: str, code: str) -> ChainError:
-    """What is said where a database gives this code; ChainUnavailableError where it may give none later."""
+    """What is said where a database gives this code; ChainAwayError where it may give none later."""
     if code in _DAMAGED:
         return ChainError(f"{called} is no SQLite database, or damaged; take its last good copy, or name another")
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
     is_wrong = code.startswith("28")
     remedy = "correct the user, password or database of its URL" if is_wrong else "try again when the database is back"
-    return ChainUnavailableError(f"{called} {why} just now ({code}); nothing is half-done, {remedy}")
+    kind = ChainUnavailableError if is_wrong else ChainAwayError
+    return kind(f"{called} {why} just now ({code}); nothing is half-done, {remedy}")
 
 
 def _code_of(error: BaseException) -> str:

@@ -35,6 +35,7 @@ from sdc.public.earlier import (
 )
 from sdc.public.published import Published, read_published
 from sdc.publish.gate import GateSubject
+from sdc.refusal import TRY_AGAIN, status_of
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
@@ -231,6 +232,6 @@ def _digest_of(config: BuildConfig) -> str:
 
 def _outcome(error: BaseException) -> str:
     """A refusal answers about data and config, and a rerun will give it again; a failure is a fault; else a signal."""
-    if isinstance(error, ReleaseError | InputError | ConfigError):
+    if isinstance(error, ReleaseError | InputError | ConfigError) and status_of(error) != TRY_AGAIN:
         return "refused"
     return "failed" if isinstance(error, Exception) else "killed"

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 
 from sdc.events import EventLog, heard, read_events
 from sdc.model.documents import plain, typed
-from sdc.model.errors import RunFolderError
+from sdc.model.errors import HeldError, RunFolderError
 from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE
 from sdc.storage.whole_file import close_to_others, open_as_usual, replacing
 
@@ -99,7 +99,7 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Makes the folder and holds it; RunFolderError where it cannot be written or another run holds it."""
+        """Makes the folder and holds it; RunFolderError where that cannot be written, HeldError where another does."""
         lock = FileLock(self.path / LOCK, mode=0o600)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class RunFolder:
         except Timeout as error:
             begun = [event for event in self.events() if event["event"] == "run started"]
             by = " (process {} on {} since {})".format(*map(begun[-1].get, ("pid", "host", "time"))) if begun else ""
-            raise RunFolderError(
+            raise HeldError(
                 f"another run of the same build is at work in {self.path}{by}; wait until it ends, then run again"
             ) from error
         except OSError as error:

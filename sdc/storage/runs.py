@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ RELEASE = "release"
 REMOVED = ".removed"
 RUNS = Path("runs")  # where they are, unless a config says otherwise
 WITHOUT_RELEASE = ("refused", "failed", "killed")  # what the end of a run says of it; no end is said of one killed
+STATES = ("running", "finished", *WITHOUT_RELEASE, "unfinished", "damaged", "unreadable")
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Run:
         written = (self.folder.path / MANIFEST).stat().st_mtime
         return datetime.fromtimestamp(written, UTC).isoformat(timespec="milliseconds")
 
+    @property
+    def ended(self) -> str | None:
+        """When the last run ended, ISO in UTC; None while it runs, and where it was killed."""
+        last = self.last("run started", "run ended")
+        return str(last.get("time")) if last is not None and last["event"] == "run ended" else None
+
     def last(self, *events: str) -> Mapping[str, Any] | None:
         """The last of these events of the log."""
         return next((event for event in reversed(self.events) if event["event"] in events), None)
@@ -59,7 +67,6 @@ class Run:
     @property
     def facts(self) -> dict[str, Any]:
         """One row of a list of runs, as JSON values: times are ISO in UTC, the size is in bytes."""
-        ended = self.last("run started", "run ended")
         return {
             "run_folder": str(self.folder.path),
             "name": self.name,
@@ -68,7 +75,7 @@ class Run:
             "stages_done": sum(record.name in self.planned for record in self.stages),
             "stages": len(self.planned),
             "started": self.started,
-            "finished": ended.get("time") if ended is not None and ended["event"] == "run ended" else None,
+            "finished": self.ended,
             "size_bytes": _size(self.folder.path),
         }
 
@@ -152,6 +159,25 @@ def read_runs(root: Path) -> list[Run]:
     # hidden names are stages being written, and runs being removed
     runs = [read_run(manifest.parent) for manifest in root.glob(f"[!.]*/[!.]*/{MANIFEST}")]
     return sorted(runs, key=lambda run: (run.name, run.started, run.folder.path.name))
+
+
+def last_runs(root: Path) -> list[Run]:
+    """Of each name the run that was at work last, by name; none where there is no such folder."""
+    manifests = sorted(root.glob(f"[!.]*/[!.]*/{MANIFEST}"), key=_written)
+    newest = {manifest.parent.parent: manifest.parent for manifest in manifests}
+    found = list[Run]()
+    for folder in sorted(newest.values()):
+        # one that is removed just now is none
+        with suppress(RunFolderError):
+            found.append(read_run(folder))
+    return found
+
+
+def _written(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def last_finished(folder: RunFolder) -> RunFolder | None:

@@ -75,6 +75,7 @@ COMMANDS = (
     "ledger",
     "compare",
     "docs",
+    "doctor",
     "round",
     "suppress",
     "magnitude",
@@ -87,6 +88,7 @@ ARGUMENTS = {
     "ledger": "FILE",
     "compare": "RUN",
     "docs": "[OPTIONS]",
+    "doctor": "[CONFIG]",
     **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
@@ -1560,7 +1562,12 @@ FAULTS = [
         sections={"output": {"folder": "FOLDER/file/runs"}},
         commands=("run",),
     ),
-    Fault("a second run", r"another run of the same build is at work in .*; wait until it ends", commands=("run",)),
+    Fault(
+        "a second run",
+        r"another run of the same build is at work in .*; wait until it ends",
+        commands=("run",),
+        status=75,
+    ),
 ]
 
 CASES = [

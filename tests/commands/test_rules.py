@@ -18,6 +18,7 @@ from sdc.commands.treat import ALONE, CHOICE, SUMS
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError, SdcError
 from sdc.public.published import read_published
+from sdc.refusal import MEND, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
@@ -135,7 +136,7 @@ def test_what_makes_no_single_table_is_refused_and_nothing_left(tmp_path: Path, 
     ):
         with pytest.raises(SdcError, match=message) as refused:
             sdc(*words, *more, "--out", out)
-        assert refused.value.status == 1
+        assert status_of(refused.value) == MEND
     with pytest.raises(SdcError, match="there is no folder"):
         sdc(*words, table, "a*b", "--out", missing)
     assert not out.exists()

@@ -487,7 +487,7 @@ def test_faults_of_what_is_expected(file: Path, expect: str, match: str) -> None
 
 
 def test_run_folders_are_no_url(file: Path) -> None:
-    match = "output.folder = 's3://bucket/runs': it is a URL, and run folders are on this machine; copy release/ there"
+    match = "output.folder = 's3://bucket/runs': it is a URL, and run folders are on this machine; name the pla"
     assert_refused(file, SMALLEST + "output: {folder: 's3://bucket/runs'}", match)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shlex
@@ -46,6 +47,7 @@ from sdc.execution.slurm import _certificates
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.refusal import TRY_AGAIN, status_of
 from tests.execution.test_executors import memory_limit
 
 CLUSTER = Path(__file__).parents[2] / "cluster"
@@ -367,8 +369,23 @@ def test_slurm_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / command).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(slurm_jobs, "ANSWER_SECONDS", 0.2)
-    with pytest.raises(ConfigError, match=r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"):
+    whole = r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"
+    with pytest.raises(ConfigError, match=whole) as refused:
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
+    assert status_of(refused.value) == TRY_AGAIN
+
+
+def test_slurm_whose_controller_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scratch").mkdir()
+    for command in slurm_jobs.COMMANDS:
+        said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+        (tmp_path / command).write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+        (tmp_path / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    whole = r"cluster\.yaml: SLURM takes no job just now: .*controller \(connect failure\); see that slurmctld runs"
+    with pytest.raises(ConfigError, match=whole) as refused:
+        check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
+    assert status_of(refused.value) == TRY_AGAIN
 
 
 @pytest.mark.parametrize(("content", "package"), [(SLURM, "dask-jobqueue"), (KUBERNETES, "dask-kubernetes")])
@@ -478,16 +495,28 @@ def test_what_would_be_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_the_image_of_the_workers() -> None:
-    """Docker itself is not run: the files it copies are there, and what it installs is pinned and not run by root."""
+    """Docker itself is not run: the files it copies are there, and what it installs is pinned and not run by root.
+
+    A linter knows what else is wrong with such a file.
+    """
+    linted = subprocess.run(["hadolint", CLUSTER / "Dockerfile"], capture_output=True, text=True)
+    assert (linted.returncode, linted.stdout) == (0, "")
     lines = (CLUSTER / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
     steps = [(line.split()[0], line.split()[1:]) for line in lines if line and not line.startswith("#")]
     project = tomllib.loads((CLUSTER.parent / "pyproject.toml").read_text())["project"]
-    (base,) = [words[0] for step, words in steps if step == "FROM"]
+    assert [words for step, words in steps if step == "FROM"] == [["${BASE}"]]
+    ((base,),) = [words for step, words in steps if step == "ARG"]
     copied = [source for step, words in steps if step == "COPY" for source in words[:-1]]
-    assert base == f"python:{project['requires-python'].removeprefix('>=')}-slim"
+    assert base == f"BASE=python:{project['requires-python'].removeprefix('>=')}-slim"
     assert all((CLUSTER.parent / source).exists() for source in copied)
     assert {"pyproject.toml", "constraints.txt", project["readme"], "sdc", "flows"} <= set(copied)
-    assert any("pip install --no-cache-dir -c constraints.txt '.[cluster]'" in " ".join(words) for _, words in steps)
-    assert any(words[0] == "NUMBA_CACHE_DIR=/var/cache/numba" for step, words in steps if step == "ENV")
+    extras = ",".join(name for name in project["optional-dependencies"] if name in ("cluster", "postgresql", "s3"))
+    assert any(f"pip install --no-cache-dir -c constraints.txt '.[{extras}]'" in " ".join(words) for _, words in steps)
+    assert any("postgresql-client" in words for _, words in steps)
+    (environment,) = [dict(word.split("=") for word in words) for step, words in steps if step == "ENV"]
+    (made,) = [words for step, words in steps if words[:1] == ["install"]]
+    assert {environment["HOME"], environment["NUMBA_CACHE_DIR"]} <= {*made}
+    (check,) = [words for step, words in steps if step == "HEALTHCHECK"]
+    assert json.loads(" ".join(check[check.index("CMD") + 1 :])) == ["sdc", "doctor"]
     assert steps[-2] == ("USER", ["10001:10001"])
     assert "://" not in " ".join(lines)

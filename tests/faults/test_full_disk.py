@@ -12,6 +12,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
+from sdc.refusal import MEND, TRY_AGAIN, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
@@ -22,6 +23,8 @@ NAMES = [stage.name for stage in STAGES]
 
 class SmallDisk:
     """4 MB in memory, filled to the last byte and freed at will."""
+
+    status = TRY_AGAIN
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._filler = folder, folder / "filler"
@@ -41,6 +44,8 @@ class SmallDisk:
 
 class LimitedFiles:
     """Files of this process that cannot grow: what is left where nothing may be mounted."""
+
+    status = MEND
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._before = folder, resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -79,8 +84,9 @@ def test_a_disk_that_is_full(disk: Disk, tmp_path: Path) -> None:
             if line.startswith(f"{name}: "):
                 disk.fill()
 
-        with pytest.raises(RunFolderError, match=r"cannot be written in .*disk/runs.*free the disk"):
+        with pytest.raises(RunFolderError, match=r"cannot be written in .*disk/runs.*free the disk") as refused:
             run_all(open_build(file), IN_PROCESS, fill_before)
+        assert status_of(refused.value) == disk.status
         disk.free()
         folder = open_build(file).folder
         assert list(folder.records()) == NAMES[:number]
@@ -93,8 +99,9 @@ def test_a_disk_that_is_full(disk: Disk, tmp_path: Path) -> None:
 
 def test_a_disk_that_is_full_before_anything_is_done(disk: Disk, tmp_path: Path) -> None:
     disk.fill()
-    with pytest.raises(RunFolderError, match="cannot be written"):
+    with pytest.raises(RunFolderError, match="cannot be written") as refused:
         run_folder(config(tmp_path, disk.folder / "runs"))
+    assert status_of(refused.value) == disk.status
 
 
 def config(folder: Path, output: Path) -> Path:

@@ -19,6 +19,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
+from sdc.refusal import TRY_AGAIN
 from sdc.risk.critical_width import critical_widths
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
@@ -175,6 +176,17 @@ def test_a_node_that_is_drained(on_slurm: OnSlurm, monkeypatch: pytest.MonkeyPat
     assert "PENDING (" in line
     assert line.endswith("of 120 s")
     on_slurm.require_the_same_as_here(monkeypatch)
+
+
+def test_a_queue_in_which_nothing_starts(on_slurm: OnSlurm) -> None:
+    """The build waits for as long as the cluster file says, and ends so that it may be tried again as it is."""
+    on_slurm.write(yaml.safe_load((on_slurm.folder / "build.yaml").read_text()), timeout_seconds=5)
+    on_slurm.slurm.drain(drained=True)
+    try:
+        on_slurm.ended(on_slurm.started(), status=TRY_AGAIN)
+    finally:
+        on_slurm.slurm.drain(drained=False)
+    assert "has no worker within 5 s (SLURM job" in on_slurm.said
 
 
 def test_a_partition_that_is_too_short(on_slurm: OnSlurm) -> None:

@@ -21,7 +21,8 @@ from flows.absence import AT_WORK, at_work, refusals_of_the_server, require_serv
 from flows.deployments import register
 from sdc.events import EventLog, heard, tell
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, SdcError
+from sdc.model.errors import ConfigError, SdcError, TemporaryError
+from sdc.refusal import TRY_AGAIN
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
@@ -75,7 +76,7 @@ def test_a_server_that_stays_away_is_given_up(soon: None, monkeypatch: pytest.Mo
     monkeypatch.setenv(absence.VARIABLE, "0")
     for _ in range(2):
         with pytest.raises(
-            SdcError, match=r"has not answered for 0 s \(refused\); start it, then run again: stages that"
+            TemporaryError, match=r"has not answered for 0 s \(refused\); start it, then run again: stages that"
         ):
             absence._patient(answering(httpx.ConnectError("refused")))(REQUEST)
 
@@ -93,7 +94,7 @@ def test_a_server_that_is_not_there_at_the_start() -> None:
     with (
         temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
         pytest.raises(
-            ConfigError, match=r"no Prefect server answers at PREFECT_API_URL = http://127\.0\.0\.1:9/api: .*; st"
+            TemporaryError, match=r"no Prefect server answers at PREFECT_API_URL = http://127\.0\.0\.1:9/api: .*; st"
         ),
     ):
         require_server()
@@ -210,7 +211,7 @@ def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectSe
     server.end(signal.SIGKILL)
     wait_until(lambda: f"Prefect's server at {server.url} does not answer" in (project / "said").read_text())
     if seconds == "3":
-        assert build.wait(timeout=60) == 1
+        assert build.wait(timeout=60) == TRY_AGAIN
         server.start()
         assert (
             (project / "said").read_text().splitlines()[-1].startswith(f"sdc: Prefect's server at {server.url} has not")

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import psutil
 import pytest
 import yaml
@@ -22,17 +23,19 @@ from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
 from sdc.config.build import ExecutionConfig
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.errors import ConfigError, ReleaseError, SdcError
+from sdc.model.errors import ConfigError, ReleaseError, SdcError, TemporaryError
 from sdc.model.schema import Schema
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
 from tests.faults.test_strangers import assert_closed
+from tests.folders import contents
 from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
 NAMES = [stage.name for stage in STAGES]
+UPLOAD = "memory://flows/czech"
 
 QUIET = {
     "DO_NOT_TRACK": "1",
@@ -62,7 +65,8 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     from flows import release_build as flow
     from flows.width_sweep import width_sweep
 
-    config, asked = write_config(tmp_path_factory.mktemp("flow")), list[ExecutionConfig]()
+    folder, asked = tmp_path_factory.mktemp("flow"), list[ExecutionConfig]()
+    config = write_config(folder)
     told_of = list[Schema]()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         cluster = cache(lambda opened=flow.open_executor: stack.enter_context(opened(asked[0])))
@@ -88,12 +92,21 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
     found["told_of"] = [schema.cells for schema in told_of]
+    # where it goes is no part of what is built
+    config = write_config(folder, output={"folder": str(folder / "runs"), "upload": UPLOAD})
     found["again"] = flow.release_build(config, workers=3)
     return found
 
 
 def statuses(result: dict[str, Any]) -> dict[str, str]:
     return {stage["name"]: stage["status"] for stage in result["stages"]}
+
+
+def test_the_last_step_puts_the_release_where_readers_are(flow_runs: dict[str, Any]) -> None:
+    assert "uploaded" not in flow_runs["build"]
+    assert flow_runs["again"]["uploaded"] == UPLOAD
+    files, release = fsspec.filesystem("memory"), contents(Path(flow_runs["again"]["run_folder"]) / "release")
+    assert {path.removeprefix("/flows/czech/"): files.cat_file(path) for path in files.find("/flows/czech")} == release
 
 
 def test_the_sweep_makes_table_and_widths(flow_runs: dict[str, Any]) -> None:
@@ -307,7 +320,7 @@ def test_a_server_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch) -> None
     url = "http://127.0.0.1:9/api"
     with temporary_settings({PREFECT_API_URL: url}), embedded_server() as await_server:
         assert PREFECT_API_URL.value() == url
-        with pytest.raises(ConfigError, match=f"no Prefect server answers at PREFECT_API_URL = {url}"):
+        with pytest.raises(TemporaryError, match=f"no Prefect server answers at PREFECT_API_URL = {url}"):
             await_server()
 
 

@@ -32,6 +32,7 @@ from sdc.execution.slurm import Jobs
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.table import Table
+from sdc.refusal import TRY_AGAIN, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.folders import contents
@@ -219,8 +220,10 @@ def test_a_scheduler_without_tls(folder: Path, plain_address: str) -> None:
 
 
 def test_a_scheduler_without_workers(folder: Path, plain_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"the scheduler tcp://\S+ has no worker within 0\.5 s; start one, or wait"):
+    whole = r"the scheduler tcp://\S+ has no worker within 0\.5 s; start one, or wait"
+    with pytest.raises(ConfigError, match=whole) as refused:
         check(cluster_file(folder, plain_address, None, timeout_seconds=0.5))
+    assert status_of(refused.value) == TRY_AGAIN
 
 
 def test_a_service_that_is_no_scheduler(folder: Path) -> None:
@@ -236,9 +239,10 @@ def test_a_service_that_is_no_scheduler(folder: Path) -> None:
 def test_no_scheduler(folder: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"no scheduler accepts us at 'tcp://127\.0\.0\.1:1' within 0\.3 s: Connection"
-    ):
+    ) as refused:
         check(cluster_file(folder, "tcp://127.0.0.1:1", None, timeout_seconds=0.3))
-    with pytest.raises(ConfigError, match=r"within 20 s: the host is not known"):
+    assert status_of(refused.value) == TRY_AGAIN
+    with pytest.raises(ConfigError, match=r"within 20 s: the host is not known") as refused:
         check(cluster_file(folder, "tcp://host.invalid:1", None, open_to_the_network=True))
 
 

@@ -29,6 +29,7 @@ from sdc.model.errors import ConfigError
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.record.entry import FIRST, OPENED
+from sdc.refusal import MEND, TRY_AGAIN, status_of
 from tests.server.databases import Cluster, running_cluster
 
 ABOUT = {"table": "0a" * 32, "criterion": {"small_count": 2, "min_width": 6}, "variables": ["A", "B", "C"]}
@@ -651,14 +652,16 @@ def test_no_message_shows_a_password(tmp_path: Path) -> None:
             ChainUnavailableError, match=r"the history postgresql://ann.*x cannot be reached"
         ) as refusal:
             Chain.open(url, ABOUT)
+        assert status_of(refusal.value) == TRY_AGAIN
         assert "secret" not in str(refusal.value)
 
 
 def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: str) -> None:
     whole = r"does not let this user in, or is not there just now \(28000\); .*, correct the user, password or database"
     for url in (postgres_url.replace("postgres@", "nobody@", 1), re.sub(r"/history\d+", "/none", postgres_url)):
-        with pytest.raises(ChainUnavailableError, match=whole):
+        with pytest.raises(ChainUnavailableError, match=whole) as refused:
             Chain.read(url)
+        assert status_of(refused.value) == MEND
 
 
 def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:

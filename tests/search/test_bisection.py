@@ -20,6 +20,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
+from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
 from sdc.search.ordered import ordered_list
@@ -146,7 +147,7 @@ def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
         sdc.bisection_release(czech, NOTHING, min_width=1500)
     done = CliRunner().invoke(app, ["release", str(CZECH_CSV), "--method", "bisection", "--min-width", "1500"])
     assert isinstance(done.exception, NothingReleasableError)
-    assert done.exception.status == 3
+    assert status_of(done.exception) == NOT_RELEASABLE
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from starlette.testclient import TestClient
@@ -28,13 +29,13 @@ class Server:
     settings: ServerConfig
     time: float = 0.0
     now: datetime = NOW
+    runs: Path = Path("no runs")
 
     def __post_init__(self) -> None:
         self.stored: list[tuple[str, str, str, Mapping[str, Any]]] = []
         self.access = Access(self.settings, lambda *entry: self.stored.append(entry))
-        self.app: ASGIApp = create_app(
-            self.desk, self.settings, self.access, secret=SECRET, now=lambda: self.now, clock=lambda: self.time
-        )
+        own = {"secret": SECRET, "now": lambda: self.now, "clock": lambda: self.time, "runs": self.runs}
+        self.app: ASGIApp = create_app(self.desk, self.settings, self.access, **own)
 
     def key(self, role: Role = "user", user: str = "") -> str:
         return self.access.new_key(user or role, role, 30, self.now)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from concurrent.futures import Future
 from typing import Any
 
@@ -16,7 +17,7 @@ from sdc.publish.publication import NO_TEXTS
 from sdc.risk.assessment import Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
-from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request
+from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.judge import one_way
 from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
@@ -123,6 +124,9 @@ class SmallDesk:
 
     def statuses(self) -> npt.NDArray[np.uint8]:
         return self.state.statuses
+
+    def tally(self) -> Tally:
+        return Tally(Counter(request.decision for request, _, _ in self._told), {})
 
     def health(self) -> dict[str, Any]:
         return {"status": "ok", "version": self.state.version, "pending": 0}

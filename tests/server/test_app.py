@@ -490,10 +490,12 @@ def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.Monk
     assert client.get("/api/health").json() == {"status": "ok", "version": 0, "pending": 0}
     gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
     monkeypatch.setattr(desk, "health", lambda: gone)
-    found = client.get("/api/health")
-    assert found.status_code == 503
-    assert "secret" not in found.text
-    assert client.get("/api/alive").json() == {"alive": True}
+    for path in ("/readyz", "/api/health"):
+        found = client.get(path)
+        assert found.status_code == 503
+        assert "secret" not in found.text
+        assert not found.headers.get("set-cookie")
+    assert client.get("/livez").json() == {"alive": True}
 
 
 def test_a_pending_request(czech: Table) -> None:

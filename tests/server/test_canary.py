@@ -67,10 +67,9 @@ def walk(server: Server, client: TestClient) -> Iterator[Any]:
     schema = server.desk.schema
     for subtable in sorted(EVERY, key=lambda t: (-st.dimension(t), t)):
         yield client.post("/api/requests", json={"variables": st.names(subtable, schema)})
-    paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "alive", "health"))]
-    paths += [
-        f"/api/operator/{name}" for name in ("frontier", "statuses", "requests", "requests/1", "history", "metrics")
-    ]
+    paths = [*PAGES, *(f"/api/{name}" for name in ("variables", "frontier", "requests", "health"))]
+    paths += [f"/api/operator/{name}" for name in ("frontier", "statuses", "requests", "requests/1", "history")]
+    paths += ["/livez", "/readyz", "/metrics"]
     for subtable in EVERY:
         names = st.names(subtable, schema)
         paths.append(f"/api/operator/effect?variables={','.join(names)}")

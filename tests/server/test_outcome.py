@@ -326,7 +326,7 @@ def form(client: TestClient, path: str, **data: Any) -> Any:
 CASES: dict[str, Callable[[TestClient, TestClient], Any]] = {
     "unknown-path": lambda user, _: user.get("/api/nothing"),
     "not-allowed": lambda user, _: user.put("/api/requests"),
-    "bad-host": lambda user, _: user.get("/api/alive", headers={"host": "elsewhere"}),
+    "bad-host": lambda user, _: user.get("/livez", headers={"host": "elsewhere"}),
     "unauthorised": lambda user, _: user.get("/api/frontier", headers={"authorization": "Bearer x"}),
     "forbidden": lambda user, _: user.get("/api/operator/frontier"),
     "form-expired": lambda user, _: user.post("/logout", data={"csrf": "x"}),

@@ -56,6 +56,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import write_publication
+from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.n_rule import NRule
@@ -807,7 +808,7 @@ def test_an_n_rule_that_not_even_the_total_keeps(config: Config) -> None:
     file = config(risk={"n_rule": 2_000})
     with pytest.raises(NothingReleasableError, match="has 1841 records, and the n-rule of 2000") as refused:
         made(file)
-    assert refused.value.status == 3
+    assert status_of(refused.value) == NOT_RELEASABLE
     assert_nothing_published(open_build(file))
 
 

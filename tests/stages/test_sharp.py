@@ -26,6 +26,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, NotReleasableError, RunFolderError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
+from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.sharp import METHODS, SharpPart, SharpProgress
 from sdc.stages.bounded import describe_sharp
@@ -458,7 +459,7 @@ def test_a_cell_that_sharp_bounds_prove_narrow_stops_the_release(
     build = open_build(config(tmp_path, risk=risk, sharp_seconds=1.0))
     with pytest.raises(NotReleasableError, match=r"is refuted: by sharp bounds 1 of \d+ at-risk cells are too") as told:
         run_all(build, IN_PROCESS)
-    assert told.value.status == 3
+    assert status_of(told.value) == NOT_RELEASABLE
     assert not build.folder.stage("release").exists()
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "Not releasable: an at-risk cell is too narrow" in page

@@ -35,6 +35,7 @@ class Course:
     state     R(t) and U(t)
     requests  by their number, which is that of their entry
     rules     of any server so far, by name
+    outcomes  how many decisions came out how
     pending   numbers of requests without a decision, in order; `waiting` those for the next round
     """
 
@@ -51,6 +52,7 @@ class Course:
     interest: Counter[SubTable] = field(default_factory=Counter)
     caused: Counter[str] = field(default_factory=Counter)
     rules: set[str] = field(default_factory=set)
+    outcomes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.state = State(self.schema, Release.of([]), ())
@@ -104,6 +106,7 @@ class Course:
                 f"entry {entry.seq} of the history says version {version}, it comes to {self.state.version}; restore it"
             )
         told: Telling = TOLD[outcome]
+        self.outcomes[outcome] += 1
         rule = self._known(entry, str(entry.body["rule"]))
         message = self._refusal(rule, request) if told.decision == "refused" else told.message
         if outcome == "released" and request.in_part:

@@ -45,7 +45,10 @@ def fault_of(error: Exception) -> str:
 
 
 class Deciding(threading.Thread):
-    """Decides the requests that are handed on, in their order; `fault` is what is wrong with that, empty of nothing."""
+    """Decides the requests that are handed on, in their order; `fault` is what is wrong with that, empty of nothing.
+
+    `outages` has how often each fault has begun.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class Deciding(threading.Thread):
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._ends = threading.Event()
         self._is_stale = False  # what is kept of the evidence
-        self.fault = ""
+        self.fault, self.outages = "", Counter[str]()
 
     def take(self, number: int) -> None:
         self._busy.add(number)
@@ -102,6 +105,7 @@ class Deciding(threading.Thread):
         """What is wrong from now on, nothing where it is empty; told where it changes, without a word of the error."""
         if fault != self.fault:
             self.fault = fault
+            self.outages.update([fault] if fault else [])
             tell(FAULTY, fault or "it is well again", SERVER, error=type(error).__name__ if error else None)
 
     def _next(self) -> int | Future[int] | None:

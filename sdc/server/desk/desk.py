@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -115,6 +116,18 @@ class Moment:
     in_part: tuple[SubTable, ...] = ()
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What is counted of a server's work.
+
+    decisions  of its history, other servers' too, by outcome
+    outages    how often each fault has begun since it started
+    """
+
+    decisions: Mapping[str, int]
+    outages: Mapping[str, int]
+
+
 class DeskLike(Protocol):
     """What app and pages ask; all but `ask`, `effect` and `round` answer at once.
 
@@ -176,6 +189,9 @@ class DeskLike(Protocol):
 
     def statuses(self) -> npt.NDArray[np.uint8]:
         """(2^variables,) of each sub-table its `Status`; ReleaseError beyond 14 variables."""
+
+    def tally(self) -> Tally:
+        """What is counted, for operators."""
 
     def health(self) -> dict[str, Any]:
         """{"status": "ok" or what is wrong, "version": t, "pending": requests without a decision}; it looks now."""

@@ -20,7 +20,7 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.server.desk.course import DECISION
 from sdc.server.desk.deciding import Deciding, fault_of
-from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request
+from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.reception import Arrival, Queue, Reception, promised
@@ -158,6 +158,10 @@ class Service:
             raise ReleaseError(
                 f"the table has {len(self.schema)} variables, {what} at most {most}; look at the frontiers"
             )
+
+    def tally(self) -> Tally:
+        with self.log.still() as course:
+            return Tally(dict(course.outcomes), dict(self.deciding.outages))
 
     def health(self) -> dict[str, Any]:
         try:

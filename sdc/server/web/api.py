@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query
@@ -31,15 +32,15 @@ from sdc.server.web.answers import Answer, AnswerFormat, FormatError, Shape, eta
 from sdc.server.web.documentation import (
     BINARY,
     BYTES,
-    METRICS,
-    METRICS_TYPE,
     NOT_WELL,
     PENDING,
+    PLAIN_TEXT,
     TABLE,
     Responses,
     documented,
 )
-from sdc.server.web.problems import UNAVAILABLE, Problem
+from sdc.server.web.metrics import MEDIA_TYPE, metrics_text
+from sdc.server.web.problems import LIVE, METRICS, READY, UNAVAILABLE, Problem
 
 Found = TypeVar("Found")
 TOTAL = "(total)"
@@ -185,10 +186,10 @@ class Views:
         )
 
     async def alive(self) -> bodies.AliveBody:
-        """That the process answers, and no more; whether it can decide is asked at /api/health."""
+        """That the process answers, and no more; whether it can decide is asked at /readyz."""
         return bodies.AliveBody(alive=True)
 
-    async def health(self, request: Request, response: Response) -> bodies.HealthBody:
+    async def ready(self, request: Request, response: Response) -> bodies.HealthBody:
         """Whether requests can be decided: the history is read now. Operators are told what is wrong."""
         found = bodies.HealthBody(**await run_in_threadpool(self.desk.health))
         if found.status != "ok":
@@ -200,22 +201,15 @@ class Views:
 
 @dataclass(frozen=True)
 class OperatorViews:
-    """What operators and auditors see: both frontiers, every request, and why."""
+    """What operators and auditors see: both frontiers, every request, and why; and the last builds, below `runs`."""
 
     desk: DeskLike
+    runs: Path
 
     async def metrics(self, request: Request) -> Response:
-        """Counters in Prometheus' text format; none tells what was asked for."""
-        health, state = await run_in_threadpool(self.desk.health), self.desk.state
-        answered = sorted(request.state.answered.items())
-        lines = [
-            *(f'sdc_answers_total{{status="{status}"}} {number}' for status, number in answered),
-            f"sdc_ready {int(health['status'] == 'ok')}",
-            f"sdc_version {state.version}",
-            f"sdc_released_sub_tables {state.released.sub_tables(self.desk.schema)}",
-            f"sdc_pending_requests {health['pending']}",
-        ]
-        return Response("".join(f"{line}\n" for line in lines), media_type=METRICS_TYPE)
+        """Counters and gauges in Prometheus' text format; none tells what was asked for."""
+        answered = dict(request.state.answered)
+        return Response(await run_in_threadpool(metrics_text, self.desk, answered, self.runs), media_type=MEDIA_TYPE)
 
     async def operator_frontier(self) -> bodies.AllFrontiersBody:
         """Both frontiers, and what is undecided."""
@@ -361,10 +355,12 @@ def _must_look(request: Request) -> None:
     require_operator(user_of(request))
 
 
-def routes(desk: DeskLike, settings: ServerConfig, access: Access, now: Callable[[], datetime]) -> APIRouter:
+def routes(
+    desk: DeskLike, settings: ServerConfig, access: Access, now: Callable[[], datetime], runs: Path
+) -> APIRouter:
     """All addresses; what they find is told as the type that they return, and what it lacks is left out."""
     tables, views = Tables(desk, settings), Views(desk, settings)
-    shown, does = OperatorViews(desk), Operations(desk, access, now)
+    shown, does = OperatorViews(desk, runs), Operations(desk, access, now)
     users: list[Route] = [
         ("POST", "/requests", tables.ask, documented(403, 415, also=PENDING)),
         ("GET", "/jobs/{number}", tables.job, documented(404, also=PENDING)),
@@ -373,14 +369,12 @@ def routes(desk: DeskLike, settings: ServerConfig, access: Access, now: Callable
         ("GET", "/frontier", views.frontier, documented()),
         ("GET", "/frontier/matrix", views.matrix, documented(404)),
         ("GET", "/requests", tables.requests, documented()),
-        ("GET", "/alive", views.alive, documented()),
-        ("GET", "/health", views.health, documented(also=NOT_WELL)),
+        ("GET", "/health", views.ready, documented(also=NOT_WELL)),
     ]
     operators: list[Route] = [
         ("GET", "/operator/frontier", shown.operator_frontier, documented(403)),
         ("GET", "/operator/frontier/matrix", shown.operator_matrix, documented(403, 404)),
         ("GET", "/operator/effect", shown.effect, documented(403)),
-        ("GET", "/operator/metrics", shown.metrics, documented(403, also=METRICS)),
         ("GET", "/operator/statuses", shown.statuses, documented(403, also=BINARY)),
         ("GET", "/operator/requests", shown.all_requests, documented(403)),
         ("GET", "/operator/requests/{number}", shown.explained, documented(403, 404)),
@@ -389,11 +383,22 @@ def routes(desk: DeskLike, settings: ServerConfig, access: Access, now: Callable
         ("POST", "/operator/keys", does.new_key, documented(403, 415)),
         ("DELETE", "/operator/keys/{number}", does.revoke, documented(403, 404)),
     ]
-    router = APIRouter(prefix=bodies.PREFIX)
-    for listed, dependencies in ((users, []), (operators, [Depends(_must_look)])):
+    probes: list[Route] = [
+        ("GET", LIVE, views.alive, documented()),
+        ("GET", READY, views.ready, documented(also=NOT_WELL)),
+    ]
+    metrics: list[Route] = [("GET", METRICS, shown.metrics, documented(403, also=PLAIN_TEXT))]
+    router, looks = APIRouter(), [Depends(_must_look)]
+    everything: list[tuple[str, list[Route], list[Any]]] = [
+        (bodies.PREFIX, users, []),
+        (bodies.PREFIX, operators, looks),
+        ("", probes, []),
+        ("", metrics, looks),
+    ]
+    for prefix, listed, dependencies in everything:
         for method, path, called, answers in listed:
             router.add_api_route(
-                path,
+                prefix + path,
                 called,
                 methods=[method],
                 responses=answers,

@@ -66,15 +66,19 @@ def create_app(
     *,
     secret: bytes,
     now: Callable[[], datetime],
+    runs: Path,
     clock: Callable[[], float] = time.monotonic,
 ) -> ASGIApp:
-    """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill."""
+    """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill.
+
+    runs  the folder of run folders, of whose last builds the metrics tell
+    """
     app = FastAPI(
         title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=UNOBSERVED
     )
     signed = Signed(secret)
     _add_problems(app)
-    app.include_router(routes(desk, settings, access, now))
+    app.include_router(routes(desk, settings, access, now, runs))
     app.include_router(_documentation(app))
     app.include_router(_sessions(access, signed, now))
     _add_pages(app, desk, settings, signed)

@@ -16,12 +16,12 @@ from sdc.server.web.bodies import HealthBody, ProblemBody, ReplyBody
 
 Responses = dict[int | str, dict[str, Any]]
 KEY_NAME = "key"
-BYTES, METRICS_TYPE = "application/octet-stream", "text/plain"
+BYTES, PLAIN = "application/octet-stream", "text/plain"
 ALWAYS = (400, 401, 413, 429, 503)
 
 PENDING: Responses = {202: {"model": ReplyBody, "description": "It is pending"}}
 NOT_WELL: Responses = {503: {"model": HealthBody}}
-METRICS: Responses = {200: {"content": {METRICS_TYPE: {"schema": {"type": "string"}}}}}
+PLAIN_TEXT: Responses = {200: {"content": {PLAIN: {"schema": {"type": "string"}}}}}
 BINARY: Responses = {200: {"content": {BYTES: {"schema": {"type": "string", "format": "binary"}}}}}
 TABLE: Responses = {
     200: {"content": {format.range: {"schema": {}} for format in FORMATS.values()}},

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sdc.config.server import ServerConfig
 from sdc.events import FAULTY, SERVER, tell
 from sdc.server.web.access import Access, AccessError, Rate, Signed, User
-from sdc.server.web.problems import Problem, answer_problem, denied
+from sdc.server.web.problems import PROBES, Problem, answer_problem, denied, is_for_programs
 
 SESSION, BROWSER = "sdc_session", "sdc_browser"
 SAFE = ("GET", "HEAD", "OPTIONS")
@@ -39,7 +39,7 @@ LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
 
 
 class Gateway:
-    """An ASGI application before another one; `answered` has how many answers were of each status."""
+    """An ASGI application before another one; `answered` has how many answers were of each route and status."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Gateway:
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
         a_minute = settings.limits.requests_a_minute
-        self.answered = Counter[int]()
+        self.answered = Counter[tuple[str, int]]()
         self._asks, self._reads = Rate(a_minute, clock), Rate(READS_PER_REQUEST * a_minute, clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,7 +97,7 @@ class Gateway:
             tell(FAULTY, "a request was not answered", SERVER, error=type(error).__name__)
             raise
         finally:
-            self.answered[status] += 1
+            self.answered[_route(scope), status] += 1
             _tell_of(scope, method, status, time.perf_counter() - begun)
 
     def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
@@ -154,11 +154,16 @@ def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
         "request",
         logger=SERVER,
         method=method[:16],
-        route=getattr(scope.get("route"), "path", ""),
+        route=_route(scope),
         status=status,
         who=scope["state"]["user"].name,
         milliseconds=round(1000 * seconds, 1),
     )
+
+
+def _route(scope: Scope) -> str:
+    """The template of the address, without what was asked for; empty where there is none."""
+    return str(getattr(scope.get("route"), "path", ""))
 
 
 class Bounded:
@@ -187,12 +192,12 @@ class Bounded:
 
 
 def _is_page(path: str) -> bool:
-    return not path.startswith(("/api/", "/static/"))
+    return not path.startswith("/static/") and not is_for_programs(path)
 
 
 def _is_open(path: str) -> bool:
     """What one sees without a key too: how to log in, and whether the server is there and well."""
-    return path in ("/login", "/about", "/api/alive", "/api/health") or path.startswith("/static/")
+    return path in ("/login", "/about", *PROBES) or path.startswith("/static/")
 
 
 def _is_loopback(address: str) -> bool:

@@ -35,7 +35,8 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), only=FAULTY)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)
-        app = create_app(service, settings, access, secret=_secret(folder), now=utc_now)
+        runs = Path(build.config.output.folder)
+        app = create_app(service, settings, access, secret=_secret(folder), now=utc_now, runs=runs)
 
         def listening(url: str) -> None:
             tell("server started", url, SERVER, version=service.state.version)

@@ -35,6 +35,10 @@ class Problem(HTTPException):
         return {"code": self.code, "message": self.message, **self.more}
 
 
+LIVE, READY, METRICS = "/livez", "/readyz", "/metrics"
+PROBES = (LIVE, READY, "/api/health")  # the last is where clients of the API ask whether it is ready
+
+
 UNAVAILABLE = Problem(
     "unavailable",
     "the history of this server cannot be written or read now, and nothing is told that is not stored; ask again later",
@@ -57,9 +61,14 @@ def tell_pages_by(page: Page) -> None:
     _pages[:] = [page]
 
 
+def is_for_programs(path: str) -> bool:
+    """Whether what is there is told as JSON or text to everybody."""
+    return path.startswith("/api/") or path in (*PROBES, METRICS)
+
+
 def response_to(request: Request, problem: Problem) -> Response:
     """JSON, or for a person a page."""
-    wants_page = not request.url.path.startswith("/api/") and _pages
+    wants_page = not is_for_programs(request.url.path) and _pages
     found = _pages[0](request, problem) if wants_page else JSONResponse(problem.body, problem.status)
     for name, value in problem.headers.items():
         found.headers[name] = value

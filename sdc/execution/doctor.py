@@ -1,0 +1,271 @@
+"""Whether this machine can run builds and servers: looked at, and nothing written, started or submitted."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import socket
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+from packaging.requirements import Requirement
+
+from sdc.compiled import PACKAGE, kept_base
+from sdc.config.build import BuildConfig
+from sdc.config.file import read_config
+from sdc.config.values import EMBEDDED_CLUSTERS
+from sdc.execution.cluster import require_here
+from sdc.model.errors import SdcError
+from sdc.refusal import state_folder
+
+CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed package knows its requirements
+LEAST_FREE = 100 << 20  # bytes, without which not even a small build ends
+MOST_NAMED = 5
+ANSWER_SECONDS = 5.0
+NO_POSIX = "exfat", "fuse.gcsfuse", "fuse.goofys", "fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "msdos", "vfat"
+"""File systems that keep no permissions, or that rename nothing at one stroke."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at; `said` is what was found, or what is wrong and what to do."""
+
+    name: str
+    ok: bool
+    said: str
+
+
+def examined(config: Path | None) -> Iterator[Check]:
+    """Of the machine, and of what a config names."""
+    for name, look in LOOKS.items():
+        yield _looked(name, look)
+    if config is not None:
+        read = list[BuildConfig]()
+        yield _looked("config", partial(_of_config, config, read))
+        for one in read:
+            yield _looked("cluster", partial(_of_cluster, one))
+            yield _looked("storage", partial(_of_storage, Path(one.output.folder)))
+
+
+def _looked(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except SdcError as error:
+        return Check(name, False, str(error))
+    except OSError as error:
+        return Check(name, False, f"it cannot be looked at: {error}; mend that first")
+
+
+# The machine
+
+
+def _of_python() -> str:
+    return f"{platform.python_version()} at {sys.executable}"
+
+
+def _of_packages() -> str:
+    """As constraints.txt has them in a clone, else as this package requires them."""
+    if CONSTRAINTS.is_file():
+        lines, where = CONSTRAINTS.read_text(encoding="utf-8").splitlines(), CONSTRAINTS.name
+    else:
+        lines, where = _required(), "what this package requires"
+    asked = [Requirement(line) for line in lines if line.strip() and not line.startswith("#")]
+    there = {one.name: version for one in asked if (version := _version(one.name)) is not None}
+    other = [f"{one.name} {there[one.name]} is not {one.specifier}" for one in asked if not _fits(one, there)]
+    if other:
+        more = f" and {len(other) - MOST_NAMED} more" if len(other) > MOST_NAMED else ""
+        raise SdcError(
+            f"{', '.join(other[:MOST_NAMED])}{more}; run python -m pip install -c constraints.txt . in the project"
+        )
+    return f"{len(there)} packages are as {where} has them"
+
+
+def _required() -> list[str]:
+    try:
+        return [line for line in metadata.requires("sdc") or [] if "extra ==" not in line]
+    except metadata.PackageNotFoundError:
+        return []
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _fits(one: Requirement, there: dict[str, str]) -> bool:
+    return one.name not in there or one.specifier.contains(there[one.name], prereleases=True)
+
+
+def _of_home() -> str:
+    folder = state_folder()
+    if folder is None:
+        raise SdcError("this user has no home; set HOME, or XDG_STATE_HOME for the files of refusals")
+    _require_room(folder, "set HOME or XDG_STATE_HOME to a folder that can")
+    return f"refusals are filed in {folder}"
+
+
+def _of_kernels() -> str:
+    try:
+        folder = kept_base()
+    except RuntimeError:
+        raise SdcError("this user has no home for compiled code; set NUMBA_CACHE_DIR to a folder") from None
+    _require_room(folder, "set NUMBA_CACHE_DIR to a folder that can, else each process compiles for a minute")
+    return f"compiled code is kept in {folder}"
+
+
+def _of_prefect() -> str:
+    if url := os.environ.get("PREFECT_API_URL"):
+        return _of_server(url)
+    given = os.environ.get("PREFECT_HOME")
+    try:
+        home = Path(given) if given else Path.home() / ".prefect"
+    except RuntimeError:
+        raise SdcError("this user has no home for Prefect's database; set PREFECT_HOME to a folder") from None
+    _require_room(home, "set PREFECT_HOME to a folder that can")
+    return f"each build has a server of its own, with its database in {home}"
+
+
+def _of_server(url: str) -> str:
+    try:
+        with urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
+            return f"the server at PREFECT_API_URL = {url} answers"
+    except (OSError, ValueError) as error:
+        raise SdcError(
+            f"no server answers at PREFECT_API_URL = {url} ({error}); start it, mend the URL, or "
+            "leave it unset for a server of each build's own"
+        ) from error
+
+
+def _of_loopback() -> str:
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=ANSWER_SECONDS).close()
+    except OSError as error:
+        raise SdcError(
+            f"no port of 127.0.0.1 can be listened on and reached ({error}); bring the loopback interface up, and let "
+            "this user listen there"
+        ) from error
+    return "ports of 127.0.0.1 can be listened on and reached"
+
+
+def _of_temporary() -> str:
+    folder = Path(os.environ.get("TMPDIR") or "/tmp")
+    if not folder.is_dir():
+        raise SdcError(f"the folder for temporary files, {folder}, is not there; set TMPDIR to one that is")
+    _require_room(folder, "set TMPDIR to a folder that can")
+    return f"temporary files go to {folder}, with {_mebibytes(shutil.disk_usage(folder).free)} free"
+
+
+def _of_clock() -> str:
+    now, code = time.time(), max(path.stat().st_mtime for path in PACKAGE.glob("*.py"))
+    if now + 86_400 < code:
+        raise SdcError(f"it is {_moment(now)} here, before this package was written, {_moment(code)}; set the clock")
+    return f"it is {_moment(now)} in UTC"
+
+
+def _moment(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
+# Credentials, which others read by themselves: PostgreSQL's library, and fsspec
+
+
+def _of_pgpass() -> str:
+    return _of_secret("PGPASSFILE", ".pgpass", "PostgreSQL passwords")
+
+
+def _of_fsspec() -> str:
+    return _of_secret("FSSPEC_CONFIG_DIR", ".config/fsspec", "fsspec's settings")
+
+
+def _of_secret(variable: str, usual: str, what: str) -> str:
+    """Of a file or folder of credentials; that there is none is right where none is needed."""
+    given = os.environ.get(variable)
+    path = Path(given) if given else Path(os.path.expanduser("~"), usual)
+    if not path.exists():
+        if given:
+            raise SdcError(f"{variable} = {given}: there is no such path; name one, or leave it unset")
+        return f"{variable} is not set, and there is no {path}: {what} come from elsewhere"
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    for file in files:
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise SdcError(f"{file} is open to others; run chmod 600 {file}")
+        if not os.access(file, os.R_OK):
+            raise SdcError(f"{file} may not be read by this user; mend its owner")
+    return f"{what} come from {path}"
+
+
+# What a config names
+
+
+def _of_config(path: Path, read: list[BuildConfig]) -> str:
+    read.append(read_config(path))
+    return f"{path} is right"
+
+
+def _of_cluster(config: BuildConfig) -> str:
+    require_here(config.execution)
+    cluster = config.execution.cluster
+    return f"{cluster}: workers of this machine" if cluster in EMBEDDED_CLUSTERS else f"{cluster} is right"
+
+
+def _of_storage(folder: Path) -> str:
+    _require_room(folder, "set output.folder to one that can, or mend its permissions")
+    there = _nearest(folder)
+    kind = _file_system(there)
+    if kind in NO_POSIX:
+        raise SdcError(f"{there} is on {kind}, which is no POSIX file system; set output.folder to a folder of one")
+    free = shutil.disk_usage(there).free
+    if free < LEAST_FREE:
+        raise SdcError(f"{there} has {_mebibytes(free)} free; make room, or set output.folder to another disk")
+    return f"{folder.absolute()} on {kind}, with {_mebibytes(free)} free; sdc plan says what the build needs"
+
+
+def _file_system(folder: Path) -> str:
+    """The kind of the one that a folder is on, as the system calls it."""
+    mounted = {Path(one.mountpoint): one.fstype for one in psutil.disk_partitions(all=True)}
+    path = folder.resolve()
+    return next((mounted[one] for one in (path, *path.parents) if one in mounted), "an unknown file system")
+
+
+def _require_room(folder: Path, remedy: str) -> None:
+    """SdcError where a folder cannot be written, or cannot be made."""
+    there = _nearest(folder)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise SdcError(f"{there} cannot be written; {remedy}")
+
+
+def _nearest(folder: Path) -> Path:
+    """It, or what is there of the folders that it would be made in."""
+    path = folder.absolute()
+    return next(one for one in (path, *path.parents) if os.path.lexists(one))
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size >> 20} MiB"
+
+
+LOOKS: dict[str, Callable[[], str]] = {
+    "python": _of_python,
+    "packages": _of_packages,
+    "home": _of_home,
+    "kernels": _of_kernels,
+    "prefect": _of_prefect,
+    "loopback": _of_loopback,
+    "temporary": _of_temporary,
+    "clock": _of_clock,
+    "pgpass": _of_pgpass,
+    "fsspec": _of_fsspec,
+}

@@ -1,0 +1,196 @@
+"""What is looked at of a machine: each thing that is wrong in one line with what to do, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sdc.execution import doctor
+from sdc.execution.doctor import LOOKS, examined
+from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
+
+VARIABLES = "HOME", "TMPDIR"
+LEFT_OUT = "PREFECT", "NUMBA_CACHE_DIR", "XDG_", "PGPASSFILE", "FSSPEC_CONFIG_DIR"
+NAMES = [*LOOKS, "config", "cluster", "storage"]
+ADDRESS = {"kind": "address", "address": "tcp://127.0.0.1:1", "scratch": "scratch"}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of a new user, with a config in it."""
+    for name in [name for name in os.environ if name.startswith(LEFT_OUT)]:
+        monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in VARIABLES:
+        monkeypatch.setenv(name, str(home))
+    monkeypatch.chdir(home)
+    write(home)
+    return home
+
+
+def write(home: Path, **sections: Any) -> Path:
+    content = yaml.safe_load(CZECH_YAML.read_text()) | sections
+    content["table"]["path"] = str(CZECH_CSV)
+    (home / "build.yaml").write_text(yaml.safe_dump(content))
+    return home / "build.yaml"
+
+
+def wrong(home: Path) -> dict[str, str]:
+    return {one.name: one.said for one in examined(home / "build.yaml") if not one.ok}
+
+
+def test_all_is_well(home: Path) -> None:
+    before = sorted(home.rglob("*"))
+    found = list(examined(home / "build.yaml"))
+    assert [one.name for one in found] == NAMES
+    assert {one.name: one.said for one in found if not one.ok} == {}
+    said = {one.name: one.said for one in found}
+    assert said["home"] == f"refusals are filed in {home}/.local/state/sdc"
+    assert said["kernels"] == f"compiled code is kept in {home}/.cache/sdc/kernels"
+    assert said["prefect"].endswith(f"with its database in {home}/.prefect")
+    assert said["storage"].startswith(f"{home}/runs on ")
+    assert sorted(home.rglob("*")) == before
+
+
+def no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", missing)
+
+
+def nobody_answers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+
+
+def open_passwords(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "passwords").write_text("*:*:*:ann:secret")
+    (home / "passwords").chmod(0o640)
+    monkeypatch.setenv("PGPASSFILE", str(home / "passwords"))
+
+
+def no_settings(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FSSPEC_CONFIG_DIR", str(home / "none"))
+
+
+def another_version(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "constraints.txt").write_text("numpy==1.0.0\nno-such-package==1.0\n")
+    monkeypatch.setattr(doctor, "CONSTRAINTS", home / "constraints.txt")
+
+
+def a_file_for_a_folder(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "runs").write_text("")
+
+
+def an_old_clock(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 86_400.0)
+
+
+def no_temporary(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(home / "none"))
+
+
+def no_scratch(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "address.yaml").write_text(yaml.safe_dump(ADDRESS))
+    write(home, execution={"cluster": "address.yaml"})
+
+
+def a_full_disk(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_FREE", 1 << 60)
+
+
+def no_file_system(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "NO_POSIX", (doctor._file_system(home),))
+
+
+def a_wrong_config(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(home, risk={"min_width": "six"})
+
+
+Fault = Callable[[Path, pytest.MonkeyPatch], None]
+FAULTS: list[tuple[Fault, dict[str, str]]] = [
+    (
+        no_home,
+        {
+            "home": "this user has no home; set HOME",
+            "kernels": "this user has no home for compiled code; set NUMBA_CACHE_DIR",
+            "prefect": "this user has no home for Prefect's database; set PREFECT_HOME",
+        },
+    ),
+    (nobody_answers, {"prefect": "no server answers at PREFECT_API_URL = http://127.0.0.1:9/api ("}),
+    (open_passwords, {"pgpass": "@/passwords is open to others; run chmod 600 @/passwords"}),
+    (no_settings, {"fsspec": "FSSPEC_CONFIG_DIR = @/none: there is no such path; name one"}),
+    (another_version, {"packages": "numpy "}),
+    (a_file_for_a_folder, {"storage": "@/runs cannot be written; set output.folder to one that can"}),
+    (an_old_clock, {"clock": "it is 1970-01-02 00:00 here, before this package was written, 20"}),
+    (no_temporary, {"temporary": "the folder for temporary files, @/none, is not there; set TMPDIR"}),
+    (no_scratch, {"cluster": "@/address.yaml: scratch = '@/scratch': there is no such folder; make it"}),
+    (a_full_disk, {"storage": "@ has "}),
+    (no_file_system, {"storage": "@ is on "}),
+    (a_wrong_config, {"config": "@/build.yaml: risk.min_width = 'six'"}),
+]
+
+
+@pytest.mark.parametrize(("fault", "expected"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
+def test_what_is_wrong_has_a_line(
+    fault: Fault, expected: dict[str, str], home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(home, monkeypatch)
+    found = wrong(home)
+    assert found.keys() == expected.keys()
+    for name, said in expected.items():
+        assert found[name].startswith(said.replace("@", str(home))), found[name]
+        assert "\n" not in found[name]
+
+
+def test_credentials_are_found_where_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "fsspec").mkdir()
+    for path, variable in ((home / "pgpass", "PGPASSFILE"), (home / "fsspec" / "s3.json", "FSSPEC_CONFIG_DIR")):
+        path.touch(mode=0o600)
+        monkeypatch.setenv(variable, str(path if variable == "PGPASSFILE" else path.parent))
+    said = {one.name: one.said for one in examined(None)}
+    assert said["pgpass"] == f"PostgreSQL passwords come from {home}/pgpass"
+    assert said["fsspec"] == f"fsspec's settings come from {home}/fsspec"
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A folder that nobody can write, whoever runs this: mounted so, or the system's own."""
+    folder = tmp_path / "read-only"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "none", folder], capture_output=True).returncode:
+        yield Path("/sys/kernel")
+        return
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_machine_that_cannot_be_written(words: list[str], read_only: Path, home: Path) -> None:
+    config = write(home, output={"folder": f"{read_only}/runs"})
+    environment = os.environ | dict.fromkeys(VARIABLES, str(read_only)) | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "sdc.commands.cli", "doctor", str(config), *words]
+    done = subprocess.run(command, cwd=read_only, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    if words:
+        document = json.loads(done.stdout)
+        assert document["ok"] is False
+        found = {one["name"]: (one["ok"], one["said"]) for one in document["checks"]}
+    else:
+        rows = [line.split(maxsplit=2) for line in done.stdout.splitlines()]
+        found = {name: (state == "ok", said) for state, name, said in rows}
+    assert list(found) == NAMES
+    mended = {name: said for name, (ok, said) in found.items() if not ok}
+    assert mended.keys() == {"home", "kernels", "prefect", "temporary", "storage"}
+    for said in mended.values():
+        assert said.startswith(f"{read_only} cannot be written; set ")
