@@ -33,6 +33,7 @@ from sdc.public.earlier import (
     require_keys_apart,
     with_earlier,
 )
+from sdc.public.mixture import Mixture
 from sdc.public.published import Published, read_published
 from sdc.publish.gate import GateSubject
 from sdc.risk.attributes import Attributes
@@ -129,7 +130,13 @@ class Build:
         return open_source(self.config.table.path, self.config.table.expect)
 
     def check_source(self) -> None:
-        """InputError where parts or earlier publications are not what the settings say of them; reads no records."""
+        """Reads no records.
+
+        InputError where parts or earlier publications are not what the settings say of them, ConfigError where what the
+        config asks for is not installed.
+        """
+        if self.config.attack and self.config.attack.seeds:
+            Mixture().require()
         read_layouts(self.source, self.config.table)
         check_publications(self.config)
 
