@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -94,6 +95,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "posterior": {"posterior": {}},
     table.MODEL: {"posterior": {"laws": ["released", "[a,d][c]"]}},
     table.UNIQUES: {"uniques": {"fraction": FRACTION, "model": "released"}},
+    table.ATTACK: {"attack": {"seeds": 0}},
     "server": {"server": {"slot": 0}},
     table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
     **{method: {"release": {"method": method}} for method in table.METHODS},
@@ -447,7 +449,7 @@ def judge_run(case: Case) -> None:
     """The build of a case: what it publishes is safe, and has all that was asked for."""
     run_all(case.build, IN_PROCESS)
     judge_publication(case, case.run / "release")
-    for name in ("curve", "remedies", "posterior", "uniques"):
+    for name in ("curve", "remedies", "posterior", "uniques", "attack"):
         assert (case.run / name).exists() == (name in case.asked)
     found = json.loads((case.run / "search" / "search.json").read_text())
     # what everything is worth is told as well, and what is empty is not
@@ -456,6 +458,8 @@ def judge_run(case: Case) -> None:
         judge_weights(case)
     if table.UNIQUES in case.asked:
         judge_uniques(case)
+    if table.ATTACK in case.asked:
+        judge_guesses(case)
     if case.parts or case.rounded:
         judge_parts(case)
 
@@ -694,6 +698,25 @@ def judge_uniques(case: Case) -> None:
     require_uniques(case, [{"cell": row} for row in rows], [row["population_unique"] for row in rows])
 
 
+def judge_guesses(case: Case) -> None:
+    """What the build has guessed by independence, of all that is public whole; or that nobody can guess anything."""
+    folder = case.run / table.ATTACK
+    told = json.loads((folder / "attack.json").read_text())
+    if "reason" in told:
+        assert re.search("nothing but the total is public|and not published|no published table of all", told["reason"])
+        assert not {*case.whole} <= {name for names in _released(case) for name in names}
+        return
+    (expected,) = pq.read_table(folder / "cells.parquet").to_pydict().values()
+    own = [NAMES.index(name) for name in case.whole]
+    shares = {v: case.counts.sum(axis=tuple({0, 1, 2} - {v})) / case.counts.sum() for v in own}
+    if {*case.whole} <= {name for names in _released(case) for name in names}:
+        by_hand = [
+            prod(shares[v][cell[v]] for v in own) for cell in np.argwhere((case.counts > 0) & (case.counts <= SMALL))
+        ]
+        assert sorted(expected) == pytest.approx(sorted(case.counts.sum() * np.array(by_hand)))
+    assert len(expected) == len(case.at_risk)
+
+
 def _judge_why(case: Case) -> None:
     status, told = sdc("why", case.run, "a*d*c")
     assert (status, told["released"]) == (0, [*case.whole] in _released(case))
@@ -812,15 +835,20 @@ def _require_safe_beside(case: Case) -> None:
     assert not case.narrow([*exactly, *shown], has_run=True)
 
 
-def _judge_check(case: Case) -> None:
-    """What a folder tells by itself, to whoever knows nothing else."""
+def _relations(case: Case) -> Path:
+    """Which published levels are of which axis, for who has nothing but the folder."""
     relations = case.folder / "relations.yaml"
     levels = {
         name: {"of": axis, "groups": {group: [*own] for group, own in sets.items()}}
         for name, (axis, sets) in case.levels.items()
     }
     relations.write_text(yaml.safe_dump([{"folder": str(case.run / "release"), "variables": levels}]))
-    status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", relations)
+    return relations
+
+
+def _judge_check(case: Case) -> None:
+    """What a folder tells by itself, to whoever knows nothing else."""
+    status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", _relations(case))
     facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
     tables = agreeing(SIZES, [*facts, *case.told])
     assert (status, told["consistent"]) == (0, True)
@@ -832,6 +860,41 @@ def _judge_check(case: Case) -> None:
         sums = tables[:, inside].sum(axis=1)
         assert one["outer"][0] <= sums.min() <= one["inner"][0]
         assert one["inner"][1] <= sums.max() <= one["outer"][1]
+
+
+def _judge_attack(case: Case) -> None:
+    """By independence alone; what is right, and what of it is certain. Refused where too little is published."""
+    words = "attack", case.run / "release", "--truth", case.run, "--relations", _relations(case), "--seeds", 0
+    metadata = json.loads((case.run / "release" / "datapackage.json").read_text())
+    tables = [one for one in metadata["resources"] if one.get("sub_table")]
+    axes = {case.levels.get(name, (name,))[0] for one in tables for name in one["sub_table"]}
+    if all({"withheld", "rounded_to"} & {*one.get("in_part", ())} for one in tables) or not {*case.whole} <= axes:
+        with pytest.raises(InputError, match=r"no table of counts|tells the counts of all records|and not published"):
+            sdc(*words)
+        return
+    status, told = sdc(*words)
+    found, agreeing_tables = told["truth"], case.agree(_released(case))
+    exactly = {name for names in _released(case) for name in names}
+    shares = {name: case.counts.sum(axis=tuple({0, 1, 2} - {v})) for v, name in enumerate(NAMES)}
+    right = []
+    assert status == 0
+    assert len(found["cells"]) == found["at_risk_cells"] == len(case.at_risk)
+    for one in found["cells"]:
+        code = {name: VARIABLES[name].index(category) for name, category in one["cell"].items()}
+        code = {"a": COARSER[code["d"]], **code}
+        cell = code["a"], code["d"], code["c"]
+        place, guess = int(np.ravel_multi_index(cell, SIZES)), one["guessed"]["independence"]
+        assert (one["count"], place in case.at_risk) == (case.counts[cell], True)
+        assert one["outer"][0] <= agreeing_tables[:, place].min()
+        if {*case.whole} <= exactly:
+            # of a level that is published it is not said which axis it is of
+            told_of = {*case.whole} | exactly
+            expected = prod(int(shares[name][code[name]]) / int(case.counts.sum()) for name in told_of)
+            assert guess == pytest.approx(expected * case.counts.sum())
+        right += [one["outer"][0] > 0] * (round(guess) == one["count"])
+    score = found["right"]["independence"]
+    assert (score["at_risk"], score["provable"]) == (len(right), sum(right))
+    assert score["claimed"] >= len(right)
 
 
 def judge_server(case: Case) -> set[str]:

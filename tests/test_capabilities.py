@@ -256,7 +256,7 @@ def test_a_server_does_not_begin_with_what_it_would_not_know(tmp_path: Path) -> 
 def verbs_of(asked: Asked) -> set[str]:
     """The verbs that a case of these is tried by."""
     of_servers = {"simulate", "replay", "audit"}
-    verbs = {*VERBS, "posterior", table.UNIQUES} - {"magnitude"} - (of_servers if "server" not in asked else set())
+    verbs = {*VERBS, "posterior", *table.ESTIMATED} - {"magnitude"} - (of_servers if "server" not in asked else set())
     return {verb for verb in verbs if verb not in asked and not any(refusal(verb, name) for name in asked)}
 
 

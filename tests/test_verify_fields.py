@@ -45,6 +45,7 @@ CLAIM_NOTHING = {
     "manifest.json config.remedies*": "what else was asked, for the report",
     "manifest.json config.posterior*": "what else was asked, for the report",
     "manifest.json config.uniques*": "what else was asked, for the report",
+    "manifest.json config.attack*": "what else was asked, for the report",
     "manifest.json config.weighted*": "how totals were chosen; those that go out are judged one by one",
     "manifest.json config.labels.*": "what variables are called",
     "manifest.json config.publication.*": "what the agency says of its publication, and in which files",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from sdc import __version__
+from sdc.commands.attack import attacks
 from sdc.commands.builds import builds
 from sdc.commands.config import configs
 from sdc.commands.doctor import machines
@@ -42,6 +43,7 @@ app.add_typer(simulations)
 app.add_typer(releases)
 app.add_typer(tables)
 app.add_typer(of_samples)
+app.add_typer(attacks)
 
 
 def main() -> None:

@@ -178,6 +178,19 @@ class UniquesConfig(Section):
         return self
 
 
+class AttackConfig(Section):
+    """What a reconstruction from all public tables guesses, for the report."""
+
+    seeds: Annotated[
+        NotNegative,
+        Field(
+            le=100,
+            description="the starts of the reconstruction, from 0 to 100, which sdc[attack] installs; 0 for who takes "
+            "all variables to be independent alone",
+        ),
+    ] = 3
+
+
 class WidthsConfig(Section):
     floor: Annotated[
         NotNegative | None,

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, StrictStr, model_validator
 
 from sdc.canonical import digest_of
 from sdc.config.analysis import (
+    AttackConfig,
     CurveConfig,
     PosteriorConfig,
     RemediesConfig,
@@ -141,6 +142,9 @@ class BuildConfig(Section):
     uniques: Annotated[
         UniquesConfig | None,
         Field(description="a section with a fraction, or beside table.weight; default nothing about uniques"),
+    ] = None
+    attack: Annotated[
+        AttackConfig | None, Field(description="a section of settings; default nothing is reconstructed")
     ] = None
     execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
     output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()

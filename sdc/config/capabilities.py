@@ -81,8 +81,9 @@ OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""
 FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
 MODEL, A_MODEL = "posterior.laws", "a model"
-UNIQUES = "uniques"
-STATED, LIKELY = ("curve", "remedies", "posterior", UNIQUES), ("posterior", MODEL)
+UNIQUES, ATTACK = "uniques", "attack"
+ESTIMATED = (UNIQUES, ATTACK)
+STATED, LIKELY = ("curve", "remedies", "posterior", *ESTIMATED), ("posterior", MODEL)
 REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
@@ -168,7 +169,7 @@ WORKS: dict[str, tuple[str, ...]] = {
         *FILES,
         "curve",
         *LIKELY,
-        UNIQUES,
+        *ESTIMATED,
         *SERVED,
         *OF_CONFIGS,
     ),
@@ -178,29 +179,29 @@ WORKS: dict[str, tuple[str, ...]] = {
     ),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
+        *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
         *(WEIGHT, REQUIRE, FORBID, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
-        *("curve", *LIKELY, UNIQUES, *SERVED, *OF_CONFIGS),
+        *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies", UNIQUES),
-    "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
-    "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", UNIQUES),
+    "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
+    "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     REQUIRE: (FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
     FORBID: (ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
-    MINUTES: (AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    ONLY: (MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
+    MINUTES: (AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
     AT_LEAST: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
-    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior", UNIQUES),
-    COARSEN: (*RULES, SHARP, *FILES, "posterior", UNIQUES),
-    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, UNIQUES, *SERVED),
-    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, UNIQUES, *SERVED),
-    LIMIT: (OUTER, SHARP, *FILES, *LIKELY, UNIQUES),
+    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior", *ESTIMATED),
+    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior", *ESTIMATED),
+    COARSEN: (*RULES, SHARP, *FILES, "posterior", *ESTIMATED),
+    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *ESTIMATED, *SERVED),
+    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *ESTIMATED, *SERVED),
+    LIMIT: (OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
     "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
@@ -209,11 +210,12 @@ WORKS: dict[str, tuple[str, ...]] = {
     LISTED: (TOTALS, KEY, *REPORTED),
     TOTALS: (KEY, *REPORTED),
     KEY: REPORTED,
-    "curve": ("remedies", *LIKELY, UNIQUES, *SERVED),
-    "remedies": (*LIKELY, UNIQUES, *SERVED),
-    "posterior": (MODEL, UNIQUES, *SERVED),
-    MODEL: (UNIQUES, *SERVED),
-    UNIQUES: SERVED,
+    "curve": ("remedies", *LIKELY, *ESTIMATED, *SERVED),
+    "remedies": (*LIKELY, *ESTIMATED, *SERVED),
+    "posterior": (MODEL, *ESTIMATED, *SERVED),
+    MODEL: (*ESTIMATED, *SERVED),
+    UNIQUES: (ATTACK, *SERVED),
+    ATTACK: SERVED,
     "server": (DRAWING,),
     "run": FEATURES,
     "plan": FEATURES,
@@ -305,7 +307,11 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "the prior of a model gives a probability to what structural zeros exclude, and so does what follows from "
         "hierarchies and earlier publications; choose released, uniform or saturated",
     ),
-    ((WEIGHT,), (*LIKELY, LIMIT), "what is likely is found from counts alone, and totals tell more; leave one out"),
+    (
+        (WEIGHT,),
+        (*LIKELY, ATTACK, LIMIT),
+        "what is likely is found from counts alone, and totals tell more; leave one out",
+    ),
     ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "fit", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),

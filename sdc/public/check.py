@@ -99,6 +99,14 @@ def check(
 
     InputError where a table cannot be read, or cannot be expressed beside the others.
     """
+    found = composition(read_all(sources, relations), small_count, executor)
+    return found if small_count is None else found.at_risk(small_count)
+
+
+def read_all(
+    sources: Sequence[str | Path], relations: Sequence[EarlierConfig]
+) -> list[tuple[Published, EarlierConfig]]:
+    """What was published of the same records, each table with how it relates to the others. Errors as `check`."""
     by_folder = {relation.folder: relation for relation in relations}
     if unknown := set(by_folder) - {str(source) for source in sources}:
         raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
@@ -111,17 +119,14 @@ def check(
     ]
     if not tables:
         raise InputError("every table is of other records; there is nothing to check together")
-    found = composition(tables, small_count, executor)
-    return found if small_count is None else found.at_risk(small_count)
+    return tables
 
 
 def composition(
     tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
 ) -> Composition:
     """What tables tell, each with how it relates to the others, in whatever order. Errors as `check`."""
-    tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
-    schema = refinement(tables)
-    known = [related(published, relation, schema) for published, relation in tables]
+    schema, known = all_related(tables)
     try:
         require_agreement(schema, known)
         system = System.of(schema, known)
@@ -131,6 +136,13 @@ def composition(
         return _of_system(schema, system, small_count)
     except InconsistentError as error:
         return _nothing(schema, str(error))
+
+
+def all_related(tables: Sequence[tuple[Published, EarlierConfig]]) -> tuple[Schema, list[Related]]:
+    """On the variables of their common refinement, in one order whatever theirs is. InputError as `related`."""
+    tables = sorted(tables, key=lambda one: (one[0].source, one[0].label, one[0].table.digest))
+    schema = refinement(tables)
+    return schema, [related(published, relation, schema) for published, relation in tables]
 
 
 def _nothing(schema: Schema, reason: str = "") -> Composition:

@@ -126,10 +126,11 @@ def _possible(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.b
     """(n,) whether the table has a record in the cell's cell, tells nothing of it, or is of other records."""
     if table.published.base:
         return np.ones(len(cells), np.bool_)  # what became 0 may have been less than the base
-    return ~table.holds(cells) | (_place(table, cells) >= 0) | table.published.withholds(table.codes(cells))
+    return ~table.holds(cells) | (rows_of(table, cells) >= 0) | table.published.withholds(table.codes(cells))
 
 
-def _place(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+def rows_of(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int64]:
+    """(n,) which row of a published table each of (n, variables) cells of the refinement is in, -1 for none."""
     own = table.published.table
     codes = table.codes(cells)
     inside = (codes < np.array(own.schema.sizes)).all(axis=1)
@@ -190,7 +191,7 @@ def _near(table: Related, cells: npt.NDArray[np.uint16], kept: list[int]) -> Equ
 
 
 def _equations(table: Related, cells: npt.NDArray[np.uint16]) -> Equations:
-    of, totals = np.where(table.holds(cells), _place(table, cells), -1), table.published.table.counts
+    of, totals = np.where(table.holds(cells), rows_of(table, cells), -1), table.published.table.counts
     lacking = np.setdiff1d(np.arange(len(totals)), of)
     if len(lacking):
         own = table.published.table

@@ -19,6 +19,7 @@ from sdc.report import (
     figures,
     first_page,
     graphs,
+    guesses,
     likely,
     likely_curve,
     parts,
@@ -63,6 +64,7 @@ def _first_page(audit: AuditEvidence, done: str) -> dict[str, Any]:
     return {
         "facts": first_page.facts(audit),
         "criterion": first_page.criterion(audit),
+        "not_promised": guesses.sentence(audit),
         "shown": first_page.shown(tables, audit.small_count),
         "weighted": first_page.weighted(audit, done),
         "most_disclosing": [one for one in tables if one.groups][: first_page.MOST_LISTED],
@@ -119,6 +121,7 @@ def _values(audit: AuditEvidence) -> dict[str, Any]:
         **_cells(audit),
         **likely.values(audit),
         **uniques.values(audit),
+        **guesses.values(audit),
         "settings": sections.settings(audit),
         "zeros": audit.known.zeros.labels(audit.table.schema)[: sections.MOST_PATTERNS],
     }

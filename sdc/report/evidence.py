@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from sdc.config.build import ELSEWHERE, BuildConfig
+from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -48,6 +49,7 @@ class AuditEvidence:
     remedies      recodes tried on what stopped the release, best first; None where none were to be tried
     posteriors    what an intruder may hold likely, a law each; none where none was asked for
     uniques       what is thought of sample uniques, or why nothing is; None where that was not asked for
+    guesses       what is guessed from all public tables, or why nothing is; None where that was not asked for
     measures      of [DFT] section 3 and 4 by name, of the release and of the least that might go out; with posteriors
     groups        the smallest released group of each at-risk cell; with posteriors
     refutations   what proves refusals, by name
@@ -79,6 +81,7 @@ class AuditEvidence:
     measures: Sequence[Mapping[str, Any]] = ()
     groups: Groups | None = None
     uniques: Uniques | str | None = None
+    guesses: Guesses | str | None = None
     weighted: WeightedCertificate | None = None
     bad_records: Mapping[str, Any] | None = None
     origin: Origin = field(default_factory=Origin)

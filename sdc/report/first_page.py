@@ -334,6 +334,7 @@ def contents(values: Mapping[str, Any]) -> dict[str, Heading]:
         "cells": ("At-risk cells and their bounds", True),
         "likely": ("What is likely, beside what is possible", values["laws"]),
         "uniques": ("Sample uniques in the population", values["uniques"] is not None),
+        "guesses": ("What is guessed from all public tables", values["guesses"] is not None),
         "checks": ("Checks made while this page was written", True),
         "settings": ("Settings and digests", True),
         "glossary": ("Glossary", True),

@@ -13,6 +13,7 @@ from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.public.earlier import Origin, check_publications
+from sdc.public.mixture import Mixture
 from sdc.publish.publication import signing_key
 from sdc.search.wishes import Wishes
 from sdc.stages.assemble import SearchSettings
@@ -32,9 +33,12 @@ def check_before(build: Build) -> None:
     """What columns and config alone tell, before a record is read, by the same errors as later.
 
     InputError where parts or earlier publications are not what the settings say of them, ConfigError where settings
-    name what the table will not have. Of levels of earlier publications only the table knows.
+    name what the table will not have, or need what is not installed. Of levels of earlier publications only the table
+    knows.
     """
     config, schema = build.config, build.schema
+    if config.attack and config.attack.seeds:
+        Mixture().require()
     check_publications(config)
     listed = {variable.name for variable in schema.variables if variable.categories != ("",)}
     with fault_of("labels"):

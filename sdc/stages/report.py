@@ -16,6 +16,7 @@ from sdc.run_format import BAD_RECORDS
 from sdc.search.ordered import ordered_list
 from sdc.stages.assemble import SearchSettings, utility_of_release
 from sdc.stages.assessment import ASSESSMENT
+from sdc.stages.attack import ATTACK
 from sdc.stages.build import Build
 from sdc.stages.curve import CURVE
 from sdc.stages.posterior import POSTERIOR
@@ -69,6 +70,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         measures=measures,
         groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
         uniques=results.read_uniques(folder(UNIQUES.name), made.table) if config.uniques else None,
+        guesses=results.read_guesses(folder(ATTACK.name)) if config.attack else None,
         refutations=made.refutations,
         refusals=results.read_refusals(folder(POSTERIOR.name)) if _asks_again(config) else None,
         weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
@@ -109,7 +111,9 @@ def _asks_again(config: BuildConfig) -> bool:
 REPORT = Stage(
     "confidential",
     "writes the audit report",
-    needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, UNIQUES, WEIGHTED)),
+    needs=tuple(
+        of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)
+    ),
     sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
     make=_make,
 )

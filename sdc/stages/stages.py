@@ -7,6 +7,7 @@ from dataclasses import replace
 from sdc.config.build import BuildConfig
 from sdc.executor import Executor
 from sdc.stages.assessment import ASSESSMENT
+from sdc.stages.attack import ATTACK
 from sdc.stages.build import Build
 from sdc.stages.curve import CURVE
 from sdc.stages.posterior import POSTERIOR
@@ -22,7 +23,7 @@ from sdc.stages.widths import WIDTHS
 from sdc.storage.run_folder import StageRecord
 
 STAGES = (TABLE, WIDTHS, SEARCH, ASSESSMENT, REPORT, RELEASE)  # of every build
-ASKED = (CURVE, REMEDIES, POSTERIOR, UNIQUES, WEIGHTED)  # that only some configs ask for
+ASKED = (CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)  # that only some configs ask for
 SWEEP = (TABLE, WIDTHS)
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from sdc.config.release import EndedAfterConfig
+from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
 from sdc.intruder.summary import Summary
@@ -62,6 +63,7 @@ WIDTHS, TRACE, CURVE = "widths.parquet", "trace.parquet", "curve.json"
 ROWS = 1 << 20  # of a part of a long list
 OF_LIST = ("floor", "visited", "most", "ways")  # beside the widths
 REMEDIES, POSTERIOR, REFUSALS, UNIQUES = "remedies.json", "posterior.json", "refusals.json", "uniques.json"
+ATTACK, _OF_GUESSES = "attack.json", ("methods", "names", "cells", "claimed")
 _OF_CELL_LAWS = ("at_truth", "disclosing", "most_likely", "highest")
 
 T = TypeVar("T")
@@ -285,6 +287,26 @@ def read_uniques(folder: Path, table: Table) -> Uniques | str:
     twos, fraction, by = _part(path, "sample_twos", int), _part(path, "fraction", float), _part(path, "estimator", str)
     model = _part(path, "model", str) if by == POISSON else None
     return Uniques(table.codes[table.counts == 1], alone, matched, expected, twos, fraction, by, model)
+
+
+def write_guesses(found: Guesses | str, folder: Path) -> None:
+    """What is guessed, at-risk cells in the order of the table's rows; or why nothing is."""
+    if isinstance(found, str):
+        write_json(folder / ATTACK, {"reason": found})
+        return
+    write_json(folder / ATTACK, {name: getattr(found, name) for name in _OF_GUESSES})
+    write_columns(folder / CELLS, dict(zip(found.names, found.expected, strict=True)))
+
+
+def read_guesses(folder: Path) -> Guesses | str:
+    """What `write_guesses` wrote; RunFolderError or InputError where it cannot be read."""
+    content = read_json(folder / ATTACK)
+    if isinstance(content, dict) and "reason" in content:
+        return _part(folder / ATTACK, "reason", str)
+    methods, names = (_part(folder / ATTACK, name, tuple[str, ...]) for name in _OF_GUESSES[:2])
+    cells, claimed = (_part(folder / ATTACK, name, tuple[int, ...]) for name in _OF_GUESSES[2:])
+    columns, _ = read_columns(folder / CELLS, names)
+    return Guesses(methods, names, cells, claimed, np.stack([columns[name].astype(np.float64) for name in names]))
 
 
 def write_kept_posteriors(found: Sequence[Summary], key: str, path: Path) -> None:

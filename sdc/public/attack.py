@@ -1,0 +1,262 @@
+"""What published tables let an intruder guess: each cell, reconstructed from nothing but them by a method not ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import prod
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.config.earlier import EarlierConfig
+from sdc.intruder.guesses import ALONE, Guesses, Values
+from sdc.model.errors import InputError
+from sdc.model.keys import KeySpace
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import Schema
+from sdc.model.table import Counts, Table, freeze
+from sdc.public.check import all_related, read_all
+from sdc.public.published import Published
+from sdc.public.relation import Related
+from sdc.public.shared_view import require_agreement
+from sdc.public.system import InconsistentError, rows_of
+from sdc.run_format import variable_columns
+
+MOST_CELLS = 1 << 20  # of the table, and of all that is fitted together
+OF_ALONE = "independence of all variables, from one-way tables alone"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What a published table tells: sums of the cells of some variables.
+
+    variables  of the common refinement, in order
+    place      (cells of these,) in C order, which of the counts each is in; n where it is in none
+    counts     (n,) as published
+    base       what they are rounded to multiples of, 0 where they are exact
+    """
+
+    variables: tuple[int, ...]
+    place: npt.NDArray[np.int64]
+    counts: Counts
+    base: int
+
+    @property
+    def is_marginal(self) -> bool:
+        """Whether it has a count for each cell, in their order."""
+        return np.array_equal(self.place, np.arange(len(self.counts)))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """All that is published of a table, as a method of reconstruction takes it.
+
+    schema  the common refinement of what is published
+    total   how many records there are
+    """
+
+    schema: Schema
+    total: int
+    measurements: tuple[Measurement, ...]
+
+
+class Reconstruction(Protocol):
+    """A method that reconstructs a table; `method` is its name."""
+
+    @property
+    def method(self) -> str: ...
+
+    def __call__(self, target: Target, seeds: Sequence[int]) -> Values:
+        """(seeds, cells) how many records it expects in each cell, in C order."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Attack(Named):
+    """How many records somebody expects in each cell who has nothing but what is published.
+
+    schema     the common refinement of what is published
+    total      how many records there are
+    published  how many tables are; telling  how many of them tell all others, which are fitted
+    methods    of the reconstruction, where there are seeds, and of the other intruder
+    guessed    (seeds, cells) by it, in C order
+    alone      (cells,) by one who has the one-way tables only, and takes all variables to be independent
+    """
+
+    schema: Schema
+    total: int
+    published: int
+    telling: int
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    guessed: Values
+    alone: Values
+
+    def __post_init__(self) -> None:
+        freeze(self, "guessed", "alone")
+
+    @property
+    def headline(self) -> str:
+        return f"Guesses of {self.schema.cells:,} cells by {'; '.join(self.methods)}"
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Values]:
+        """(cells,) of each intruder: the reconstruction by each seed, then independence."""
+        return {**{f"seed {s}": own for s, own in zip(self.seeds, self.guessed, strict=True)}, ALONE: self.alone}
+
+    def least(self, most: int) -> tuple[int, list[dict[str, Any]]]:
+        """How many cells are guessed to have records, by the mean of the seeds, and those that have fewest by it.
+
+        Without a seed by independence.
+        """
+        mean = self.guessed.mean(axis=0) if self.seeds else self.alone
+        order = np.argsort(mean, kind="stable")
+        order = order[np.rint(mean[order]) > 0]
+        codes = self.schema.keys.unpack(order[:most])
+        rows = zip(codes.tolist(), mean[order[:most]].tolist(), self.alone[order[:most]].tolist(), strict=True)
+        return len(order), [{"cell": self.schema.named(c), "guessed": g, ALONE: a} for c, g, a in rows]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As documents have it, without the cells."""
+        return {
+            "records": self.total,
+            "cells": self.schema.cells,
+            "published": self.published,
+            "telling": self.telling,
+            "methods": [*self.methods],
+            "seeds": [*self.seeds],
+        }
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Cell by cell, by names, how many records each intruder expects."""
+        named = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
+        own = variable_columns(named, self.by_name)
+        return {
+            **{own[name]: column for name, column in named.items()},
+            **{name: values.tolist() for name, values in self.by_name.items()},
+        }
+
+
+def attack(
+    sources: Sequence[str | Path],
+    relations: Sequence[EarlierConfig] = (),
+    *,
+    seeds: Sequence[int] = (0, 1, 2),
+    reconstruct: Reconstruction,
+) -> Attack:
+    """Reads what was published and guesses every cell of the common refinement, with no confidential table.
+
+    sources, relations  as for `check`
+    reconstruct         how, from each of the seeds
+
+    InputError where a table cannot be read, where they contradict each other, where no exact one is of all records, and
+    where there are more than 2^20 cells, of the table or in the tables that are fitted.
+    """
+    return attack_on(read_all(sources, relations), seeds, reconstruct)
+
+
+def attack_on(
+    tables: Sequence[tuple[Published, EarlierConfig]], seeds: Sequence[int], reconstruct: Reconstruction
+) -> Attack:
+    """The same of tables that are read, each with how it relates to the others."""
+    schema, known = all_related(tables)
+    own = _telling(known)
+    _require_size(schema, own)
+    target = Target(schema, _total(schema, own), tuple(_measurement(table, schema) for table in own))
+    guessed = reconstruct(target, seeds) if seeds else np.zeros((0, schema.cells))
+    methods = (*((reconstruct.method,) if seeds else ()), OF_ALONE)
+    shares = reduce(np.multiply.outer, [_shares(v, schema, own) for v in range(len(schema))]).reshape(-1)
+    sizes = target.total, len(known), len(own)
+    return Attack(schema, *sizes, methods, tuple(seeds), guessed, target.total * shares).named_by(schema)
+
+
+def _telling(known: Sequence[Related]) -> list[Related]:
+    """Those that tell all others: a marginal of another one adds nothing to it."""
+    views = [{*table.variables} if table.is_exact else set[int]() for table in known]
+    return [table for table, own in zip(known, views, strict=True) if not own or not any(own < view for view in views)]
+
+
+def _require_size(schema: Schema, known: Sequence[Related]) -> None:
+    fitted = sum(prod(schema.sizes[v] for v in {*table.variables, *table.where}) for table in known)
+    if max(schema.cells, fitted) > MOST_CELLS:
+        raise InputError(
+            f"what is published has {schema.cells} cells together and {fitted} in the tables to fit; at most "
+            f"{MOST_CELLS} of each are reconstructed, name tables of fewer variables"
+        )
+
+
+def _total(schema: Schema, known: Sequence[Related]) -> int:
+    exact = [table for table in known if table.published.is_exact and not table.where]
+    if not exact:
+        raise InputError(
+            "no published table tells the counts of all records exactly, so that nobody knows how many there are; name "
+            "one that does"
+        )
+    try:
+        require_agreement(schema, known)
+    except InconsistentError as error:
+        raise InputError(f"what is published contradicts itself, {error}; name what is of one table") from error
+    return exact[0].published.table.total
+
+
+def _measurement(table: Related, schema: Schema) -> Measurement:
+    variables = sorted({*table.variables, *table.where})
+    space = schema.space(variables)
+    cells = np.zeros((space.cells, len(schema)), np.uint16)
+    cells[:, variables] = space.unpack(np.arange(space.cells))
+    told = table.holds(cells) & ~table.published.withholds(table.codes(cells))
+    codes, rows = table.codes(cells)[told], rows_of(table, cells)[told]
+    first, group = KeySpace(tuple((codes.max(axis=0, initial=0) + 1).tolist())).distinct(codes)
+    place = np.full(space.cells, len(first))
+    place[told] = group
+    counts = np.append(table.published.table.counts, 0)[rows[first]]
+    return Measurement(tuple(variables), place, counts, table.published.base)
+
+
+def _shares(variable: int, schema: Schema, known: Sequence[Related]) -> Values:
+    """(categories,) of all records, by the published table that tells the variable best; within a group alike."""
+    told = [
+        (table, table.variables.index(variable)) for table in known if variable in table.variables and not table.where
+    ]
+    if not told:
+        raise InputError(f"no published table of all records has {schema.names[variable]!r}; name one that does")
+    table, place = max(told, key=lambda one: (one[0].is_exact, len(np.unique(one[0].codings[one[1]]))))
+    own, coding = table.published.table, table.codings[place]
+    counts = np.bincount(own.codes[:, place], own.counts, coding.max() + 1)
+    found = counts[coding] / np.bincount(coding)[coding]
+    return np.asarray(found / found.sum() if found.any() else np.full(len(coding), 1 / len(coding)))
+
+
+def guesses(found: Attack, table: Table, small_count: int) -> Guesses:
+    """How much of an attack is right; InputError where the table has not what was attacked."""
+    places, truth = _places(found.schema, table), np.zeros(found.schema.cells, np.int64)
+    truth[places] = table.counts
+    said = np.rint([*found.by_name.values()])
+    right, claimed = (said == truth).sum(axis=1), ((said > 0) & (said <= small_count)).sum(axis=1)
+    expected = np.stack([*found.by_name.values()])[:, places[table.at_risk(small_count)]]
+    return Guesses(found.methods, (*found.by_name,), tuple(right.tolist()), tuple(claimed.tolist()), expected)
+
+
+def _places(published: Schema, table: Table) -> Counts:
+    """(cells with records,) where each is among all cells of what is published, in C order."""
+    schema, columns = table.schema, []
+    if others := {*published.names} - {*schema.names}:
+        raise InputError(
+            f"{min(others)!r} is published, and no variable of the table; say by --relations of which it is"
+        )
+    if lacking := {schema.names[axis] for axis in schema.axes} - {*published.names}:
+        raise InputError(f"{min(lacking)!r} is a variable of the table, and not published; no cell can be guessed")
+    for variable in published.variables:
+        v, code = schema.index(variable.name), {name: code for code, name in enumerate(variable.categories)}
+        coding = np.array([code.get(category, -1) for category in schema.variables[v].categories])
+        columns.append(coding[schema.columns(table.codes, [v])[:, 0]])
+        if columns[-1].min(initial=0) < 0:
+            raise InputError(
+                f"records of the table have categories of {variable.name!r} that are not published; say by --relations "
+                "what is in each"
+            )
+    return published.keys.pack(np.stack(columns, axis=1))

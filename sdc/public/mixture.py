@@ -1,0 +1,94 @@
+"""Reconstruction by `mbi`: a mixture of products of one-way distributions, fitted by gradient descent.
+
+Aydore et al. (2021), "Differentially private query release through adaptive projection", as `mbi` has it. Nothing else
+imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.intruder.guesses import Values
+from sdc.model.errors import ConfigError
+from sdc.public.attack import Measurement, Target
+
+PACKAGES = ("mbi", "optax")
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A `Reconstruction` by a mixture of so many products, from each seed's start by so many steps of Adam.
+
+    A seed costs O(steps products cells fitted); the first compiles, for some seconds.
+    """
+
+    products: int = 50
+    steps: int = 2000
+    rate: float = 0.1
+
+    def require(self) -> None:
+        """ConfigError where what it needs is not installed."""
+        if lacking := [name for name in PACKAGES if find_spec(name) is None]:
+            raise ConfigError(
+                f"an attack by reconstruction needs {' and '.join(lacking)}; run python -m pip install -c "
+                "constraints.txt '.[attack]', or ask for 0 seeds, independence alone"
+            )
+
+    @property
+    def method(self) -> str:
+        return f"mixture of {self.products} products, {self.steps} steps, by mbi {version('mbi')}"
+
+    def __call__(self, target: Target, seeds: Sequence[int]) -> Values:
+        import jax
+        import optax
+
+        # before `mbi` is imported, which warns of its defaults: counts above 2^24 are no float32
+        jax.config.update("jax_enable_x64", True)
+        jax.config.update("jax_enable_compilation_cache", False)
+        from mbi import Domain
+        from mbi.extensions.mixture_of_products import MixtureOfProducts, MixtureOfProductsEstimator
+
+        names, total = target.schema.names, float(target.total)
+        domain, told = Domain(names, target.schema.sizes), [_told(one, names) for one in target.measurements]
+        # one estimator, each seed by its start: another estimator would be compiled anew
+        estimator = MixtureOfProductsEstimator(optimizer=optax.adam(self.rate), num_components=self.products)
+        found = np.empty((len(seeds), target.schema.cells))
+        for row, seed in zip(found, seeds, strict=True):
+            start = MixtureOfProducts.random(domain, total, self.products, seed)
+            fitted = estimator.estimate(domain, told, known_total=total, iters=self.steps, warm_start=start)
+            row[:] = fitted.project(names).datavector()
+        return found
+
+
+def _told(one: Measurement, names: Sequence[str]) -> Any:
+    from mbi import LinearMeasurement
+
+    # a standard deviation weighs what is told: a rounded count as it may be off, an exact one as of one record
+    told: dict[str, Any] = {} if one.is_marginal else {"query": Sums(one.place, len(one.counts))}
+    return LinearMeasurement(
+        one.counts.astype(np.float64), tuple(names[v] for v in one.variables), float(one.base or 1), **told
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Of a marginal as `mbi` has it n sums of its cells: (cells,) which one each is in, n for none."""
+
+    place: npt.NDArray[np.int64]
+    sums: int
+
+    def __call__(self, factor: Any) -> Any:
+        from jax.ops import segment_sum
+
+        return segment_sum(factor.datavector(), self.place, self.sums + 1)[: self.sums]
+
+    def op_norm_sq(self) -> float:
+        """The largest number of cells in a sum."""
+        return float(np.bincount(self.place, minlength=self.sums + 1)[: self.sums].max(initial=0))
