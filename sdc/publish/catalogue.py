@@ -1,4 +1,4 @@
-"""What a release has beside its tables: a page to browse, a catalogue for programs, checksums, their signature."""
+"""What a release has beside its tables: a page to browse, a catalogue for programs, checksums, and what signs them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import Any
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
+from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.run_format import (
     CATALOGUE,
     IN_PART,
     INDEX,
+    OF_SUMS,
     PUBLIC_KEY,
     ROUNDED_TO,
     SHA256,
     SIGNATURE,
+    SIGNED,
+    STATEMENT,
     SUB_TABLE,
     SUMS,
     WITHHELD_STATUS,
@@ -49,17 +53,17 @@ def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {CATALOGUE: _catalogue(metadata), INDEX: _page(metadata)}
 
 
-def write_sums(folder: Path, key: SigningKey | None) -> None:
-    """The checksums of all files that are there, and their signature, last."""
-    for name, content in _sums_files(folder, key).items():
+def write_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> None:
+    """The checksums of all files that are there, and what signs them, last."""
+    for name, content in _sums_files(folder, key, metadata).items():
         with replacing(folder / name) as temporary:
             temporary.write_text(content, encoding="utf-8")
 
 
-def wrong_sums(folder: Path, key: SigningKey | None) -> str:
+def wrong_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> str:
     """The first of the checksums' files that is not what it is to be; empty where all are."""
-    expected = _sums_files(folder, key)
-    stray = [name for name in (SIGNATURE, PUBLIC_KEY) if name not in expected and (folder / name).exists()]
+    expected = _sums_files(folder, key, metadata)
+    stray = [name for name in SIGNED if name not in expected and (folder / name).exists()]
     for name, content in expected.items():
         path = folder / name
         if not path.is_file() or path.read_text(encoding="utf-8") != content:
@@ -67,19 +71,16 @@ def wrong_sums(folder: Path, key: SigningKey | None) -> str:
     return stray[0] if stray else ""
 
 
-def _sums_files(folder: Path, key: SigningKey | None) -> dict[str, str]:
-    own = {SUMS, SIGNATURE, PUBLIC_KEY}
-    files = sorted(path for path in folder.iterdir() if path.name not in own)
+def _sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
+    files = [of_file(path, path.name) for path in sorted(folder.iterdir()) if path.name not in OF_SUMS]
     # as sha256sum has them, so that `sha256sum -c SHA256SUMS` checks a download
-    sums = "".join(f"{_sha(path)}  {path.name}\n" for path in files)
+    sums = "".join(f"{file['digest']['sha256']}  {file['name']}\n" for file in files)
     if key is None:
         return {SUMS: sums}
-    return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public}
-
-
-def _sha(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    said = {what: metadata[what] for what in ("title", "period") if what in metadata}
+    of_sums = descriptor(SUMS, hashlib.sha256(sums.encode()).hexdigest(), said)
+    statement = passed(key, [of_sums, *files], [checker()])
+    return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public, STATEMENT: statement}
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:

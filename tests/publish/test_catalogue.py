@@ -83,7 +83,15 @@ def test_a_signature_is_of_the_checksums(czech: Table, tmp_path: Path, key: Path
     assert contents(folder) == contents(tmp_path / "again")
     assert not any(str(key).encode() in content for content in contents(folder).values())
     assert b"signing" not in b"".join(contents(folder).values())
-    for name in ("SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub", "catalogue.json", "index.html"):
+    beside = {
+        "SHA256SUMS",
+        "SHA256SUMS.sig",
+        "SHA256SUMS.pub",
+        "statement.intoto.jsonl",
+        "catalogue.json",
+        "index.html",
+    }
+    for name in sorted(beside):
         content = (folder / name).read_bytes()
         (folder / name).write_bytes(content + b" ")
         with pytest.raises(RunFolderError, match="is not what it was to say"):
