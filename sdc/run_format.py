@@ -60,7 +60,8 @@ WEIGHTED_TOTAL = "weighted_total"
 STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a count that is not told, in a sub-table in part
 CONFIDENTIAL, WITHHELD_SYMBOL = "c", '".."'  # the same as JSON-stat and PX have it
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
-CATALOGUE, INDEX = "catalogue.json", "index.html"
+INDEX = "index.html"
+CATALOGUE, CROISSANT, RO_CRATE = CATALOGUES = "catalogue.json", "croissant.json", "ro-crate-metadata.json"
 SUMS = "SHA256SUMS"
 SIGNATURE, PUBLIC_KEY, STATEMENT = SIGNED = "SHA256SUMS.sig", "SHA256SUMS.pub", "statement.intoto.jsonl"
 OF_SUMS = (SUMS, *SIGNED)

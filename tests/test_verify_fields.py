@@ -84,6 +84,8 @@ CLAIM_NOTHING = {
     "release/index.html bytes": "words of the agency, for people; its tables, links and numbers are checked",
     "release/data_dictionary.csv bytes": "what variables are called",
     "release/catalogue.json *": "words of the agency, for catalogues",
+    "release/croissant.json *": "words of the agency, for catalogues",
+    "release/ro-crate-metadata.json *": "words of the agency, for catalogues",
     "release/datapackage.json *": "words of the agency, for programs",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
@@ -61,6 +62,21 @@ def _category(value: Any) -> Any:
     return str(int(value))
 
 
+def _as_text(value: Any) -> Any:
+    """A day, which YAML reads as one, as it is written."""
+    return value.isoformat() if type(value) is date else value
+
+
+def _day(text: str) -> str:
+    try:
+        is_day = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_day = False
+    if not is_day:
+        raise ValueError("it is no day; write it as 2024-05-01")
+    return text
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Minutes = Seconds
@@ -75,6 +91,7 @@ Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable)]
+Day = Annotated[Text, BeforeValidator(_as_text), AfterValidator(_day)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]

@@ -1,4 +1,4 @@
-"""What a release has beside its tables: a page to browse, a catalogue for programs, checksums, and what signs them."""
+"""What a release has beside its tables: a page to browse, catalogues for programs, checksums, and what signs them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
+from sdc.publish.schema_org import croissant, media_of, ro_crate
 from sdc.publish.signature import SigningKey
 from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.run_format import (
     CATALOGUE,
+    CROISSANT,
     IN_PART,
     INDEX,
     OF_SUMS,
     PUBLIC_KEY,
+    RO_CRATE,
     ROUNDED_TO,
     SHA256,
     SIGNATURE,
@@ -29,16 +32,6 @@ from sdc.run_format import (
 )
 from sdc.storage.whole_file import replacing
 
-MEDIA = {
-    "csv": "text/csv",
-    "parquet": "application/vnd.apache.parquet",
-    "csvw": "application/csvm+json",
-    "json-stat": "application/json",
-    "px": "text/plain",
-    "sdmx-csv": "application/vnd.sdmx.data+csv",
-    "xml": "application/xml",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
 _CONTEXT = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "dcterms": "http://purl.org/dc/terms/",
@@ -49,8 +42,10 @@ _TEMPLATES = page_templates("sdc.publish")
 
 
 def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The catalogue and the page, by name, from what the release says of itself and nothing else."""
-    return {CATALOGUE: _catalogue(metadata), INDEX: _page(metadata)}
+    """The catalogues and the page, by name, from what the release says of itself and nothing else."""
+    catalogues = {CATALOGUE: _dcat(metadata), CROISSANT: croissant(metadata), RO_CRATE: ro_crate(metadata)}
+    texts = {name: json.dumps(content, ensure_ascii=False, indent=1) + "\n" for name, content in catalogues.items()}
+    return {**texts, INDEX: _page(metadata)}
 
 
 def write_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> None:
@@ -89,7 +84,7 @@ def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {field["name"]: field["title"] for field in fields if field.get("title")}
 
 
-def _catalogue(metadata: Mapping[str, Any]) -> str:
+def _dcat(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """DCAT 3: a catalogue of one dataset, each file a distribution."""
     dataset: dict[str, Any] = {
         "@type": "dcat:Dataset",
@@ -99,13 +94,12 @@ def _catalogue(metadata: Mapping[str, Any]) -> str:
         **_told(metadata),
         "dcat:distribution": [_distribution(resource) for resource in metadata["resources"]],
     }
-    content = {
+    return {
         "@context": _CONTEXT,
         "@type": "dcat:Catalog",
         "dcterms:title": metadata["title"],
         "dcat:dataset": [dataset],
     }
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,6 +107,7 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
     contact = [{"@type": "foaf:Agent", "foaf:name": one["title"]} for one in metadata.get("contributors", ())]
     told = {
         "dcterms:temporal": metadata.get("period"),
+        "dcterms:issued": metadata.get("published"),
         "dcterms:source": [one["title"] for one in metadata.get("sources", ())],
         "dcterms:license": licences,
         "dcat:contactPoint": contact,
@@ -123,7 +118,7 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"@type": "dcat:Distribution", "dcat:downloadURL": resource["path"]}
-    if (media := MEDIA.get(resource.get("format", ""))) is not None:
+    if (media := media_of(resource)) is not None:
         found["dcat:mediaType"] = media
     if SUB_TABLE in resource:
         found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}" + _in_part(resource)
@@ -158,7 +153,7 @@ def _page(metadata: Mapping[str, Any]) -> str:
         for names, files in tables.items()
     ]
     labels = {name: one.label for name, one in FORMATS.items()}
-    said = {"Population": "population", "Period": "period"}
+    said = {"Population": "population", "Period": "period", "Published": "published"}
     facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
         facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]

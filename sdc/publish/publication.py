@@ -25,7 +25,7 @@ from sdc.publish.formats.table import NO_COUNT
 from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
-    CATALOGUE,
+    CATALOGUES,
     COUNT,
     DICTIONARY,
     GUIDE,
@@ -135,7 +135,7 @@ def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = 
     if lacking := [element for element, _ in _named(cleared, texts) if element not in published]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
-    listed = {METADATA, DICTIONARY, GUIDE, CATALOGUE, INDEX, *(resource["path"] for resource in tables)}
+    listed = {METADATA, DICTIONARY, GUIDE, *CATALOGUES, INDEX, *(resource["path"] for resource in tables)}
     listed |= {SUMS, *(SIGNED if texts.about.signing_key else ())}
     for file in _files(cleared, name, texts):
         _check_file(folder / file.path, file)
@@ -391,6 +391,7 @@ def _about(about: PublicationConfig) -> dict[str, Any]:
     told = {
         "population": about.population,
         "period": about.period,
+        "published": about.published,
         "sources": about.source and [{"title": about.source}],
         "licenses": about.licence and [_licence(about.licence)],
         "contributors": about.contact and [{"title": about.contact, "role": "contact"}],
