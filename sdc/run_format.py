@@ -64,7 +64,8 @@ INDEX = "index.html"
 CATALOGUE, CROISSANT, RO_CRATE = CATALOGUES = "catalogue.json", "croissant.json", "ro-crate-metadata.json"
 SUMS = "SHA256SUMS"
 SIGNATURE, PUBLIC_KEY, STATEMENT = SIGNED = "SHA256SUMS.sig", "SHA256SUMS.pub", "statement.intoto.jsonl"
-OF_SUMS = (SUMS, *SIGNED)
+TIMESTAMP = "SHA256SUMS.tsr"  # of RFC 3161, which an agency may add to what it has published
+OF_SUMS = (SUMS, *SIGNED, TIMESTAMP)
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
 LEVELS = "levels"  # which category of a coarser variable each category of a published one is in

@@ -122,7 +122,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
-    listed |= {*names.CATALOGUES, names.INDEX, *names.OF_SUMS}
+    listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
