@@ -60,8 +60,12 @@ WEIGHTED_TOTAL = "weighted_total"
 STATUS, WITHHELD_STATUS = "count_status", "withheld"  # of a count that is not told, in a sub-table in part
 CONFIDENTIAL, WITHHELD_SYMBOL = "c", '".."'  # the same as JSON-stat and PX have it
 METADATA, DICTIONARY, GUIDE = "datapackage.json", "data_dictionary.csv", "README.txt"
-CATALOGUE, INDEX = "catalogue.json", "index.html"
-SUMS, SIGNATURE, PUBLIC_KEY = OF_SUMS = "SHA256SUMS", "SHA256SUMS.sig", "SHA256SUMS.pub"
+INDEX = "index.html"
+CATALOGUE, CROISSANT, RO_CRATE = CATALOGUES = "catalogue.json", "croissant.json", "ro-crate-metadata.json"
+SUMS = "SHA256SUMS"
+SIGNATURE, PUBLIC_KEY, STATEMENT = SIGNED = "SHA256SUMS.sig", "SHA256SUMS.pub", "statement.intoto.jsonl"
+TIMESTAMP = "SHA256SUMS.tsr"  # of RFC 3161, which an agency may add to what it has published
+OF_SUMS = (SUMS, *SIGNED, TIMESTAMP)
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
 LEVELS = "levels"  # which category of a coarser variable each category of a published one is in
@@ -71,6 +75,12 @@ TOTAL = "(total)"  # the category of totals, where they are listed
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
 SDMX_CSV = ".sdmx.csv"
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"
+
+# statements of in-toto, of a release and of what it is by; the latter is confidential, and beside the stages' folders
+CONFIDENTIAL_STATEMENT = "confidential.intoto.jsonl"
+STATEMENT_TYPE, RESULT_TYPE = "https://in-toto.io/Statement/v1", "https://in-toto.io/attestation/test-result/v0.1"
+PAYLOAD_TYPE, PASSED, CHECKER = "application/vnd.in-toto+json", "PASSED", "pkg:generic/sdc@"
+VERDICT = ("releasable", "min_width", "min_width_required", "at_risk_cells", "undecided_cells")  # of an assessment
 
 
 def is_read(path: str) -> bool:

@@ -105,7 +105,7 @@ def run_sh(text: str, place: Path, console: Console) -> None:
     run_console("$ sdc run signed.yaml\n...\n", place, console)
     (release,) = place.glob("runs/signed/*/release")
     shutil.copytree(release, place / "release")
-    shutil.copy(release / "SHA256SUMS.pub", place / "release" / "agency.pem")
+    shutil.copy(release / "SHA256SUMS.pub", place / "agency.pem")
     done = subprocess.run(["bash", "-ec", text], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, (done.stdout, done.stderr)
     assert "Signature Verified Successfully" in done.stdout + done.stderr

@@ -310,7 +310,13 @@ def test_nothing_of_ours_is_imported_but_the_names() -> None:
     ours = ["sdc", "sdc.run_format", "sdc.verify", "sdc.verify.attributes", "sdc.verify.formats", "sdc.verify.levels"]
     ours += ["sdc.verify.likely", "sdc.verify.n_rule", "sdc.verify.own_cells", "sdc.verify.page", "sdc.verify.proof"]
     # the last is a number, which the package itself tells
-    ours += ["sdc.verify.refutations", "sdc.verify.run_folder", "sdc.verify.weighted", "sdc.version"]
+    ours += [
+        "sdc.verify.refutations",
+        "sdc.verify.run_folder",
+        "sdc.verify.signed",
+        "sdc.verify.weighted",
+        "sdc.version",
+    ]
     assert done.stdout.strip() == repr(ours), done.stderr
 
 

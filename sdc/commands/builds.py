@@ -25,7 +25,8 @@ from sdc.commands.options import (
     print_release,
     status_of_release,
 )
-from sdc.model.errors import RunFolderError
+from sdc.model.errors import ConfigError, RunFolderError
+from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
 builds = typer.Typer()
@@ -163,11 +164,46 @@ def _span(planned: Mapping[str, Any]) -> str:
 
 
 @builds.command()
-def verify(run_folder: RunFolderPath, as_json: Json = False) -> None:
-    """Checks a build by its table, release and certificate alone.
+def verify(
+    folder: Annotated[
+        Path,
+        typer.Argument(parser=checked_path, metavar="RUN_FOLDER|FOLDER", help="A build, or what was published."),
+    ],
+    published: Annotated[
+        bool, typer.Option("--published", help="FOLDER is what was published, without the table: check it by --key.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            parser=checked_path, metavar="FILE", help="The signer's public key in PEM, from elsewhere than FOLDER."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Checks a build by its table, release and certificate alone, or what was published by its signer's key.
 
     What was published before is read again where it can be; else it is said to be as the run folder has it.
     """
+    if published != (key is not None):
+        raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
+    if key is not None:
+        _verify_published(folder, key, as_json)
+    else:
+        _verify_run(folder, as_json)
+
+
+def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
+    from sdc.stages.published import verify_folder
+
+    found = dict(verify_folder(folder, key))
+    if as_json:
+        print_json({"published": str(folder), "verified": True, "checks": found})
+        return
+    for what, said in found.items():
+        print(f"{what:14}{said}")
+
+
+def _verify_run(run_folder: Path, as_json: bool) -> None:
     from sdc.stages.verified import verify_run
     from sdc.verify.run_folder import UnreadableError
 

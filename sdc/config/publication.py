@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, field_validator
 
-from sdc.config.values import Category, FormatName, PlainText, Section, Text
+from sdc.config.values import Category, Day, FormatName, PlainText, Section, Text
 from sdc.model.labels import Labels, VariableLabels
 
-HOW_PUBLISHED = {"title", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
-"""What of a publication's settings is not told to readers as it is."""
+HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
+"""What of a publication's settings is not told to readers of each table as it is."""
 
 
 class PublicationConfig(Section):
@@ -19,6 +19,9 @@ class PublicationConfig(Section):
         PlainText | None, Field(description="whom or what is counted, such as residents aged 15+")
     ] = None
     period: Annotated[PlainText | None, Field(description="the reference period, such as 2024-03")] = None
+    published: Annotated[
+        Day | None, Field(description="the day of publication, such as 2024-05-01, which catalogues ask for")
+    ] = None
     source: Annotated[PlainText | None, Field(description="where the data come from, as readers know it")] = None
     licence: Annotated[PlainText | None, Field(description="under which readers may use it, such as CC-BY-4.0")] = None
     contact: Annotated[PlainText | None, Field(description="whom readers may ask")] = None

@@ -73,6 +73,16 @@ def _category(value: Any) -> Any:
     return str(int(value))
 
 
+def _day(text: str) -> str:
+    try:
+        is_day = date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        is_day = False
+    if not is_day:
+        raise ValueError("it is no day; write it as 2024-05-01")
+    return text
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Minutes = Seconds
@@ -87,6 +97,7 @@ Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable), BeforeValidator(_as_written)]
+Day = Annotated[Text, AfterValidator(_day), BeforeValidator(_as_written)]
 Share = Annotated[float, Field(ge=0, lt=1, strict=True, allow_inf_nan=False)]
 Edge = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Memory = Annotated[Text, AfterValidator(_memory)]

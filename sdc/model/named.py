@@ -56,7 +56,7 @@ class Named:
     def to_pandas(self) -> Any:
         """Its rows by names, as a pandas DataFrame; InputError where pandas is not installed."""
         try:
-            import pandas  # type: ignore[import-untyped]
+            import pandas
         except ImportError as error:
             raise InputError("pandas is not installed; install it, or call to_arrow()") from error
         return pandas.DataFrame(dict(self.columns(self.names)))

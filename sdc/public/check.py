@@ -122,6 +122,23 @@ def read_all(
     return tables
 
 
+def contradiction(folder: Path) -> str:
+    """Where two tables of a release differ in what both count; empty where none do, of those that tell all counts.
+
+    Errors as `check`; no cell is bounded.
+    """
+    relation = EarlierConfig(folder=str(folder))
+    tables = [(published, relation) for published in read_published(folder) if published.is_exact]
+    if not tables:
+        return ""
+    schema = refinement(tables)
+    try:
+        require_agreement(schema, [related(published, relation, schema) for published, _ in tables])
+    except InconsistentError as error:
+        return str(error)
+    return ""
+
+
 def composition(
     tables: Sequence[tuple[Published, EarlierConfig]], small_count: int | None = None, executor: Executor = IN_PROCESS
 ) -> Composition:

@@ -20,7 +20,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.public.px import read_px
 from sdc.run_format import (
-    CATALOGUE,
+    CATALOGUES,
     CONFIDENTIAL,
     COUNT,
     DICTIONARY,
@@ -49,7 +49,7 @@ Told: TypeAlias = int | tuple[int, int] | None
 """A count: as it is, between two numbers, or not told."""
 MOST_BYTES = 1 << 30  # of a file
 MOST_QUOTED = 100
-NO_TABLES = (METADATA, DICTIONARY, CATALOGUE, GUIDE, INDEX, *OF_SUMS)
+NO_TABLES = (METADATA, DICTIONARY, *CATALOGUES, GUIDE, INDEX, *OF_SUMS)
 SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
 
 

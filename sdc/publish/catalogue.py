@@ -1,4 +1,4 @@
-"""What a release has beside its tables: a page to browse, a catalogue for programs, checksums, their signature."""
+"""What a release has beside its tables: a page to browse, catalogues for programs, checksums, and what signs them."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ from typing import Any
 
 from sdc.page_templates import page_templates
 from sdc.publish.formats import FORMATS
+from sdc.publish.schema_org import croissant, media_of, ro_crate
 from sdc.publish.signature import SigningKey
+from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.run_format import (
     CATALOGUE,
+    CROISSANT,
     IN_PART,
     INDEX,
+    OF_SUMS,
     PUBLIC_KEY,
+    RO_CRATE,
     ROUNDED_TO,
     SHA256,
     SIGNATURE,
+    SIGNED,
+    STATEMENT,
     SUB_TABLE,
     SUMS,
     WITHHELD_STATUS,
 )
 from sdc.storage.whole_file import replacing
 
-MEDIA = {
-    "csv": "text/csv",
-    "parquet": "application/vnd.apache.parquet",
-    "csvw": "application/csvm+json",
-    "json-stat": "application/json",
-    "px": "text/plain",
-    "sdmx-csv": "application/vnd.sdmx.data+csv",
-    "xml": "application/xml",
-    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-}
 _CONTEXT = {
     "dcat": "http://www.w3.org/ns/dcat#",
     "dcterms": "http://purl.org/dc/terms/",
@@ -45,21 +42,23 @@ _TEMPLATES = page_templates("sdc.publish")
 
 
 def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The catalogue and the page, by name, from what the release says of itself and nothing else."""
-    return {CATALOGUE: _catalogue(metadata), INDEX: _page(metadata)}
+    """The catalogues and the page, by name, from what the release says of itself and nothing else."""
+    catalogues = {CATALOGUE: _dcat(metadata), CROISSANT: croissant(metadata), RO_CRATE: ro_crate(metadata)}
+    texts = {name: json.dumps(content, ensure_ascii=False, indent=1) + "\n" for name, content in catalogues.items()}
+    return {**texts, INDEX: _page(metadata)}
 
 
-def write_sums(folder: Path, key: SigningKey | None) -> None:
-    """The checksums of all files that are there, and their signature, last."""
-    for name, content in _sums_files(folder, key).items():
+def write_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> None:
+    """The checksums of all files that are there, and what signs them, last."""
+    for name, content in _sums_files(folder, key, metadata).items():
         with replacing(folder / name) as temporary:
             temporary.write_text(content, encoding="utf-8")
 
 
-def wrong_sums(folder: Path, key: SigningKey | None) -> str:
+def wrong_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> str:
     """The first of the checksums' files that is not what it is to be; empty where all are."""
-    expected = _sums_files(folder, key)
-    stray = [name for name in (SIGNATURE, PUBLIC_KEY) if name not in expected and (folder / name).exists()]
+    expected = _sums_files(folder, key, metadata)
+    stray = [name for name in SIGNED if name not in expected and (folder / name).exists()]
     for name, content in expected.items():
         path = folder / name
         if not path.is_file() or path.read_text(encoding="utf-8") != content:
@@ -67,19 +66,16 @@ def wrong_sums(folder: Path, key: SigningKey | None) -> str:
     return stray[0] if stray else ""
 
 
-def _sums_files(folder: Path, key: SigningKey | None) -> dict[str, str]:
-    own = {SUMS, SIGNATURE, PUBLIC_KEY}
-    files = sorted(path for path in folder.iterdir() if path.name not in own)
+def _sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
+    files = [of_file(path, path.name) for path in sorted(folder.iterdir()) if path.name not in OF_SUMS]
     # as sha256sum has them, so that `sha256sum -c SHA256SUMS` checks a download
-    sums = "".join(f"{_sha(path)}  {path.name}\n" for path in files)
+    sums = "".join(f"{file['digest']['sha256']}  {file['name']}\n" for file in files)
     if key is None:
         return {SUMS: sums}
-    return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public}
-
-
-def _sha(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    said = {what: metadata[what] for what in ("title", "period") if what in metadata}
+    of_sums = descriptor(SUMS, hashlib.sha256(sums.encode()).hexdigest(), said)
+    statement = passed(key, [of_sums, *files], [checker()])
+    return {SUMS: sums, SIGNATURE: key.signature(sums.encode()), PUBLIC_KEY: key.public, STATEMENT: statement}
 
 
 def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -88,7 +84,7 @@ def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {field["name"]: field["title"] for field in fields if field.get("title")}
 
 
-def _catalogue(metadata: Mapping[str, Any]) -> str:
+def _dcat(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """DCAT 3: a catalogue of one dataset, each file a distribution."""
     dataset: dict[str, Any] = {
         "@type": "dcat:Dataset",
@@ -98,13 +94,12 @@ def _catalogue(metadata: Mapping[str, Any]) -> str:
         **_told(metadata),
         "dcat:distribution": [_distribution(resource) for resource in metadata["resources"]],
     }
-    content = {
+    return {
         "@context": _CONTEXT,
         "@type": "dcat:Catalog",
         "dcterms:title": metadata["title"],
         "dcat:dataset": [dataset],
     }
-    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
 def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,6 +107,7 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
     contact = [{"@type": "foaf:Agent", "foaf:name": one["title"]} for one in metadata.get("contributors", ())]
     told = {
         "dcterms:temporal": metadata.get("period"),
+        "dcterms:issued": metadata.get("published"),
         "dcterms:source": [one["title"] for one in metadata.get("sources", ())],
         "dcterms:license": licences,
         "dcat:contactPoint": contact,
@@ -122,7 +118,7 @@ def _told(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 def _distribution(resource: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"@type": "dcat:Distribution", "dcat:downloadURL": resource["path"]}
-    if (media := MEDIA.get(resource.get("format", ""))) is not None:
+    if (media := media_of(resource)) is not None:
         found["dcat:mediaType"] = media
     if SUB_TABLE in resource:
         found["dcterms:title"] = f"by {', '.join(resource[SUB_TABLE])}" + _in_part(resource)
@@ -157,7 +153,7 @@ def _page(metadata: Mapping[str, Any]) -> str:
         for names, files in tables.items()
     ]
     labels = {name: one.label for name, one in FORMATS.items()}
-    said = {"Population": "population", "Period": "period"}
+    said = {"Population": "population", "Period": "period", "Published": "published"}
     facts = [(what, metadata[key]) for what, key in said.items() if metadata.get(key)]
     for what, key in (("Source", "sources"), ("Licence", "licenses"), ("Contact", "contributors")):
         facts += [(what, one.get("title") or one.get("path") or one["name"]) for one in metadata.get(key, ())]

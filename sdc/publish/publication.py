@@ -25,7 +25,7 @@ from sdc.publish.formats.table import NO_COUNT
 from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
-    CATALOGUE,
+    CATALOGUES,
     COUNT,
     DICTIONARY,
     GUIDE,
@@ -34,12 +34,11 @@ from sdc.run_format import (
     LEVELS,
     MARGINS,
     METADATA,
-    PUBLIC_KEY,
     RELEASE_FORMAT,
     ROUNDED_COUNT,
     ROUNDED_TO,
     SHA256,
-    SIGNATURE,
+    SIGNED,
     STATUS,
     SUB_TABLE,
     SUMS,
@@ -119,7 +118,7 @@ def write_publication(
     write_json(folder / METADATA, metadata)
     for file_name, content in catalogue_files(metadata).items():
         (folder / file_name).write_text(content, encoding="utf-8")
-    write_sums(folder, key)
+    write_sums(folder, key, metadata)
 
 
 def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
@@ -136,8 +135,8 @@ def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = 
     if lacking := [element for element, _ in _named(cleared, texts) if element not in published]:
         label = st.label(lacking[0], cleared.schema)
         raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
-    listed = {METADATA, DICTIONARY, GUIDE, CATALOGUE, INDEX, *(resource["path"] for resource in tables)}
-    listed |= {SUMS, *((SIGNATURE, PUBLIC_KEY) if texts.about.signing_key else ())}
+    listed = {METADATA, DICTIONARY, GUIDE, *CATALOGUES, INDEX, *(resource["path"] for resource in tables)}
+    listed |= {SUMS, *(SIGNED if texts.about.signing_key else ())}
     for file in _files(cleared, name, texts):
         _check_file(folder / file.path, file)
         listed |= set() if file.table else {file.path}
@@ -154,14 +153,15 @@ def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> Non
         raise RunFolderError(f"{folder} cannot be read: {error}; nothing is released, run again") from error
     columns = _dictionary(cleared, texts.labels)
     rows = [list(columns), *(list(map(str, row)) for row in zip(*columns.values(), strict=True))]
+    metadata = _metadata(cleared, name, texts, folder)
     expected = {
         GUIDE: guide == _guide(cleared, name, texts),
         DICTIONARY: dictionary == rows,
-        METADATA: read_json(folder / METADATA) == _metadata(cleared, name, texts, folder),
+        METADATA: read_json(folder / METADATA) == metadata,
     }
-    for file, content in catalogue_files(_metadata(cleared, name, texts, folder)).items():
+    for file, content in catalogue_files(metadata).items():
         expected[file] = (folder / file).is_file() and (folder / file).read_text(encoding="utf-8") == content
-    if sums := wrong_sums(folder, signing_key(texts.about)):
+    if sums := wrong_sums(folder, signing_key(texts.about), metadata):
         expected[sums] = False
     if wrong := [file for file, is_right in expected.items() if not is_right]:
         raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
@@ -391,6 +391,7 @@ def _about(about: PublicationConfig) -> dict[str, Any]:
     told = {
         "population": about.population,
         "period": about.period,
+        "published": about.published,
         "sources": about.source and [{"title": about.source}],
         "licenses": about.licence and [_licence(about.licence)],
         "contributors": about.contact and [{"title": about.contact, "role": "contact"}],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +51,12 @@ class SigningKey:
     def signature(self, content: bytes) -> str:
         """The 64 bytes of the signature, in base64, and a line feed."""
         return base64.b64encode(self._key.sign(content)).decode() + "\n"
+
+    @property
+    def keyid(self) -> str:
+        """By which an envelope names the public key: SHA-256 of its DER."""
+        key = self._key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return hashlib.sha256(key).hexdigest()
 
     @property
     def public(self) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from sdc.config.build import BuildConfig
+from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.config.publication import PublicationConfig
 from sdc.executor import Executor
 from sdc.model import subtable as st
@@ -16,9 +16,10 @@ from sdc.model.weights import UNIT, RecordWeights
 from sdc.public.earlier import known_anew
 from sdc.publish.gate import clear
 from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
+from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
-from sdc.run_format import METADATA, SHA256
+from sdc.run_format import ASSESSMENT_FILE, CONFIDENTIAL_STATEMENT, METADATA, SHA256, SUMS, VERDICT
 from sdc.stages.assemble import require_utility
 from sdc.stages.assessment import ASSESSMENT
 from sdc.stages.build import Build
@@ -28,6 +29,7 @@ from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, effort_settings, plain
 from sdc.stages.table import TABLE
 from sdc.stages.weighted import WEIGHTED
+from sdc.storage.run_folder import read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
 
@@ -127,8 +129,35 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
     return "; ".join(found.failures)
 
 
-def _enter_ledger(build: Build, folder: Path, say: Say) -> None:
-    """Notes what is about to be public; a release that is not in its ledger has no place."""
+def _enter(build: Build, folder: Path, say: Say) -> None:
+    """Notes what is about to be public: in the confidential statement, and last in its ledger."""
+    _write_statement(build, folder)
+    _enter_ledger(build, folder)
+
+
+def _write_statement(build: Build, folder: Path) -> None:
+    """What a release is by, signed by the key that signs it: config, verdict, and digests of all evidence.
+
+    Beside the stages' folders, each of which is whole before there is a release.
+    """
+    if (key := signing_key(build.config.publication)) is None:
+        (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
+        return
+    own, digests = build.folder, build.digests
+    assessed = own.stage(ASSESSMENT.name) / ASSESSMENT_FILE
+    assessment = read_json(assessed)
+    verdict = {assessed: {what: assessment[what] for what in VERDICT}}
+    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE.name}))
+    files = (path for stage in stages for path in sorted(stage.rglob("*")))
+    evidence = [of_file(path, path.relative_to(own.path).as_posix(), verdict.get(path)) for path in files]
+    config = build.config.model_dump(mode="json", exclude={**ELSEWHERE, "server": True})
+    by = [descriptor("config", digests["config"], config), descriptor("data", digests["data"])]
+    release = of_file(folder / SUMS, f"{RELEASE.name}/{SUMS}")
+    own.write_text(CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
+
+
+def _enter_ledger(build: Build, folder: Path) -> None:
+    """A release that is not in its ledger has no place."""
     ledger = build.publications.ledger
     if ledger is None:
         return
@@ -167,5 +196,5 @@ RELEASE = Stage(
     sections=_settings,
     make=_make,
     fault=_unverified,
-    enter=_enter_ledger,
+    enter=_enter,
 )

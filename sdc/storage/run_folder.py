@@ -180,6 +180,11 @@ class RunFolder:
         with _on_disk(self.path, "the manifest"):
             write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **plain(Manifest, manifest)})
 
+    def write_text(self, name: str, content: str) -> None:
+        """Replaces a file beside the manifest at one stroke; it is for this user alone."""
+        with _on_disk(self.path, name), replacing(self.path / name) as temporary:
+            temporary.write_text(content, encoding="utf-8")
+
     def records(self) -> dict[str, StageRecord]:
         """What the manifest says of each stage."""
         return {record.name: record for record in self.manifest().stages}

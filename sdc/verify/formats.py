@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -55,6 +55,38 @@ def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str
     except (ElementTree.ParseError, BadZipFile, EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
     return found
+
+
+def check_formats(
+    file_of: Callable[[str], Path], files: Iterable[Mapping[str, Any]], told: Mapping[str, tuple[list[str], Cells]]
+) -> None:
+    """In every format beside CSV and Parquet each table has the cells that are told, by how its files are called."""
+
+    def require_same(found: tuple[list[str], Cells], stem: str, path: Path) -> None:
+        (variables, cells), (own, expected) = found, told[stem]
+        same = all(cells.get(cell, 0) == expected.get(cell, 0) for cell in cells.keys() | expected.keys())
+        check(variables == own and same, f"{path} has other cells than the table has as CSV or Parquet")
+
+    for file in files:
+        path = file_of(file["path"])
+        if path.name == names.WORKBOOK:
+            sheets = {stem[:SHEET_NAME]: stem for stem in told}
+            found = read_sheets(path, {sheet: len(told[stem][0]) for sheet, stem in sheets.items()})
+            check(found.keys() == sheets.keys(), f"{path} has other sheets")
+            for sheet, own in found.items():
+                require_same(own, sheets[sheet], path)
+        elif names.SUB_TABLE in file and (cells := read_cells(path, str(file["format"]))) is not None:
+            require_same(cells, stem_of(file["path"]), path)
+
+
+def stem_of(path: str) -> str:
+    """What the files of a table have in common, which have no other dots than before their suffixes."""
+    return path.split(".", 1)[0]
+
+
+def totals_of(cell: Iterable[str], totals: bool) -> Iterator[Cell]:
+    """The cell, and each total that it is in, where these are listed."""
+    return product(*((category, names.TOTAL) if totals else (category,) for category in cell))
 
 
 def _once(rows: Iterable[tuple[Cell, int | None]]) -> Cells:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -12,6 +13,17 @@ SubTable = frozenset[str]
 Pattern = dict[str, frozenset[int]]  # cells with one of the codes of each variable; all where there is none
 Cells = dict[str, Array]  # the codes of each variable and of the levels that it tells, a cell a row
 Coarser = namedtuple("Coarser", "axis groups")  # of each category of the axis the level's
+DAMAGED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    OSError,
+    RecursionError,
+    pa.ArrowException,
+)
+"""What readers raise of a file that is not as it should be."""
 
 
 class Variable(namedtuple("Variable", "name categories of")):

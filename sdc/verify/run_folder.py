@@ -6,9 +6,9 @@ Outer bounds are only checked to contain what is proven.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -19,26 +19,17 @@ import pyarrow as pa
 
 from sdc import run_format as names
 from sdc.verify.attributes import check_attributes
-from sdc.verify.formats import SHEET_NAME, Cell, Cells, read_cells, read_sheets
-from sdc.verify.levels import Array, SubTable, check, size_of
+from sdc.verify.formats import Cell, Cells, check_formats, stem_of, totals_of
+from sdc.verify.levels import DAMAGED, Array, SubTable, check, size_of
 from sdc.verify.likely import check_limit
 from sdc.verify.n_rule import check_counts
 from sdc.verify.own_cells import own_cells
 from sdc.verify.page import why_not_of
 from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.refutations import check_refutations
+from sdc.verify.signed import check_evidence, check_signature, check_statement, check_sums, key_of
 from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
-DAMAGED = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    OSError,
-    RecursionError,
-    pa.ArrowException,
-)
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"
 _ASSESSMENT = f"{names.ASSESSMENT}/{names.ASSESSMENT_FILE}"
@@ -131,7 +122,7 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
     others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
     listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
-    listed |= {names.CATALOGUE, names.INDEX, *names.OF_SUMS}
+    listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
     check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
     check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
     marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
@@ -143,11 +134,11 @@ def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
     check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
     if all(counted):
-        for stem, of in {_stem(path): of for path, of in read}.items():
+        for stem, of in {stem_of(path): of for path, of in read}.items():
             *columns, counts = marginal(of).values()
             cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
             told[stem] = evidence.levels.telling(of), dict(cells)
-        _check_formats(evidence, [*listed_tables, *others], told)
+        check_formats(partial(evidence.file, names.RELEASE), [*listed_tables, *others], told)
     check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
     shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
     check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
@@ -190,45 +181,18 @@ def _check_parts(
             near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
             expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
             measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
-            listed[_stem(resource["path"])] = own, {**near}
+            listed[stem_of(resource["path"])] = own, {**near}
         else:
             told = _listed_in_part(evidence, view, withheld, public, totals)
             shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
             said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
             expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
             measures = [names.COUNT, names.STATUS]
-            listed[_stem(resource["path"])] = own, told
+            listed[stem_of(resource["path"])] = own, told
         check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
         texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
         check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
     return listed
-
-
-def _stem(path: str) -> str:
-    """What the files of a table have in common, which have no other dots than before their suffixes."""
-    return path.split(".", 1)[0]
-
-
-def _check_formats(
-    evidence: EvidenceFolder, files: list[dict[str, Any]], told: Mapping[str, tuple[list[str], Cells]]
-) -> None:
-    """In every other format each table has the same cells."""
-
-    def require_same(found: tuple[list[str], Cells], stem: str) -> None:
-        (variables, cells), (own, expected) = found, told[stem]
-        same = all(cells.get(cell, 0) == expected.get(cell, 0) for cell in cells.keys() | expected.keys())
-        check(variables == own and same, f"{evidence.path} has other cells than the table has as CSV or Parquet")
-
-    for file in files:
-        path = evidence.file(names.RELEASE, file["path"])
-        if path.name == names.WORKBOOK:
-            sheets = {stem[:SHEET_NAME]: stem for stem in told}
-            found = read_sheets(path, {sheet: len(told[stem][0]) for sheet, stem in sheets.items()})
-            check(found.keys() == sheets.keys(), f"{path} has other sheets")
-            for sheet, own in found.items():
-                require_same(own, sheets[sheet])
-        elif names.SUB_TABLE in file and (cells := read_cells(path, str(file["format"]))) is not None:
-            require_same(cells, _stem(file["path"]))
 
 
 def _listed_in_part(
@@ -241,10 +205,10 @@ def _listed_in_part(
     own, told = evidence.levels.telling(view), dict[Cell, int | None]()
     *columns, counts = evidence.marginal(view).values()
     for *cell, count in zip(*columns, counts, strict=True):
-        for asked in _totals_of(cell, totals):
+        for asked in totals_of(cell, totals):
             told[asked] = (told.get(asked) or 0) + int(count)
     hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
-    withheld = {asked for cell in hidden for asked in _totals_of(cell, totals)}
+    withheld = {asked for cell in hidden for asked in totals_of(cell, totals)}
     smaller = [one for one in parts if {*evidence.levels.telling(one)} < {*own}]
     for other in smaller:
         place = [own.index(v) for v in evidence.levels.telling(other)]
@@ -267,14 +231,9 @@ def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: 
     told = Counter[Cell]()
     cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
     for cell, high in zip(cells, fact.high.tolist(), strict=True):
-        for asked in _totals_of(cell, totals):
+        for asked in totals_of(cell, totals):
             told[asked] += high - base + 1
     return told
-
-
-def _totals_of(cell: Iterable[str], totals: bool) -> Iterator[Cell]:
-    """The cell, and each total that it is in, where these are listed."""
-    return product(*((category, names.TOTAL) if totals else (category,) for category in cell))
 
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
@@ -290,12 +249,30 @@ def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, 
 
 
 def _check_sums(evidence: EvidenceFolder) -> None:
-    """Every file but those of the checksums is in them, as it is."""
-    lines = evidence.file(names.RELEASE, names.SUMS).read_text(encoding="utf-8").splitlines()
-    listed = {name: sha for sha, _, name in (line.partition("  ") for line in lines)}
-    found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in evidence.path.parent.iterdir()}
-    there = {name: sha for name, sha in found.items() if name not in names.OF_SUMS}
-    check(listed == there, "its checksums are not those of the files")
+    """Every file but those of the checksums is in them, as it is; what signs them, where anything does, is of them."""
+    folder = evidence.file(names.RELEASE, names.SUMS).parent
+    listed = check_sums(folder)
+    if not any((folder / name).exists() for name in names.SIGNED):
+        return
+    key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
+    evidence.file(names.RELEASE, names.SIGNATURE)
+    check_signature(folder, key, f"the key in {names.PUBLIC_KEY}")
+    if (folder / names.STATEMENT).exists():  # of earlier builds there is none
+        evidence.file(names.RELEASE, names.STATEMENT)
+        check_statement(folder, key, listed)
+
+
+def _check_confidential_statement(evidence: EvidenceFolder) -> None:
+    """It is there where the release has a statement, by the same key, and of the same release."""
+    statement = evidence.folder / names.RELEASE / names.STATEMENT
+    is_there = (evidence.folder / names.CONFIDENTIAL_STATEMENT).exists()
+    lacks = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
+    evidence.holds((f"{lacks}; {AGAIN}", statement.exists() != is_there))
+    if statement.exists() and is_there:
+        key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
+        manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
+        evidence.file(names.CONFIDENTIAL_STATEMENT)
+        check_evidence(evidence.folder, manifest, key)
 
 
 def _is_counted(
@@ -472,6 +449,7 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     evidence.holds(("the certificate is of other sub-tables in part than search/search.json", not all(same)))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
+        _check_confidential_statement(evidence)
 
 
 def _check_records(evidence: EvidenceFolder) -> None:

@@ -96,6 +96,7 @@ ARGUMENTS = {
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
 }
 BESIDE = {"README.txt", "SHA256SUMS", "catalogue.json", "data_dictionary.csv", "datapackage.json", "index.html"}
+BESIDE |= {"croissant.json", "ro-crate-metadata.json"}
 CZECH = str(CZECH_CSV)
 FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
 RELEASE = [word for name in FRONTIER for word in ("--release", name)]

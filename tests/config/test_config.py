@@ -104,6 +104,7 @@ def test_defaults(file: Path) -> None:
             "title": None,
             "population": None,
             "period": None,
+            "published": None,
             "source": None,
             "licence": None,
             "contact": None,
@@ -130,6 +131,13 @@ def test_defaults(file: Path) -> None:
         "output": {"folder": "runs"},
         "server": None,
     }
+
+
+@pytest.mark.parametrize("written", ["2024-05-01", "'2024-05-01'"])
+def test_a_day_is_one_however_yaml_reads_it(written: str, file: Path) -> None:
+    config = config_of(file, f"{SMALLEST}\npublication: {{published: {written}}}\n")
+    assert config.publication.published == "2024-05-01"
+    assert BuildConfig.model_validate(config.model_dump(mode="json")) == config
 
 
 def test_every_setting(file: Path) -> None:
@@ -314,6 +322,12 @@ def test_a_config_is_frozen(file: Path) -> None:
         ("path: t.csv", "path: t, max_categories: 65537", "table.max_categories = 65537: .* from 2 to 65536"),
         ("path: t.csv", "path: t, partitions: 0", "table.partitions = 0: .* at least 1"),
         ("{path: t.csv}", "t.csv", "table = 't.csv': .*a section with a path at least"),
+        (
+            "name: small",
+            "name: small\npublication: {published: 2024-05}",
+            "published = '2024-05': it is no day; write it",
+        ),
+        ("name: small", "name: small\npublication: {published: 2024}", "publication.published = 2024: .*valid string"),
         ("name: small", "name: ../up", r"name = '../up': .*letters, digits, dots, hyphens and underscores"),
         ("name: small", "name: 7", "name = 7: should be a valid string"),
         ("name: small", "1: small", "name is missing; add it .*1 = 1: Keys should be strings"),

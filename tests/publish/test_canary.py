@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import zipfile
@@ -94,6 +95,8 @@ def texts(name: str, content: bytes) -> Iterator[str]:
         encoded = pq.read_table(io.BytesIO(content), read_dictionary=file.schema_arrow.names[:-1])
         for column in encoded.columns[:-1]:
             yield from (str(chunk.dictionary.to_pylist()) for chunk in column.chunks)
+    if name.endswith(".jsonl"):
+        yield from texts("a statement", base64.b64decode(json.loads(content)["payload"]))
     if name.endswith(".xlsx"):
         with zipfile.ZipFile(io.BytesIO(content)) as packed:
             yield packed.comment.decode("latin-1")
@@ -118,7 +121,8 @@ def test_no_canary_is_in_any_byte_of_a_release(config: Path) -> None:
     build = released(config)
     folder = build.folder.stage("release")
     assert {FORMATS[name].label for name in FORMATS_NAMED} == {one.label for one in FORMATS.values()}
-    assert {"index.html", "SHA256SUMS.sig", "tables.xlsx", "catalogue.json"} <= {p.name for p in folder.iterdir()}
+    beside = {"index.html", "SHA256SUMS.sig", "statement.intoto.jsonl", "tables.xlsx", "catalogue.json"}
+    assert beside | {"croissant.json", "ro-crate-metadata.json"} <= {path.name for path in folder.iterdir()}
     assert found_in(build, canaries(build)) == []
     assert build.made.found.release.frontier != (0,)  # something is released
     # what is looked for is there, on the confidential side
@@ -165,7 +169,14 @@ def in_guide(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(publication, "_guide", lambda *args: guide(*args) + f"{COUNT:,}\n")
 
 
+def in_statement(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """In what is encoded."""
+    checker = catalogue.checker
+    monkeypatch.setattr(catalogue, "checker", lambda: {**checker(), "annotations": {"table": NAME}})
+
+
 LEAKS: dict[str, Leak] = {
+    "statement": in_statement,
     "json-stat": in_pieces("json-stat", ".json", NAME),
     "px": in_pieces("px", ".px", ASIDE),
     "csvw": in_pieces("csvw", ".csv-metadata.json", str(WIDTH)),

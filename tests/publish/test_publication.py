@@ -60,9 +60,11 @@ def test_the_files(folder: Path, czech: Table) -> None:
         "README.txt",
         "SHA256SUMS",
         "catalogue.json",
+        "croissant.json",
         "data_dictionary.csv",
         "datapackage.json",
         "index.html",
+        "ro-crate-metadata.json",
     ]
     assert (folder / "002_D-E.csv").read_text() == (
         "D,E,count\n"
@@ -408,6 +410,7 @@ def test_all_formats_are_published_the_same_twice_and_checked(czech: Table, tmp_
     metadata = json.loads((tmp_path / "one" / "datapackage.json").read_text())
     assert {resource["format"] for resource in metadata["resources"]} == set(ALL_FORMATS)
     beside = {"README.txt", "SHA256SUMS", "catalogue.json", "datapackage.json", "index.html"}
+    beside |= {"croissant.json", "ro-crate-metadata.json"}
     files = {path.name for path in (tmp_path / "one").iterdir()}
     assert files - beside == {resource["path"] for resource in metadata["resources"]}
     for file in (path for path in (tmp_path / "one").iterdir() if path.name[0] in "0t"):

@@ -27,6 +27,7 @@ from sdc.public.attack import Attack, Target, attack, attack_on, guesses
 from sdc.stages import attack as stage
 from sdc.stages.attacked import Truth
 from sdc.stages.build import Build, open_build
+from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 from sdc.storage.results import read_guesses
 from tests.capability_cases import sdc
@@ -218,7 +219,7 @@ def test_a_build_that_guesses_needs_the_extra_before_it_reads(tmp_path: Path, mo
         path = tmp_path / "build.yaml"
         path.write_text(yaml.safe_dump(CZECH | {"table": {"path": "nowhere.csv"}, "attack": {"seeds": seeds}}))
         with pytest.raises(SdcError, match=message):
-            open_build(path).check_source()
+            check_before(open_build(path))
 
 
 # The command

@@ -96,7 +96,7 @@ from tests.strategies import dense, knows, schema_of
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 FRONTIER = ["ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF"]
-BESIDE = {"SHA256SUMS", "catalogue.json", "index.html"}
+BESIDE = {"SHA256SUMS", "catalogue.json", "croissant.json", "index.html", "ro-crate-metadata.json"}
 PUBLISHED = {
     "README.txt",
     "data_dictionary.csv",
