@@ -7,6 +7,7 @@ import inspect
 import pydoc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ import pytest
 import sdc
 from sdc.api import find_release, risk_utility_curve
 from sdc.config.release import AnnealingConfig, ReleaseConfig
-from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, SdcError, UntoldError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
+from sdc.search.found import Found
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 VERBS = [
@@ -84,9 +87,9 @@ def test_a_notebook_in_seven_lines() -> None:
     assert sdc.critical_widths(table).of(0b001111 | 0b100000) == 3
     found = sdc.ordered_release(table, sdc.knowledge(table), min_width=6)
     assert found.sub_tables_with_total == 60
-    assert sdc.assess(table, found.release, min_width=9).releasable is True
-    assert sdc.cell_bounds(table, found.release).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert sdc.enumerate_tables(table, found.release).feasible_tables == 810
+    assert sdc.assess(table, found, min_width=9).releasable is True
+    assert sdc.cell_bounds(table, found).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
+    assert sdc.enumerate_tables(table, found).feasible_tables == 810
 
 
 def test_a_limit_on_what_is_likely(czech: Table) -> None:
@@ -167,10 +170,95 @@ def test_all_cells_or_those_at_risk(czech: Table) -> None:
     assert len(sdc.cell_bounds(czech, ["A*B"], small_count=3)) == 6
 
 
-@pytest.mark.parametrize("release", [[], "A*B"])
-def test_a_release_that_is_no_list_of_sub_tables(release: list[str] | str, czech: Table) -> None:
-    with pytest.raises(ReleaseError, match=r"is not a list of sub-tables; give one such as \['age\*sex', 'race'\]"):
+@pytest.mark.parametrize("release", [[], "A*B", {"A": 1}, [3], 3, b"A*B", None, pa.table({"A": ["x"]})])
+def test_a_release_that_is_no_list_of_sub_tables(release: Any, czech: Table) -> None:
+    said = "A\\*B'" if release == "A*B" else f"of the type {type(release).__name__}"
+    with pytest.raises(
+        ReleaseError, match=rf"{said} is not a list of sub-tables; give one such as \['age\*sex', 'race'\]"
+    ):
         sdc.cell_bounds(czech, release)
+
+
+def told(verb: str, table: Table, public: Any, **settings: Any) -> tuple[str, Any]:
+    """What a verb says and gives by names, or why it refuses."""
+    try:
+        found = getattr(sdc, verb)(table, public, **settings)
+    except SdcError as error:
+        return type(error).__name__, str(error)
+    return (repr(found), None) if isinstance(found, Knowledge) else (found.headline, found.to_arrow().to_pydict())
+
+
+OF_A_RELEASE: dict[str, dict[str, Any]] = {
+    "assess": {"min_width": 9},
+    "best_release": {"min_width": 6},
+    "bisection_release": {"min_width": 6},
+    "cell_bounds": {"cells": "all"},
+    "decomposable_models": {},
+    "decomposable_release": {"min_width": 6},
+    "enumerate": {},
+    "enumerate_tables": {},
+    "find_release": {"method": "ordered", "min_width": 6},
+    "fit": {},
+    "knowledge": {},
+    "ordered_release": {"min_width": 6},
+    "posterior": {},
+    "redesign": {"sub_table": "A*B*C*D*F", "min_width": 6, "merging": False},
+    "release": {"method": "ordered", "min_width": 6},
+    "risk_utility_curve": {"min_widths": [6], "methods": ["ordered"]},
+    "sharp_bounds": {},
+    "simulatable_release": {"min_width": 6},
+    "super_cell_bounds": {"cells": "A=no, B=no"},
+    "suppress": {"sub_table": "A*B*C*D*F", "min_width": 6, "small_count": 2},
+    "uniques": {"fraction": 0.1, "model": "released"},
+    "why": {"sub_table": "A*B*C*D*F", "min_width": 6},
+}
+
+
+@pytest.fixture(scope="module", params=["ordered_release", "decomposable_release", "find_release"])
+def found(request: pytest.FixtureRequest, czech: Table) -> Found:
+    """By each class of results; the last beside a cell that cannot be, and a marginal that goes out in part."""
+    known = sdc.knowledge(czech, structural_zeros=EMPTY_CELL if request.param == "find_release" else None)
+    more = {
+        "ordered_release": {},
+        "decomposable_release": {"steps": 300, "chains": 1},
+        "find_release": {"method": "ordered", "require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]},
+    }
+    result: Found = getattr(sdc, request.param)(czech, known, min_width=6, **more[request.param])
+    return result
+
+
+def test_every_verb_that_takes_a_release_is_asked() -> None:
+    assert {name for name in VERBS if "public" in inspect.signature(getattr(sdc, name)).parameters} == {
+        name for name in OF_A_RELEASE if name != "knowledge"
+    }
+
+
+@pytest.mark.parametrize("verb", OF_A_RELEASE)
+def test_a_found_release_goes_into_every_verb(verb: str, found: Found, czech: Table) -> None:
+    """As all that is known once it is out: what is impossible and what goes out in part too."""
+    known = found.judgement.knowledge
+    assert known == sdc.knowledge(czech, found.release, structural_zeros=known.zeros, facts=known.facts)
+    assert told(verb, czech, found, **OF_A_RELEASE[verb]) == told(verb, czech, known, **OF_A_RELEASE[verb])
+
+
+def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None:
+    wish = {"require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]}
+    found = sdc.find_release(czech, NOTHING, "ordered", min_width=6, **wish)
+    whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
+    assert found.parts.facts
+    assert known.facts == found.judgement.knowledge.facts
+    assert whole.facts == ()
+    assert known != whole
+    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).withheld == 2
+
+
+def test_a_found_release_of_another_table(czech: Table) -> None:
+    found = sdc.ordered_release(czech, NOTHING, min_width=6)
+    other = Table.of(czech.schema, czech.codes, czech.counts + 2)
+    with pytest.raises(
+        ReleaseError, match=r"what is known is of 1841 records of A, .*; give what is known of this table"
+    ):
+        sdc.assess(other, found, min_width=6)
 
 
 def test_a_release_of_unknown_variables(czech: Table) -> None:
@@ -317,20 +405,132 @@ def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
     assert repr(bounds) == f"Bounds of 3 cells by {bounds.method}, 3 of them exact"
     assert repr(likely) == "Posterior of 3 cells under released, by enumeration"
     assert repr(found.judgement).startswith("Judgement(Assessment: safe")
-    for result in (found, widths, bounds, answer, likely):
-        table = result.to_arrow()
-        assert table.to_pylist() == result.to_pandas().to_dict("records")
-        page = result._repr_html_()
-        assert page.count("<tr>") == 1 + min(50, len(table))
-        assert html.escape(result.headline) in page
     assert widths.to_arrow().to_pylist()[-1] == {
         "sub_table": "A*B*C*D*E*F",
         "critical_width": widths.of(63),
     }
+    assert widths.of("F*A*B*C*D") == widths.of(["A", "B", "C", "D", "F"]) == 3
     assert "… and 14 more rows" in widths._repr_html_()
     row = bounds.to_arrow().to_pylist()[0]
     assert list(row)[:7] == [*"ABCDEF", "count"]
     assert (row["outer_lower"], row["outer_upper"], row["exact"]) == (0, 10, True)
+
+
+RESULTS: dict[str, Callable[[Table], Any]] = {
+    "assess": lambda table: sdc.assess(table, FRONTIER, min_width=10),
+    "cell_bounds": lambda table: sdc.cell_bounds(table, FRONTIER),
+    "controlled_rounding": lambda table: sdc.controlled_rounding(table.marginal("A*B*F"), base=5),
+    "critical_widths": sdc.critical_widths,
+    "decomposable_models": sdc.decomposable_models,
+    "enumerate_tables": lambda table: sdc.enumerate_tables(table, FRONTIER),
+    "fit": lambda table: sdc.fit(table, ["A*B", "C"]),
+    "magnitude_table": lambda table: sdc.magnitude_table(CZECH_CSV, "count", ["A", "F"], contributors=3)[0],
+    "ordered_release": lambda table: sdc.ordered_release(table, NOTHING, min_width=6),
+    "posterior": lambda table: sdc.posterior(table, FRONTIER),
+    "read_table": lambda table: table,
+    "redesign": lambda table: sdc.redesign(table, FRONTIER, "A*B*C*D*F", min_width=6, merging=False),
+    "risk_utility_curve": lambda table: sdc.risk_utility_curve(
+        table, NOTHING, min_widths=[6, 2000], methods=["ordered"]
+    ),
+    "sharp_bounds": lambda table: sdc.sharp_bounds(table, FRONTIER),
+    "super_cell_bounds": lambda table: sdc.super_cell_bounds(table, FRONTIER, "A=no, B=no"),
+    "suppress": lambda table: sdc.suppress(table, NOTHING, "A*B*C*D*F", small_count=4, min_width=6),
+    "uniques": lambda table: sdc.uniques(table, FRONTIER, fraction=0.1, model="released"),
+    "why": lambda table: sdc.why(table, FRONTIER, ["A", "B", "C", "D", "F"], min_width=6),
+}
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_every_result_is_a_frame_and_a_page(verb: str, czech: Table) -> None:
+    result = RESULTS[verb](czech)
+    rows = result.to_arrow().to_pylist()
+    assert rows == result.to_polars().to_dicts()
+    frame = result.to_pandas().astype(object)
+    # what is withheld is missing there, and a number that is none here
+    assert rows == [{key: listed(value) for key, value in row.items()} for row in frame.to_dict("records")]
+    page = result._repr_html_()
+    assert page.count("<tr>") == 1 + min(50, len(rows))
+    assert html.escape(result.headline) in page
+    assert repr(result) == str(result) == result.headline
+    assert "array(" not in repr(result)
+
+
+def listed(value: Any) -> Any:
+    """A value of pandas as Arrow has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return None if value != value else value
+
+
+def test_marginals_by_names(czech: Table) -> None:
+    named = czech.marginal("C*A")
+    assert named == czech.marginal(["A", "C"]) == czech.marginal(0b101)
+    assert named.to_pandas().to_dict("list") == {
+        "A": ["no", "no", "yes", "yes"],
+        "C": ["no", "yes", "no", "yes"],
+        "count": named.counts.tolist(),
+    }
+    assert sdc.read_table(named.to_polars(), categories={"A": ["no", "yes"], "C": ["no", "yes"]}) == named
+    assert sdc.read_table(czech.to_pandas(), categories={v.name: v.categories for v in czech.schema.variables}) == czech
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("A*age", r"'A\*age' names the unknown variable 'age'; the table has A, B, C"),
+        (["A", "A"], "names 'A' twice"),
+        ([], r"a sub-table is written as 'age\*sex' or as the list of its variables; this is a list"),
+        (["A", 1], "as the list of its variables; this is a list"),
+        (2.5, "as the list of its variables; this is a float"),
+        (None, "as the list of its variables; this is a NoneType"),
+    ],
+)
+def test_what_is_no_sub_table(asked: Any, message: str, czech: Table) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        czech.marginal(asked)
+    with pytest.raises(ReleaseError, match=message):
+        sdc.why(czech, FRONTIER, asked, min_width=6)
+
+
+def test_levels_are_columns_of_a_frame() -> None:
+    columns = {"major": ["m", "m", "n"], "detail": ["c", "d", "e"], "sex": ["f", "m", "f"]}
+    table = sdc.read_table(pa.table(columns), hierarchies={"industry": ["major", "detail"]})
+    assert table.to_arrow().to_pydict() == {**columns, "count": [1, 1, 1]}
+    assert table.marginal("major").to_arrow().to_pydict() == {"major": ["m", "n"], "count": [2, 1]}
+    assert table.marginal(["sex", "detail"]).to_arrow().column_names == ["major", "detail", "sex", "count"]
+
+
+def test_what_a_rounded_table_is_called_is_no_count(czech: Table) -> None:
+    """Neither its text nor its frame tells by how much cells were moved; and a frame of it is taken for no table."""
+    rounded = sdc.controlled_rounding(czech.marginal("A*B"), base=7)
+    assert repr(rounded) == "4 cells in multiples of 7, without those of 0"
+    assert rounded.to_arrow().column_names == ["A", "B", "count_rounded_to_7"]
+    with pytest.raises(UntoldError, match="the data frame has rounded counts, 'count_rounded_to_7'"):
+        sdc.read_table(rounded.to_pandas())
+
+
+def test_what_is_withheld_is_missing() -> None:
+    counts = [1, 20, 9, 30, 40, 8, 7, 6, 50]
+    table = sdc.read_table(pa.table({"a": [*"xxxyyyzzz"], "b": [*"rstrstrst"], "count": counts}))
+    found = sdc.suppress(table, NOTHING, "a*b", small_count=1, min_width=5)
+    told = found.to_arrow().column("count").to_pylist()
+    assert told[0] is None
+    assert 4 <= told.count(None) < 9
+    assert [n for n in told if n] == [
+        n for n, hidden in zip(counts, found.withheld.reshape(-1), strict=True) if not hidden
+    ]
+    assert found.to_pandas()["count"].isna().tolist() == found.withheld.reshape(-1).tolist()
+    with pytest.raises(UntoldError, match="missing values"):
+        sdc.read_table(found.to_polars())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_library_that_is_not_there(library: str, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=f"{library} cannot be imported; install it by python -m pip install") as said:
+        getattr(czech, f"to_{library}")()
+    assert isinstance(said.value, SdcError)
+    assert len(czech.to_arrow()) == 63
 
 
 def test_a_result_without_names_says_so(czech: Table) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, groupby, product
 from math import prod
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -252,3 +252,15 @@ def parse(text: str, schema: Schema) -> SubTable:
         if wanted.count(name) > 1:
             raise ReleaseError(f"sub-table {text!r} names {name!r} twice; name each variable once")
     return named(wanted, schema)
+
+
+def told(asked: Any, schema: Schema) -> SubTable:
+    """The sub-table written `age*sex`, as a list of names, or as it is; ReleaseError as `parse`, and for all else."""
+    if isinstance(asked, int | np.integer):
+        return int(asked)
+    names = [asked] if isinstance(asked, str) else asked
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise ReleaseError(
+            f"a sub-table is written as 'age*sex' or as the list of its variables; this is a {type(asked).__name__}"
+        )
+    return parse("*".join(names), schema)

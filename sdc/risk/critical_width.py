@@ -74,9 +74,10 @@ class CriticalWidths(Named):
         labels = [st.label(t, schema) for t in self.sub_tables.tolist()]
         return {"sub_table": labels, "critical_width": self.widths.tolist()}
 
-    def of(self, subtable: SubTable) -> int:
-        """w* of one sub-table; KeyError where the floor left it out."""
-        return self.by_sub_table()[subtable]
+    def of(self, subtable: SubTable | str | Sequence[str]) -> int:
+        """w* of one sub-table, given as to `Table.marginal`; KeyError where the floor left it out."""
+        by_names = isinstance(subtable, str | list | tuple)
+        return self.by_sub_table()[st.told(subtable, self.names) if by_names else subtable]
 
     def by_sub_table(self) -> Mapping[SubTable, int]:
         """w* of every listed sub-table, in order; looked up, because a dictionary of 2^23 takes more than 1 GB."""
