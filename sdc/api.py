@@ -39,11 +39,13 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.named import Drawn
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.subtable import SubTable
 from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
+from sdc.paths import checked_path
 from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
@@ -68,6 +70,8 @@ from sdc.stages.publish import publish_release
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
+    from sdc.public.check import Checked
+    from sdc.report.shown import Figure
     from sdc.risk.sharp import SharpBounds
     from sdc.search.redesign import Redesigns
     from sdc.search.rounding import Rounded
@@ -85,6 +89,7 @@ __all__ = [
     "best_release",
     "bisection_release",
     "cell_bounds",
+    "check",
     "controlled_rounding",
     "critical_widths",
     "decomposable_models",
@@ -112,6 +117,15 @@ __all__ = [
 AskedSubTable: TypeAlias = str | Sequence[str] | SubTable
 """A sub-table written `age*sex`, or as the list of its variables."""
 BY_DEFAULT, BY_WIDTH = ReleaseConfig(), WidthsConfig()
+
+
+def _drawn(result: Drawn, **settings: Any) -> Figure:
+    from sdc.report.shown import drawn
+
+    return drawn(result, **settings)
+
+
+Drawn.drawing = _drawn
 
 
 def cell_bounds(
@@ -566,6 +580,42 @@ def magnitude_table(
         hierarchies=hierarchies,
         negative=split,
     )
+
+
+def check(
+    *folders: str | Path,
+    relations: str | Path | Sequence[Mapping[str, Any]] | None = None,
+    cells: str = "at-risk",
+    min_width: int | None = None,
+    small_count: int = 2,
+    n_rule: int | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Checked:
+    """What published folders or files of tables tell together, with no confidential table, as `sdc check` says it.
+
+    relations  how they relate: sections as `earlier` of a config has them, or a YAML file with a list of such
+    cells      "at-risk": those that may have 1 up to `small_count` records; or "all" that may have any
+    min_width  in records, that the cells which may be small are to keep; n_rule  no count is to be from 1 to n - 1
+
+    What is broken is in the result. InputError where a table cannot be read, or cannot be expressed beside the others,
+    ConfigError for relations that are none.
+    """
+    from sdc.public.check import Checked, few_counts
+    from sdc.public.check import check as check_published
+    from sdc.public.relation import read_relations, relations_of
+
+    if cells not in ("at-risk", "all"):
+        raise InputError(f"cells = {cells!r}; choose at-risk or all")
+    if not folders:
+        raise InputError("no folder is named; name published folders, or files of tables of counts")
+    if isinstance(relations, str | Path):
+        known = read_relations(checked_path(relations))
+    else:
+        known = relations_of(relations or [], "relations")
+    asked = small_count if cells == "at-risk" else None
+    found = check_published(folders, known, small_count=asked, executor=executor)
+    few = () if n_rule is None else few_counts(folders, n_rule, known)
+    return Checked.of(found, small_count, min_width, few)
 
 
 def enumerate_tables(

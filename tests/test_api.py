@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import inspect
 import pydoc
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import yaml
+from playwright.sync_api import sync_playwright
 
 import sdc
 from sdc.api import find_release, risk_utility_curve
 from sdc.config.release import AnnealingConfig, ReleaseConfig
-from sdc.model.errors import ConfigError, InputError, ReleaseError, SdcError, UntoldError
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError, SdcError, UntoldError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.search.found import Found
+from sdc.stages.build import open_build
+from sdc.stages.built import Built
+from sdc.stages.stages import run_all
+from sdc.storage.documents import release_facts
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 VERBS = [
     "Attributes",
     "PosteriorLimit",
@@ -33,6 +44,8 @@ VERBS = [
     "best_release",
     "bisection_release",
     "cell_bounds",
+    "check",
+    "compare",
     "controlled_rounding",
     "critical_widths",
     "decomposable_models",
@@ -42,6 +55,7 @@ VERBS = [
     "find_release",
     "fit",
     "knowledge",
+    "ledger",
     "magnitude_table",
     "ordered_release",
     "posterior",
@@ -51,11 +65,13 @@ VERBS = [
     "redesign",
     "release",
     "risk_utility_curve",
+    "run",
     "sharp_bounds",
     "simulatable_release",
     "super_cell_bounds",
     "suppress",
     "uniques",
+    "verify_run",
     "why",
     "widths",
 ]
@@ -379,6 +395,229 @@ def test_a_width_that_nothing_reaches(czech: Table) -> None:
         sdc.ordered_release(czech, NOTHING, min_width=1842)
     with pytest.raises(ReleaseError, match=r"minimum width 261 is not reached even when only the one-way.*at most 260"):
         sdc.decomposable_release(czech, NOTHING, min_width=261)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "message"),
+    [
+        ("widths", {"table": CZECH_CSV}, "table of sdc.critical_widths is of the type pathlib.*; give a table"),
+        ("assess", {"table": pa.table({"A": ["x"]})}, "table of sdc.assess is of the type pyarrow.Table; give a table"),
+        ("assess", {"min_width": "6"}, "min_width of sdc.assess is of the type str; give a whole number"),
+        ("find_release", {"min_width": 6.5}, "min_width of sdc.find_release is of the type float; give a whole number"),
+        ("find_release", {"min_width": True}, "min_width of sdc.find_release is of the type bool; give a whole"),
+        ("find_release", {"min_width": None}, "min_width of sdc.find_release is of the type NoneType"),
+        ("find_release", {"method": 3}, "method of sdc.find_release is of the type int; give a text"),
+        ("find_release", {"n_rule": "3"}, "n_rule of sdc.find_release is of the type str; give a whole number"),
+        ("find_release", {"executor": "local"}, "executor of sdc.find_release is of the type str; give an executor"),
+        (
+            "find_release",
+            {"posterior_limit": 0.5},
+            "posterior_limit of .* is of the type float; give an sdc.PosteriorL",
+        ),
+        ("risk_utility_curve", {"min_widths": 6}, "min_widths of .* is of the type int; give a list of whole numbers"),
+        ("risk_utility_curve", {"methods": "ordered"}, "methods of .* is of the type str; give a list of texts"),
+        ("best_release", {"small_count": "2"}, "small_count of sdc.best_release is of the type str; give a whole num"),
+        ("posterior", {"alpha": "1"}, "alpha of sdc.posterior is of the type str; give a number"),
+        ("publish_release", {"found": FRONTIER}, "found of .* is of the type list; give a release that was found"),
+        ("controlled_rounding", {"base": 2.0}, "base of .* is of the type float; give a whole number"),
+        ("check", {"folders": 3}, "folders of sdc.check is of the type int; give a path"),
+        ("run", {"config": {"name": "a"}}, "config of sdc.run is of the type dict; give a path"),
+        ("compare", {"before": 1}, "before of sdc.compare is of the type int; give a path"),
+        ("verify_run", {"run_folder": None}, "run_folder of sdc.verify_run is of the type NoneType; give a path"),
+        ("ledger", {"file": b"x"}, "file of sdc.ledger is of the type bytes; give a path"),
+    ],
+)
+def test_an_argument_of_another_type(verb: str, given: dict[str, Any], message: str, czech: Table) -> None:
+    """Said by the argument's name before any work; of what it is no more than the type, for it may be the data."""
+    right = {
+        "table": czech,
+        "public": NOTHING,
+        "method": "ordered",
+        "min_width": 6,
+        "base": 5,
+        "folder": "out",
+        "title": "t",
+        "min_widths": [6],
+        "after": "run",
+    }
+    called = getattr(sdc, verb)
+    needed = {
+        name
+        for name, one in inspect.signature(called).parameters.items()
+        if one.default is one.empty and one.kind is not one.VAR_KEYWORD and name != "folders"
+    }
+    more = {name: right[name] for name in needed - {*given}}
+    folders = (given["folders"],) if "folders" in given else ()
+    named = {name: value for name, value in (more | given).items() if name != "folders"}
+    with pytest.raises(InputError, match=message):
+        called(*folders, **named)
+
+
+def test_numbers_of_numpy_are_numbers(czech: Table) -> None:
+    width = np.array([9])[0]
+    assert sdc.assess(czech, FRONTIER, min_width=width).releasable is True
+    assert len(sdc.posterior(czech, FRONTIER, error=None).cells) == 3
+
+
+# Figures
+
+
+def picture(figure: Any) -> ElementTree.Element:
+    """What the SVG of a figure is, as an image has it."""
+    root = ElementTree.fromstring(figure._repr_svg_())
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    width, height = (float(root.attrib[side]) for side in ("width", "height"))
+    assert root.attrib["viewBox"] == f"0 0 {width:g} {height:g}"
+    parts = [part for part in root if part.tag.endswith("}svg")]
+    assert sum(float(part.attrib["height"]) for part in parts) == pytest.approx(height)
+    assert base64.b64decode(figure._repr_html_().partition("base64,")[2].partition('"')[0]).decode() == figure.svg
+    return root
+
+
+def titles(root: ElementTree.Element) -> list[str]:
+    return [str(one.text) for one in root.iter("{http://www.w3.org/2000/svg}title")]
+
+
+def test_widths_are_drawn(czech: Table) -> None:
+    widths, found = sdc.widths(czech), sdc.ordered_release(czech, NOTHING, min_width=6)
+    alone, beside = (picture(widths.plot(min_width=6, release=release)) for release in (None, found))
+    assert "A*B*C*D*F: critical width 3" in titles(alone)
+    assert "A*B*C*D*F: critical width 3, not released" in titles(beside)
+    assert f"A*B*C*D*E: critical width {widths.of('A*B*C*D*E')}, released" in titles(beside)
+    crosses = [len(root.findall(".//*[@class='cross']")) for root in (alone, beside)]
+    assert crosses == [0, 64 - found.sub_tables_with_total]
+    said = [ElementTree.tostring(root, "unicode") for root in (alone, beside)]
+    assert ["a cross marks a sub-table that is not released" in text for text in said] == [False, True]
+    assert widths.plot(min_width=6, release=FRONTIER) == widths.plot(min_width=6, release=found)
+    assert repr(widths.plot(min_width=6)) == "Figure: Critical widths of the sub-tables"
+    with pytest.raises(InputError, match="min_width = 0 of 64 critical widths; give at least 1 of each"):
+        widths.plot(min_width=0)
+    with pytest.raises(InputError, match="release is of the type int; give a release that was found, or sub-tables"):
+        widths.plot(min_width=6, release=3)
+
+
+def test_many_widths_are_bars() -> None:
+    rows = [[str(v == k) for v in range(9)] for k in range(9)]
+    table = sdc.read_table(pa.table({f"v{v}": [row[v] for row in rows] for v in range(9)}))
+    root = picture(sdc.widths(table).plot(min_width=1))
+    words = [str(one.text) for one in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "dimension 9" in words
+    assert "released" not in words
+
+
+def test_a_curve_is_drawn(czech: Table) -> None:
+    curve = sdc.risk_utility_curve(czech, NOTHING, min_widths=[6, 10, 60], methods=["ordered"])
+    root = picture(curve.plot())
+    assert [title for title in titles(root) if "required width" in title] == [
+        f"ordered, counts 1 to 2, required width {one.min_width_required}: {one.sub_tables} sub-tables" for one in curve
+    ]
+    assert "this release: 10" in ElementTree.tostring(picture(curve.plot(min_width=10)), "unicode")
+    assert "The upright line" not in ElementTree.tostring(root, "unicode")
+
+
+def test_a_frontier_is_drawn(czech: Table) -> None:
+    root = picture(sdc.ordered_release(czech, NOTHING, min_width=6).plot())
+    dark = [box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.attrib["fill"] == "#2b6ca3"]
+    assert [str(box[0].text) for box in dark] == [name for name in FRONTIER for _ in name.split("*")]
+    assert "5 variables, 32 cells" in ElementTree.tostring(root, "unicode")
+
+
+def test_names_of_a_figure_are_text_and_no_markup() -> None:
+    table = sdc.read_table(pa.table({"<b> & 'c'": ["x", "x", "y"], "d": ["1", "2", "2"]}))
+    root = picture(sdc.widths(table).plot(min_width=1))
+    assert any(title.startswith("<b> & 'c'*d: critical width") for title in titles(root))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome on this machine")
+def test_a_browser_shows_a_figure(czech: Table) -> None:
+    figures = [sdc.widths(czech).plot(min_width=6), sdc.ordered_release(czech, NOTHING, min_width=6).plot()]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_content("".join(figure._repr_html_() for figure in figures))
+        sizes = page.evaluate("[...document.images].map(image => [image.naturalWidth, image.naturalHeight])")
+        assert [width for width, _ in sizes] == [1100, 1100]
+        assert all(height > 100 for _, height in sizes)
+        browser.close()
+
+
+# Runs, and what was published
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A build, made without its flow: with that `sdc.run` makes one in the handbook and in the notebook."""
+    folder = tmp_path_factory.mktemp("run")
+    config = {"name": "czech", "table": {"path": str(CZECH_CSV)}, "risk": {"min_width": 6}}
+    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
+    (folder / "czech.yaml").write_text(yaml.safe_dump(config))
+    build = open_build(folder / "czech.yaml")
+    run_all(build, IN_PROCESS)
+    facts = {
+        "run_folder": str(build.folder.path),
+        "release": release_facts(build.made.found.release, build.made.table.schema),
+    }
+    return Built(facts)
+
+
+def test_a_build_goes_into_every_verb(built: Built, czech: Table) -> None:
+    assert (built.sub_tables, built.frontier, built.table) == (59, FRONTIER, sdc.read_table(CZECH_CSV))
+    assert sdc.assess(built.table, built, min_width=9).releasable is True
+    assert sdc.enumerate_tables(built.table, built).feasible_tables == 810
+    assert built.to_arrow().to_pydict() == {"sub_table": FRONTIER, "variables": [5, 5, 5, 4, 4, 4]}
+    assert repr(built).startswith("Build of 59 sub-tables and the grand total; to publish: ")
+    assert built.report.is_file()
+    assert (built.to_publish / "index.html").is_file()
+    with pytest.raises(ReleaseError, match="what is known is of 1841 records of A, B, C"):
+        sdc.assess(czech.marginal("A*B"), built, min_width=6)
+
+
+def test_a_run_is_verified_and_compared_from_python(built: Built) -> None:
+    found = sdc.verify_run(str(built.folder))
+    assert (found.verified, found.certified_cells, found.failures) == (True, 3, ())
+    same = sdc.compare(built.folder, built.folder)
+    assert repr(same) == "59 sub-tables, then 59; 0 keys of the config differ"
+    assert same.to_arrow().to_pydict() == {"change": [], "sub_table": [], "why": []}
+    with pytest.raises(RunFolderError, match="name one that sdc run has made"):
+        sdc.verify_run(built.folder.parent)
+
+
+def test_what_was_published_is_checked_from_python(built: Built, tmp_path: Path) -> None:
+    found = sdc.check(built.to_publish, min_width=10, n_rule=20)
+    few = {name: int((built.table.marginal(name).counts < 20).sum()) for name in FRONTIER}
+    assert {one.sub_table: one.counts for one in found.few_counts} == {name: n for name, n in few.items() if n}
+    rows = found.to_arrow().to_pylist()
+    assert found.narrow_cells == sum(row["outer_upper"] - row["outer_lower"] < 10 for row in rows) > 0
+    assert (found.consistent, found.is_kept) == (True, False)
+    assert sdc.check(built.to_publish, min_width=1).is_kept
+    assert [*rows[0]] == [*"ABCDEF", "outer_lower", "outer_upper", "inner_lower", "inner_upper"]
+    assert {(row["outer_lower"], row["outer_upper"]) for row in rows} >= {(0, 9), (0, 10)}
+    one, two = tmp_path / "1.csv", tmp_path / "2.csv"
+    one.write_text("a,b,count\nx,u,1\nx,v,4\n")
+    two.write_text("b,count\nu,2\nv,3\n")
+    assert repr(sdc.check(one, two)) == "They contradict each other, see `reason`"
+    others = [{"folder": str(two), "disjoint": True}]
+    assert sdc.check(one, two, relations=others, min_width=1).narrow_cells == 1
+    for given, message in (
+        ({"cells": "some"}, "cells = 'some'; choose at-risk or all"),
+        ({"relations": [{"folder": "x", "other": 1}]}, "relations: .*other is an unknown key"),
+    ):
+        with pytest.raises(SdcError, match=message):
+            sdc.check(one, two, **given)
+    with pytest.raises(InputError, match="no folder is named"):
+        sdc.check()
+
+
+def test_a_ledger_from_python_has_no_key_in_its_text(tmp_path: Path) -> None:
+    made = sdc.ledger(tmp_path / "ledger", new=True)
+    assert (
+        repr(made)
+        == repr(sdc.ledger(str(tmp_path / "ledger")))
+        == f"{tmp_path}/ledger: 0 publications, the chain holds"
+    )
+    assert made.to_arrow().column_names == ["number", "published", "name", "table", "folder", "sub_tables"]
+    with pytest.raises(InputError, match="is there already"):
+        sdc.ledger(tmp_path / "ledger", new=True)
 
 
 # What results say of themselves

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from html import escape
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sdc.model.errors import InputError, MissingLibraryError
 from sdc.model.schema import Schema
@@ -84,6 +84,19 @@ class Named:
         body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in rows)
         rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
         return f"<p>{escape(self.headline)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+class Drawn(Named):
+    """A result with a figure. How it is drawn is no matter of the model: who can draw says so by `drawing`."""
+
+    drawing: ClassVar[Callable[..., Any]]
+
+    def plot(self, **settings: Any) -> Any:
+        """A figure as the audit report has it, with the settings of `sdc.report.shown`; InputError for others.
+
+        A notebook shows it, and its `svg` is a file. It is as confidential as the result.
+        """
+        return Drawn.drawing(self, **settings)
 
 
 class Rows(Named, tuple[Row, ...]):

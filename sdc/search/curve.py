@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
-from sdc.model.named import Rows
+from sdc.model.named import Drawn, Rows
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -35,7 +35,7 @@ class CurvePoint:
     min_width: int | None
 
 
-class Curve(Rows[CurvePoint]):
+class Curve(Drawn, Rows[CurvePoint]):
     """The points of a curve, by method, small count and width."""
 
 

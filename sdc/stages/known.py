@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sdc.ingest.reading import zeros_of
 from sdc.model import subtable as st
@@ -14,11 +14,19 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.search.found import Found
 
-Public: TypeAlias = Knowledge | Found | Release | Sequence[str]
-"""What is public of a table: what is known of it, a release that was found with all that it was found beside and what
-goes out in part, or sub-tables, beside which nothing is known."""
+
+class Known(Protocol):
+    """A release that was found, with all that it was found beside and what goes out in part; or a build."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What everybody knows once it is out."""
+
+
+Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
+"""What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
+nothing is known."""
 
 
 def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
@@ -62,7 +70,7 @@ def known_of(table: Table, public: Public) -> Knowledge:
     ReleaseError for what is no release, for an unknown variable, and where what is known is of another table;
     InputError as of `knowledge`.
     """
-    known = public.judgement.knowledge if isinstance(public, Found) else public
+    known: Any = getattr(public, "knowledge", public)
     if not isinstance(known, Knowledge):
         return Knowledge.of(table, release_of(table, known), NO_ZEROS, NO_FACTS)
     known.check_is_of(table)
