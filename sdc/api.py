@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import FRACTIONAL
@@ -39,10 +39,13 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.named import Drawn
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.subtable import SubTable
 from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
+from sdc.paths import checked_path
 from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
@@ -52,7 +55,7 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
-from sdc.search.curve import CurvePoint, CurveSearch
+from sdc.search.curve import Curve, CurvePoint, CurveSearch
 from sdc.search.decomposable import DecomposableRelease
 from sdc.search.ordered import OrderedRelease
 from sdc.search.pace import Ending
@@ -67,8 +70,10 @@ from sdc.stages.publish import publish_release
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
+    from sdc.public.check import Checked
+    from sdc.report.shown import Figure
     from sdc.risk.sharp import SharpBounds
-    from sdc.search.redesign import Redesign
+    from sdc.search.redesign import Redesigns
     from sdc.search.rounding import Rounded
     from sdc.treat.magnitude import MagnitudeTable
     from sdc.treat.suppression import Suppressed
@@ -84,6 +89,7 @@ __all__ = [
     "best_release",
     "bisection_release",
     "cell_bounds",
+    "check",
     "controlled_rounding",
     "critical_widths",
     "decomposable_models",
@@ -108,7 +114,18 @@ __all__ = [
     "why",
 ]
 
+AskedSubTable: TypeAlias = str | Sequence[str] | SubTable
+"""A sub-table written `age*sex`, or as the list of its variables."""
 BY_DEFAULT, BY_WIDTH = ReleaseConfig(), WidthsConfig()
+
+
+def _drawn(result: Drawn, **settings: Any) -> Figure:
+    from sdc.report.shown import drawn
+
+    return drawn(result, **settings)
+
+
+Drawn.drawing = _drawn
 
 
 def cell_bounds(
@@ -176,7 +193,8 @@ def sharp_bounds(
     from sdc.risk.sharp import sharp_bounds as sharpest
 
     chosen, known = chosen_cells(table, cells, small_count), known_of(table, public)
-    return sharpest(table, known, chosen, seconds=seconds, executor=executor)
+    found = sharpest(table, known, chosen, seconds=seconds, executor=executor)
+    return replace(found, bounds=found.bounds.named_by(table.schema)).named_by(table.schema)
 
 
 def assess(
@@ -206,7 +224,7 @@ def assess(
 def why(
     table: Table,
     public: Public,
-    sub_table: str,
+    sub_table: AskedSubTable,
     *,
     min_width: int,
     small_count: int = 2,
@@ -224,18 +242,18 @@ def why(
     """
     criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
-    settings, asked = _settings(table, criteria, executor, given), st.parse(sub_table, table.schema)
+    settings, asked = _settings(table, criteria, executor, given), st.told(sub_table, table.schema)
     inquiry = settings.inquiry(table, known_of(table, public))
     width = settings.widths(table).by_sub_table().get(asked)
     forbidden = not Wishes(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
     reason = reason_of(inquiry, asked, width)
-    return replace(reason, forbidden=forbidden and not reason.released)
+    return replace(reason, forbidden=forbidden and not reason.released).named_by(table.schema)
 
 
 def redesign(
     table: Table,
     public: Public,
-    sub_table: str,
+    sub_table: AskedSubTable,
     *,
     min_width: int,
     small_count: int = 2,
@@ -244,7 +262,7 @@ def redesign(
     release: ReleaseConfig = BY_DEFAULT,
     merging: bool = True,
     executor: Executor = IN_PROCESS,
-) -> tuple[Redesign, ...]:
+) -> Redesigns:
     """What may go out with what is public instead of a sub-table `age*race`, what keeps most cells first.
 
     At coarser levels of the table's schema, see `read_table`, or without a variable; and with merged categories of one
@@ -261,7 +279,7 @@ def redesign(
     settings = _settings(
         table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, {}, release
     )
-    before, refused = replace(known, release=NOTHING), st.parse(sub_table, table.schema)
+    before, refused = replace(known, release=NOTHING), st.told(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
 
 
@@ -418,7 +436,7 @@ def risk_utility_curve(
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
     **settings: Any,
-) -> tuple[CurvePoint, ...]:
+) -> Curve:
     """The utility of what each method can release at each small count and minimum width; settings as above.
 
     `at_least` is asked of no point.
@@ -487,13 +505,13 @@ def controlled_rounding(table: Table, *, base: int) -> Rounded:
     """
     from sdc.search import rounding
 
-    return rounding.controlled_rounding(table.dense, base)
+    return rounding.controlled_rounding(table.dense, base).named_by(table.schema)
 
 
 def suppress(
     table: Table,
     public: Public,
-    sub_table: str,
+    sub_table: AskedSubTable,
     *,
     small_count: int,
     min_width: int,
@@ -514,15 +532,16 @@ def suppress(
     """
     from sdc.treat import suppression
 
-    subtable, known = st.parse(sub_table, table.schema), known_of(table, public)
+    subtable, known = st.told(sub_table, table.schema), known_of(table, public)
+    schema = table.schema.restrict(st.members(subtable))
     if known.release == NOTHING and not known.facts and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
-        return suppression.suppress(counts, small_count, min_width, zeros=zeros)
+        return suppression.suppress(counts, small_count, min_width, zeros=zeros).named_by(schema)
     criteria = Criteria.of(small_count, min_width, posterior_limit)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)
-    return suppression.suppress_beside(table, known, subtable, criteria, effort, before)
+    return suppression.suppress_beside(table, known, subtable, criteria, effort, before).named_by(schema)
 
 
 def magnitude_table(
@@ -563,6 +582,42 @@ def magnitude_table(
     )
 
 
+def check(
+    *folders: str | Path,
+    relations: str | Path | Sequence[Mapping[str, Any]] | None = None,
+    cells: str = "at-risk",
+    min_width: int | None = None,
+    small_count: int = 2,
+    n_rule: int | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Checked:
+    """What published folders or files of tables tell together, with no confidential table, as `sdc check` says it.
+
+    relations  how they relate: sections as `earlier` of a config has them, or a YAML file with a list of such
+    cells      "at-risk": those that may have 1 up to `small_count` records; or "all" that may have any
+    min_width  in records, that the cells which may be small are to keep; n_rule  no count is to be from 1 to n - 1
+
+    What is broken is in the result. InputError where a table cannot be read, or cannot be expressed beside the others,
+    ConfigError for relations that are none.
+    """
+    from sdc.public.check import Checked, few_counts
+    from sdc.public.check import check as check_published
+    from sdc.public.relation import read_relations, relations_of
+
+    if cells not in ("at-risk", "all"):
+        raise InputError(f"cells = {cells!r}; choose at-risk or all")
+    if not folders:
+        raise InputError("no folder is named; name published folders, or files of tables of counts")
+    if isinstance(relations, str | Path):
+        known = read_relations(checked_path(relations))
+    else:
+        known = relations_of(relations or [], "relations")
+    asked = small_count if cells == "at-risk" else None
+    found = check_published(folders, known, small_count=asked, executor=executor)
+    few = () if n_rule is None else few_counts(folders, n_rule, known)
+    return Checked.of(found, small_count, min_width, few)
+
+
 def enumerate_tables(
     table: Table,
     public: Public,
@@ -578,7 +633,7 @@ def enumerate_tables(
     """
     from sdc.bounds.enumeration import enumerate_tables as enumerate_feasible
 
-    return enumerate_feasible(table, known_of(table, public), limit, max_steps, watch)
+    return enumerate_feasible(table, known_of(table, public), limit, max_steps, watch).named_by(table.schema)
 
 
 def fit(table: Table, public: Public, *, form: Form | None = None, max_sweeps: int = 10_000) -> LogLinearFit:

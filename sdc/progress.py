@@ -8,7 +8,9 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from functools import partial, update_wrapper
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,21 +26,23 @@ if TYPE_CHECKING:
 SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
 EARLY = 10  # of so many parts of the work one is done before a time is said that is left
 SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
+SECONDS_UNSHOWN = 2.0  # in a notebook, where nothing is said of what is done at once
 
 
 class Progress:
     """Says what happens, and how many units of a call are done: a bar on a terminal, else a line now and then.
 
     Of the steps of a search the last one is said as often. Where nothing else is said for a minute, it says which stage
-    is at work, for how long, and how much it has done. What is left is said of a call whose units tell how they
-    compare, and of a search that knows how much it asks at most.
+    is at work, for how long, and how much it has done; in a notebook one line that changes says so all the time. What
+    is left is said of a call whose units tell how they compare, and of a search that knows how much it asks at most.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, does: str = "") -> None:
         self._bar: Any = None
         self._clock = clock
         self._ended = threading.Event()
-        self._begin("")
+        self._line_here = notebook_line()
+        self._begin(does)
 
     def __enter__(self) -> Progress:
         self._stack = ExitStack()
@@ -49,8 +53,10 @@ class Progress:
         self._stack.enter_context(heard(EventText(self._begin, STARTED)))
         self._stack.enter_context(heard(EventText(lambda text: self._count("questions"), QUESTION), QUESTIONS))
         self._stack.enter_context(heard(EventText(self._look_ahead, OUTLOOK), QUESTIONS))
+        self._stack.callback(self._show, "")
         self._stack.callback(self._ended.set)
-        threading.Thread(target=self._pulses, daemon=True).start()
+        # in this context, by which a notebook knows the cell that is run
+        threading.Thread(target=copy_context().run, args=(self._pulses,), daemon=True).start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -66,14 +72,22 @@ class Progress:
                 print(text, file=sys.stderr, flush=True)
 
     def pulse(self) -> None:
-        """A line where there was none for a minute."""
-        if self._clock() - self._last_said < SECONDS_OF_SILENCE:
-            return
-        done = ", ".join(f"{number:,} {what}" for what, number in self._done.items() if number)
-        line = f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s so far{', ' if done else ''}{done}"
-        line += f"; {self._outlook}" if self._outlook else ""
-        tell("at work", line)
-        self.say(line)
+        """A line where there was none for a minute, and that of a notebook."""
+        self._show(" so far")
+        if self._line_here is None and self._clock() - self._last_said >= SECONDS_OF_SILENCE:
+            line = self._at_work(" so far")
+            tell("at work", line)
+            self.say(line)
+
+    def _at_work(self, so_far: str) -> str:
+        done = "".join(f", {number:,} {what}" for what, number in self._done.items() if number)
+        left = f"; {self._outlook}" if self._outlook and so_far else ""
+        return f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s{so_far}{done}{left}"
+
+    def _show(self, so_far: str) -> None:
+        """In a notebook, what is not done at once."""
+        if self._line_here is not None and self._clock() - self._begun >= SECONDS_UNSHOWN:
+            self._line_here(self._at_work(so_far))
 
     def _pulses(self) -> None:
         while not self._ended.wait(SECONDS_BETWEEN_PULSES):
@@ -130,7 +144,7 @@ class Progress:
         line = f"{name}: {done} of {total} units in {seconds:.0f} s"
         line += "" if left is None else f", about {left:.0f} s left for these"
         tell("progress", line, units=done, of=total, seconds=round(seconds, 1))
-        if self._bar is None:
+        if self._bar is None and self._line_here is None:
             self.say(line)
 
 
@@ -155,6 +169,27 @@ class TimeLeft:
         return (all_ - done) * (seconds - self._seconds[before]) / (done - self._done[before])
 
 
+def notebook_line() -> Callable[[str], None] | None:
+    """What shows a text in the place of the one before, below the cell of a notebook that is run; None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    if ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+        return None
+    return _NotebookLine(import_module("IPython.display").display)
+
+
+class _NotebookLine:
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._shown: Any = None
+
+    def __call__(self, text: str) -> None:
+        content = {"text/plain": text}
+        if self._shown is None:
+            self._shown = self._display(content, raw=True, display_id=True)
+        else:
+            self._shown.update(content, raw=True)
+
+
 def _bar() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -162,6 +197,16 @@ def _bar() -> Any:
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     return Bar(*columns, console=Console(stderr=True), transient=True)
+
+
+@contextmanager
+def in_notebook(does: str) -> Iterator[Callable[[Executor], Executor]]:
+    """A progress of what is done in a notebook, and of the executors that are given to it; elsewhere nothing."""
+    if notebook_line() is None:
+        yield lambda executor: executor
+        return
+    with Progress(does=does) as progress:
+        yield lambda executor: Watched(executor, progress)
 
 
 class Watched:

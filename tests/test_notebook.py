@@ -9,17 +9,22 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RUNNER = """
-import ast, json, sys
-shown = []
-names = {}
-for source in json.load(sys.stdin):
+import ast, asyncio, json, sys
+
+async def run(source, names):
+    # as a kernel does: in a loop that runs, on the thread that it runs on
     body = ast.parse(source).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     exec(compile(ast.Module(body, []), "cell", "exec"), names)
     value = eval(compile(ast.Expression(last.value), "cell", "eval"), names) if last else None
     page = getattr(value, "_repr_html_", None)
-    shown.append([repr(value), page() if page else None])
-json.dump(shown, sys.stdout)
+    return [repr(value), page() if page else None]
+
+async def main(sources):
+    names = {}
+    return [await run(source, names) for source in sources]
+
+json.dump(asyncio.run(main(json.load(sys.stdin))), sys.stdout)
 """
 
 
@@ -40,5 +45,11 @@ def test_the_notebook_runs_and_shows_what_it_says() -> None:
     assert told("sdc.release(").startswith("FoundRelease: ")
     assert "Assessment: safe" in told("sdc.assess")
     assert told("sdc.enumerate") == "810"
+    assert told("marginal").split()[-4:] == ["3", "yes", "yes", "493"]
+    assert told("sdc.run").startswith("Build of 59 sub-tables and the grand total; to publish: ")
+    assert [told(part) for part in ("verify_run", "built.table", "sdc.check")] == ["True"] * 3
     assert "001_" in told("iterdir")
+    drawn = [page for source, (_, page) in shown.items() if ".plot(" in source]
+    assert len(drawn) == 3
+    assert all(page.startswith("<img alt=") for page in drawn)
     assert all(page for source, (_, page) in shown.items() if source.endswith(("widths", "found", "bounds", "likely")))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sdc
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
 from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
@@ -88,6 +90,68 @@ def test_no_minute_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert len(lines) == 20
     logged = [event["text"] for event in read_events(tmp_path / "log.jsonl") if event["event"] == "at work"]
     assert logged == [line for line in lines if "so far" in line]
+
+
+@dataclass
+class Kernel:
+    """What IPython has in a notebook, as far as it is asked: one output that is changed by its handle."""
+
+    kernel: object = True
+    shown: list[tuple[str, str]] = field(default_factory=list)
+
+    def get_ipython(self) -> Kernel:
+        return self
+
+    def display(self, content: dict[str, str], *, raw: bool, display_id: bool) -> Kernel:
+        assert raw
+        assert display_id
+        self.shown.append(("shown", content["text/plain"]))
+        return self
+
+    def update(self, content: dict[str, str], *, raw: bool) -> None:
+        assert raw
+        self.shown.append(("changed", content["text/plain"]))
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
+    made = Kernel()
+    monkeypatch.setitem(sys.modules, "IPython", made)
+    monkeypatch.setitem(sys.modules, "IPython.display", made)
+    return made
+
+
+def test_a_notebook_has_one_line_that_changes(kernel: Kernel, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress(clock, "sdc.find_release") as shown, shown.units("move cells", 3) as done:
+        shown.pulse()
+        clock.now = 2.0
+        shown.pulse()
+        done(1)
+        clock.now = 70.0
+        shown.pulse()
+        tell("question", logger=QUESTIONS)
+    assert kernel.shown == [
+        ("shown", "sdc.find_release: 2 s so far"),
+        ("changed", "sdc.find_release: 70 s so far, 1 units"),
+        ("changed", "sdc.find_release: 70 s, 1 questions, 1 units"),
+    ]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_verb_in_a_notebook_says_how_far_it_is(kernel: Kernel, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths = sdc.widths(czech)
+    assert kernel.shown == []  # it was done at once
+    monkeypatch.setattr(progress, "SECONDS_UNSHOWN", 0.0)
+    assert sdc.widths(czech).widths.tolist() == widths.widths.tolist()
+    assert kernel.shown[-1][1].startswith("sdc.critical_widths: ")
+    assert kernel.shown[-1][1].endswith(" units")
+
+
+def test_elsewhere_a_verb_says_nothing(czech: Table, capsys: pytest.CaptureFixture[str]) -> None:
+    assert progress.notebook_line() is None
+    sdc.widths(czech)
+    assert capsys.readouterr() == ("", "")
 
 
 def test_minutes_pass_by_themselves(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

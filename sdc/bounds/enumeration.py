@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table
 
 MAX_TABLES = 100_000
@@ -39,8 +42,8 @@ Watch = Callable[[EnumerationProgress], bool]
 """Hears of the progress some times a second, and says whether to go on."""
 
 
-@dataclass(frozen=True, eq=False)
-class Enumeration:
+@dataclass(frozen=True, eq=False, repr=False)
+class Enumeration(Named):
     """How many tables agree with a release, and the range of every cell over those seen.
 
     lower, upper   (cells of the full table,) int64 in C order; sharp bounds where `complete`, and
@@ -55,6 +58,15 @@ class Enumeration:
     def __post_init__(self) -> None:
         self.lower.setflags(write=False)
         self.upper.setflags(write=False)
+
+    @property
+    def headline(self) -> str:
+        return f"{self.feasible_tables:,} feasible tables{'' if self.complete else ' or more'}"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Every cell of the full table, and its range over the tables seen."""
+        cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
+        return {**cells, "lower": self.lower.tolist(), "upper": self.upper.tolist()}
 
 
 def enumerate_tables(

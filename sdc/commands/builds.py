@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack, nullcontext
-from importlib import import_module
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,7 +24,7 @@ from sdc.commands.options import (
     print_release,
     status_of_release,
 )
-from sdc.model.errors import ConfigError, RunFolderError
+from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
@@ -50,19 +49,20 @@ def run(
     as_json: Json = False,
 ) -> None:
     """The whole build, from microdata to release and audit report."""
-    result = _through_flow("release_build", config, data, workers, watch, watch_port)
+    from flows.run import run as run_build
+
+    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port)
     if as_json:
-        print_json(result)
-        raise typer.Exit(status_of_release(result["release"]))
-    folder = result["run_folder"]
-    print_release(result["release"])
-    if "cut" in result:
-        print(f"listed        {result['cut']}")
-    print(f"to publish    {folder}/release")
-    print(f"audit report  {folder}/confidential/report.html")
-    if "uploaded" in result:
-        print(f"uploaded to   {result['uploaded']}")
-    raise typer.Exit(status_of_release(result["release"]))
+        print_json(built.facts)
+        raise typer.Exit(status_of_release(built.facts["release"]))
+    print_release(built.facts["release"])
+    if "cut" in built.facts:
+        print(f"listed        {built.facts['cut']}")
+    print(f"to publish    {built.to_publish}")
+    print(f"audit report  {built.report}")
+    if "uploaded" in built.facts:
+        print(f"uploaded to   {built.facts['uploaded']}")
+    raise typer.Exit(status_of_release(built.facts["release"]))
 
 
 @builds.command()
@@ -78,42 +78,15 @@ def sweep(
 
     A later build takes table and widths over.
     """
-    result = _through_flow("width_sweep", config, data, workers, watch, watch_port)
+    from flows.run import through_flow
+
+    result = through_flow("width_sweep", config, data, workers, watch, watch_port)
     if as_json:
         print_json(result)
         return
     from sdc.stages.sweep import sweep_lines
 
     print("\n".join(sweep_lines(result)))
-
-
-def _through_flow(
-    name: str, config: Path, data: str | None, workers: int | None, watch: bool, watch_port: int | None
-) -> dict[str, Any]:
-    """What the flow of this name, in the module of this name, gives."""
-    # before all else: what is imported for a build takes seconds
-    print(f"{config}: reads the config", file=sys.stderr, flush=True)
-    from flows.embedded import embedded_server
-
-    with ExitStack() as stack:
-        # first, as nothing else takes so long: it comes up while the config is checked, and ends with a refusal
-        await_server = stack.enter_context(embedded_server())
-        from sdc.execution.cluster import check_cluster
-        from sdc.stages.build import open_build
-        from sdc.stages.checks import check_before
-
-        build = open_build(config, data, workers)
-        check_before(build)
-        check_cluster(build.config.execution)
-        print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
-        if watch or watch_port is not None:
-            from flows.watch import watched_server
-
-            await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))
-        flow = getattr(import_module(f"flows.{name}"), name)
-        await_server()
-        result: dict[str, Any] = flow(str(config), data, workers)
-    return result
 
 
 @builds.command()
@@ -205,12 +178,8 @@ def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
 
 def _verify_run(run_folder: Path, as_json: bool) -> None:
     from sdc.stages.verified import verify_run
-    from sdc.verify.run_folder import UnreadableError
 
-    try:
-        found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
-    except UnreadableError as error:
-        raise RunFolderError(str(error)) from error
+    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
     if as_json:
         print_json(
             {

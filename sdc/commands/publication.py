@@ -45,27 +45,22 @@ def check(
     as_json: Json = False,
 ) -> None:
     """What published tables tell together. Whether they agree, and between which counts each cell must lie."""
-    from sdc.public.check import check as check_published
-    from sdc.public.check import few_counts
-    from sdc.public.relation import read_relations
+    from sdc import api
 
-    if cells not in ("at-risk", "all"):
-        raise ConfigError(f"--cells {cells!r}; choose at-risk or all")
     small = small_count or 2
-    known = () if relations is None else read_relations(relations)
-    found = check_published(folders, known, small_count=small if cells == "at-risk" else None)
-    narrow = _narrow(found, small, min_width)
-    few = [] if n_rule is None else few_counts(folders, n_rule, known)
+    found = api.check(*folders, relations=relations, cells=cells, min_width=min_width, small_count=small, n_rule=n_rule)
     if as_json:
-        rule = {} if n_rule is None else {"n_rule": n_rule, "few_counts": [asdict(one) for one in few]}
-        print_json({**_facts(found), "min_width": min_width, "narrow_cells": narrow, **rule})
+        rule = {} if n_rule is None else {"n_rule": n_rule, "few_counts": [asdict(one) for one in found.few_counts]}
+        print_json({**_facts(found), "min_width": min_width, "narrow_cells": found.narrow_cells, **rule})
     else:
         _print(found)
         if min_width is not None and found.consistent:
-            print(f"{narrow} cells that may have 1 to {small} records have bounds narrower than {min_width}")
-        for one in few:
+            print(
+                f"{found.narrow_cells} cells that may have 1 to {small} records have bounds narrower than {min_width}"
+            )
+        for one in found.few_counts:
             print(f"{one.counts} counts of {one.sub_table} in {one.source} break the n-rule of {n_rule}")
-    raise typer.Exit(NOT_RELEASABLE if narrow or few or not found.consistent else 0)
+    raise typer.Exit(0 if found.is_kept else NOT_RELEASABLE)
 
 
 @publications.command()
@@ -75,16 +70,14 @@ def ledger(
     as_json: Json = False,
 ) -> None:
     """What was published, entry by entry. Each is chained to the one before; a chain that is broken is refused."""
-    from sdc.record.ledger import new_ledger, read_ledger
+    from sdc.record.ledger import ledger as read_or_make
 
-    if new:
-        new_ledger(file)
-    entries = read_ledger(file).entries
+    found = read_or_make(file, new=new)
     if as_json:
-        print_json({"ledger": str(file), "entries": [entry.facts for entry in entries]})
+        print_json({"ledger": str(file), "entries": [entry.facts for entry in found.entries]})
         return
-    print(f"{file}: {len(entries)} publications, the chain holds")
-    for entry in entries:
+    print(found)
+    for entry in found.entries:
         tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
         print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
         for what, _ in entry.known["foreign"]:
@@ -150,14 +143,6 @@ def docs(
         print_json({"handbook": str(out), "bytes": len(page.encode())})
         return
     print(f"handbook  {out}")
-
-
-def _narrow(found: Composition, small_count: int, min_width: int | None) -> int:
-    from sdc.risk.min_width import MinWidth
-
-    if min_width is None:
-        return 0
-    return int((~MinWidth(min_width).is_wide(found.at_risk(small_count).width)).sum())
 
 
 def _facts(found: Composition) -> dict[str, Any]:

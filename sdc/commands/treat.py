@@ -115,7 +115,7 @@ def suppress(
         budget=about.budget,
         whole=whole,
     )
-    rows = found.rows(table)
+    rows = found.to_arrow().to_pylist()
     if out is not None:
         _write_rows(out, rows)
     withheld, schema = int(found.withheld.sum()), table.schema

@@ -93,7 +93,7 @@ FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUT
 VERBS = {
     "run": (),
     "plan": (),
-    "verify": (),
+    "verify": ("verify_run",),
     "compare": (),
     "widths": ("critical_widths",),
     "sweep": (),

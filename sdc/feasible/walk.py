@@ -539,7 +539,7 @@ def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
 
 @lru_cache(maxsize=1)
 def _columns(table: Table) -> Codes:
-    return columns_of(table.columns)
+    return columns_of(table.all_codes)
 
 
 def _patterns(zeros: StructuralZeros, schema: Schema) -> npt.NDArray[np.bool_]:

@@ -1,7 +1,8 @@
-"""Data frames as Arrow tables: pandas, Polars, Arrow, and whatever else gives an Arrow stream."""
+"""Data frames as Arrow tables: pandas, Polars, Arrow, relations of DuckDB, and whatever else gives an Arrow stream."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -10,28 +11,39 @@ from sdc.model.errors import InputError
 
 
 def arrow_of(frame: Any) -> pa.Table:
-    """The columns of a data frame. No message quotes what it holds.
+    """The columns of a data frame; of a LazyFrame and of a relation, which are queries, what these give.
 
-    InputError for what is no data frame, for columns of one name, for an index that would be lost, and for a column of
-    mixed types.
+    No message quotes what it holds. InputError for what is no data frame, for a query that fails, for columns of one
+    name, for an index that would be lost, and for a column of mixed types.
     """
-    if isinstance(frame, pa.Table):
-        table = frame
-    elif isinstance(frame, pa.RecordBatch | pa.RecordBatchReader):
-        table = pa.table(frame) if isinstance(frame, pa.RecordBatch) else frame.read_all()
-    elif type(frame).__module__.partition(".")[0] == "pandas" and hasattr(frame, "columns"):
+    kind = type(frame).__name__
+    library = type(frame).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(frame, "columns"):
         table = _of_pandas(frame)
-    elif hasattr(frame, "__arrow_c_stream__"):
-        table = pa.table(frame)
+    elif library == "polars" and hasattr(frame, "collect"):
+        table = _of_query(frame, frame.collect)
+    elif kind != "Series" and (isinstance(frame, pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__")):
+        table = _of_query(frame, lambda: frame)
     else:
         raise InputError(
-            f"a table is read from a path or from a data frame of pandas, Polars or Arrow; this is a "
-            f"{type(frame).__name__}"
+            "a table is read from a path, from a data frame of pandas, Polars or Arrow, from a LazyFrame of Polars or "
+            f"from a relation of DuckDB; this is a {kind}"
         )
     names = table.column_names
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
     return table
+
+
+def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
+    try:
+        return pa.table(run())
+    except Exception as error:  # each library has its own, whose messages may have a record
+        raise InputError(
+            f"the {type(frame).__name__} cannot be read: it ends with {type(error).__name__}; try it by itself, and "
+            "correct it",
+            str(error),
+        ) from None
 
 
 def _of_pandas(frame: Any) -> pa.Table:

@@ -68,8 +68,9 @@ _UNIT_ROWS = 1 << 22  # rows from which a part is cut into several units
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    source            a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; a URL; or a
-                      data frame of pandas, Polars or Arrow
+    source            a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; a URL; a
+                      data frame of pandas, Polars or Arrow; or a LazyFrame of Polars or a relation of DuckDB, which
+                      are run whole: choose columns in them
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
     settings          of `table` in a config, these:

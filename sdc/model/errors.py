@@ -34,6 +34,10 @@ class AbsentError(InputError):
     """A source, a publication or a ledger that is named, and that is not there or may not be read here."""
 
 
+class MissingLibraryError(SdcError, ImportError):
+    """A library that sdc does without, and that what was asked for needs."""
+
+
 class ConfigError(SdcError):
     """A setting that is unknown, missing or out of range."""
 

@@ -42,7 +42,7 @@ class CellMarginals:
         self._columns = columns_of(table.schema.columns(checked))
         self.cells: Codes = self._columns.T if table.schema.levels.is_flat else checked.astype(np.uint16)
         self.cells.setflags(write=False)
-        self._table_columns = columns_of(table.columns)
+        self._table_columns = columns_of(table.all_codes)
         self.counts: Counts = _read_only(self.count(st.full(len(table.schema))) if counts is None else counts.view())
         self._kept = Recent[SubTable, Counts](max_bytes, lambda counts: counts.nbytes)
         self._excluded: tuple[StructuralZeros, npt.NDArray[np.bool_]] | None = None

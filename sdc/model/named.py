@@ -1,12 +1,14 @@
-"""Results by names: as Arrow, as pandas, and as a table on a notebook's page."""
+"""Results by names: as Arrow, as pandas, as Polars, and as a table on a notebook's page."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from sdc.model.errors import InputError
+from sdc.model.errors import InputError, MissingLibraryError
 from sdc.model.schema import Schema
 
 if TYPE_CHECKING:
@@ -15,13 +17,15 @@ if TYPE_CHECKING:
 MOST_SHOWN = 50
 
 Self = TypeVar("Self", bound="Named")
+Row = TypeVar("Row")
 
 
 class Named:
     """A result in codes and bit sets, whose names are those of the schema that a verb has told it.
 
     Its `repr`, its text and the first line of its page are its `headline`, which has no count of a cell; the rows of
-    the page and what `to_arrow` and `to_pandas` give may have some, and are then as confidential as the table.
+    the page and what `to_arrow`, `to_pandas` and `to_polars` give may have some, and are then as confidential as the
+    table.
     """
 
     _schema: Schema | None = None
@@ -47,19 +51,23 @@ class Named:
         """Its rows, column by column, by names."""
         raise NotImplementedError
 
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """Its rows, column by column, by its own names."""
+        return dict(self.columns(self.names))
+
     def to_arrow(self) -> pa.Table:
         """Its rows by names."""
         import pyarrow as arrow
 
-        return arrow.table(dict(self.columns(self.names)))
+        return arrow.table(self.by_name())
 
     def to_pandas(self) -> Any:
-        """Its rows by names, as a pandas DataFrame; InputError where pandas is not installed."""
-        try:
-            import pandas
-        except ImportError as error:
-            raise InputError("pandas is not installed; install it, or call to_arrow()") from error
-        return pandas.DataFrame(dict(self.columns(self.names)))
+        """Its rows by names, as a pandas DataFrame; MissingLibraryError, an ImportError, without pandas."""
+        return _library("pandas").DataFrame(self.by_name())
+
+    def to_polars(self) -> Any:
+        """Its rows by names, as a Polars DataFrame; MissingLibraryError, an ImportError, without Polars."""
+        return _library("polars").from_arrow(self.to_arrow())
 
     def __repr__(self) -> str:
         return self.headline
@@ -67,7 +75,7 @@ class Named:
     def _repr_html_(self) -> str:
         """The headline, and the first rows of the table by names."""
         try:
-            columns = self.columns(self.names)
+            columns = self.by_name()
         except InputError:
             return f"<p>{escape(self.headline)}</p>"
         rows = list(zip(*(column[:MOST_SHOWN] for column in columns.values()), strict=True))
@@ -76,6 +84,40 @@ class Named:
         body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row) + "</tr>" for row in rows)
         rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
         return f"<p>{escape(self.headline)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+class Drawn(Named):
+    """A result with a figure. How it is drawn is no matter of the model: who can draw says so by `drawing`."""
+
+    drawing: ClassVar[Callable[..., Any]]
+
+    def plot(self, **settings: Any) -> Any:
+        """A figure as the audit report has it, with the settings of `sdc.report.shown`; InputError for others.
+
+        A notebook shows it, and its `svg` is a file. It is as confidential as the result.
+        """
+        return Drawn.drawing(self, **settings)
+
+
+class Rows(Named, tuple[Row, ...]):
+    """Several results of one kind, whose fields are the columns; a tuple of them."""
+
+    @property
+    def headline(self) -> str:
+        return f"{type(self).__name__} of {len(self):,} rows"
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        names = [field.name for field in fields(self[0])] if self else []  # type: ignore[arg-type]
+        return {name: [getattr(row, name) for row in self] for name in names}
+
+
+def _library(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"{name} cannot be imported; install it by python -m pip install {name}, or call to_arrow()"
+        ) from error
 
 
 def named_cells(cells: Any, schema: Schema) -> dict[str, list[str]]:

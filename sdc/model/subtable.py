@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, groupby, product
 from math import prod
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -262,3 +262,15 @@ def _joined(text: str, names: Sequence[str]) -> str:
     if len(parts) < 2 or not {*parts} <= {*names}:
         return ""
     return f"the variables of a sub-table are joined by *, so write {'*'.join(parts)}"
+
+
+def told(asked: Any, schema: Schema) -> SubTable:
+    """The sub-table written `age*sex`, as a list of names, or as it is; ReleaseError as `parse`, and for all else."""
+    if isinstance(asked, int | np.integer):
+        return int(asked)
+    names = [asked] if isinstance(asked, str) else asked
+    if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
+        raise ReleaseError(
+            f"a sub-table is written as 'age*sex' or as the list of its variables; this is a {type(asked).__name__}"
+        )
+    return parse("*".join(names), schema)

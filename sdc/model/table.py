@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from sdc.model import subtable as st
 from sdc.model.documents import listed
 from sdc.model.errors import InputError
 from sdc.model.keys import KeyIndex
+from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import MOST_DENSE
 from sdc.model.subtable import SubTable
@@ -65,8 +66,8 @@ class Cells(ABC):
         ]
 
 
-@dataclass(frozen=True, eq=False)
-class Table(Cells):
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(Cells, Named):
     """Counts of the non-zero cells, sorted by their codes, first axis slowest.
 
     codes   (cells, axes) uint16, read-only: position of each category in the schema; those of levels follow
@@ -116,9 +117,17 @@ class Table(Cells):
         """Number of non-zero cells."""
         return len(self.counts)
 
-    def __repr__(self) -> str:
-        """Without a count: what is printed may be logged."""
+    @property
+    def headline(self) -> str:
         return f"Table({len(self.schema)} variables, {len(self)} non-zero cells, {self.total} records)"
+
+    @property
+    def names(self) -> Schema:
+        return self.schema
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The non-zero cells by names, those of levels among them, and their counts."""
+        return {**named_cells(self.all_codes, schema.flat), "count": self.counts.tolist()}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Table) and self.digest == other.digest
@@ -150,24 +159,29 @@ class Table(Cells):
         return dense
 
     @cached_property
-    def columns(self) -> Codes:
+    def all_codes(self) -> Codes:
         """(cells, variables) codes, those of levels among them."""
         return self.schema.columns(self.codes)
 
     @cached_property
     def flat(self) -> Table:
         """The same cells where every level is a variable of its own, with the codes that follow."""
-        return self if self.schema.levels.is_flat else Table(self.schema.flat, self.columns, self.counts)
+        return self if self.schema.levels.is_flat else Table(self.schema.flat, self.all_codes, self.counts)
 
     def at_risk(self, small_count: int) -> npt.NDArray[np.int64]:
         """(n,) int64 rows of the at-risk cells, ascending: 0 < count <= small_count."""
         return np.flatnonzero(self.counts <= small_count)
 
-    def marginal(self, subtable: SubTable) -> Table:
-        """n_T: the table of the variables kept, the others summed out. T has a variable at least, and is closed."""
-        schema, parts = self.schema.restrict(st.members(subtable)), []
+    def marginal(self, subtable: SubTable | str | Sequence[str]) -> Table:
+        """n_T: the table of the variables kept, the others summed out.
+
+        T is written `age*sex`, or as the list of its variables; or it is a sub-table that is closed and has a variable.
+        ReleaseError for what is none of the table.
+        """
+        kept = st.told(subtable, self.schema)
+        schema, parts = self.schema.restrict(st.members(kept)), []
         for codes, counts in self.chunks():
-            parts.append(Table.of(schema, self.schema.marginal_cells(codes, subtable), counts))
+            parts.append(Table.of(schema, self.schema.marginal_cells(codes, kept), counts))
             # summed whenever what waits outweighs the sum: memory stays near the result's, time near one sort
             if sum(map(len, parts[1:])) > max(CELLS_PER_CHUNK, len(parts[0])):
                 parts = [_summed(schema, parts)]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
@@ -25,12 +27,13 @@ from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, refinement, related
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, System
+from sdc.risk.min_width import MinWidth
 from sdc.run_format import TOTAL
 from sdc.solve.integer import IntegerSystem
 
 
-@dataclass(frozen=True, eq=False)
-class Composition:
+@dataclass(frozen=True, eq=False, repr=False)
+class Composition(Named):
     """What published tables tell of the cells of their common refinement.
 
     reason   why no counts agree with all of them; empty where some do
@@ -45,6 +48,25 @@ class Composition:
     outer: npt.NDArray[np.int64]
     inner: npt.NDArray[np.int64]
     method: str
+
+    @property
+    def names(self) -> Schema:
+        return self.schema
+
+    @property
+    def headline(self) -> str:
+        if not self.consistent:
+            return "They contradict each other, see `reason`"
+        return f"They agree; bounds of {len(self.cells):,} cells by {self.method or 'nothing'}"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The cells by names, and between which counts each must lie."""
+        ends = {
+            f"{kind}_{end}": both[:, at].tolist()
+            for kind, both in (("outer", self.outer), ("inner", self.inner))
+            for at, end in enumerate(("lower", "upper"))
+        }
+        return {**named_cells(self.cells, schema), **ends}
 
     @property
     def consistent(self) -> bool:
@@ -66,6 +88,32 @@ class Composition:
     def narrowest_first(self) -> Composition:
         """In order of width; of equal ones in that of the cells."""
         return self._rows(np.argsort(self.width, kind="stable"))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Checked(Composition):
+    """The same with the rules that are broken.
+
+    narrow_cells  how many of the cells that may be small are bounded more narrowly than was asked for
+    few_counts    the tables that break the n-rule
+    """
+
+    narrow_cells: int = 0
+    few_counts: tuple[FewCounts, ...] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether all agree, and no rule that was asked for is broken."""
+        return self.consistent and not self.narrow_cells and not self.few_counts
+
+    @staticmethod
+    def of(found: Composition, small_count: int, min_width: int | None, few: Iterable[FewCounts]) -> Checked:
+        """Of the cells that may have 1 up to so many records each is to keep the width, where there is one."""
+        narrow = 0
+        if min_width is not None:
+            narrow = int((~MinWidth(min_width).is_wide(found.at_risk(small_count).width)).sum())
+        shown = found.schema, found.reason, found.cells, found.outer, found.inner, found.method
+        return Checked(*shown, narrow, tuple(few))
 
 
 @dataclass(frozen=True)

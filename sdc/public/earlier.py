@@ -356,10 +356,10 @@ def _require_named(entry: Publication, publications: Publications) -> None:
 
 def _require_counts(table: Table, one: Related) -> None:
     """InputError where the table has other counts than were published."""
-    inside = one.holds(table.columns)
+    inside = one.holds(table.all_codes)
     if not inside.any():
         raise InputError(f"{one.published.source}: no record of the table is where earlier says; name what some have")
-    codes, own = one.codes(table.columns[inside]), one.published.table
+    codes, own = one.codes(table.all_codes[inside]), one.published.table
     within = (codes < np.array(own.schema.sizes)).all(axis=1)
     if one.published.base:
         _require_near(one.published, codes, table.counts[inside])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
 from sdc.config.file import faults_of, load_yaml
 from sdc.config.values import OTHERS
-from sdc.model.errors import InputError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.schema import Schema, Variable
 from sdc.public.published import Published
 
@@ -66,15 +66,17 @@ def is_renaming(coding: Coding) -> bool:
 
 def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
     """A list of sections as `earlier` of a config has them; ConfigError as for a config."""
-    from sdc.model.errors import ConfigError
+    return relations_of(load_yaml(path, "relations", ConfigError), str(path))
 
-    content = load_yaml(path, "relations", ConfigError)
+
+def relations_of(content: Any, source: str) -> tuple[EarlierConfig, ...]:
+    """The same as `source` has it; ConfigError for what is none."""
     try:
         found = TypeAdapter(tuple[EarlierConfig, ...]).validate_python(content)
     except ValidationError as error:
-        raise ConfigError(f"{path}: {faults_of(error, EarlierConfig)}") from error
+        raise ConfigError(f"{source}: {faults_of(error, EarlierConfig)}") from error
     if any(one.key is not None for one in found):
-        raise ConfigError(f"{path}: a key is looked for in the records, which only a build has; leave key out")
+        raise ConfigError(f"{source}: a key is looked for in the records, which only a build has; leave key out")
     return found
 
 

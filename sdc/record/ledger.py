@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from sdc.canonical import canonical
 from sdc.model.errors import AbsentError, InputError
+from sdc.model.named import Named
+from sdc.paths import checked_path
 from sdc.record.entry import Entry, broken_links
 
 if TYPE_CHECKING:
@@ -76,17 +78,28 @@ class Publication:
         return {**vars(self)}
 
 
-@dataclass(frozen=True)
-class Ledger:
+@dataclass(frozen=True, repr=False)
+class Ledger(Named):
     """A ledger that is there, whole, and whose chain holds.
 
     first  hash of the entry that says that it is a ledger
+    key    of the digests of tables; it is secret, and in no text and no frame
     """
 
     path: Path
     first: str
     entries: tuple[Publication, ...]
     key: bytes
+
+    @property
+    def headline(self) -> str:
+        return f"{self.path}: {len(self.entries)} publications, the chain holds"
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """Publication by publication: its number, when it was, of what build and table, and what was published."""
+        rows = [entry.facts for entry in self.entries]
+        told = {name: [row[name] for row in rows] for name in ("number", "published", "name", "table", "folder")}
+        return {**told, "sub_tables": [["*".join(names) for names in row["sub_tables"]] for row in rows]}
 
     @property
     def heads(self) -> list[str]:
@@ -110,6 +123,20 @@ class Ledger:
     def keyed(self, digest: str) -> str:
         """The digest of a table as entries have it."""
         return hmac.new(self.key, digest.encode(), hashlib.sha256).hexdigest()
+
+
+def ledger(file: str | Path, *, new: bool = False) -> Ledger:
+    """What was published, publication by publication, as `sdc ledger` lists it.
+
+    new  make it, with its key beside it; keep both safe
+
+    InputError where it is not there, is none, or where its chain is broken; with `new` where it is there already, or
+    cannot be made.
+    """
+    path = checked_path(file)
+    if new:
+        new_ledger(path)
+    return read_ledger(path)
 
 
 def new_ledger(path: Path) -> None:

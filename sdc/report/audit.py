@@ -180,10 +180,10 @@ def _lattice(audit: AuditEvidence) -> dict[str, Any]:
     rows, chain = levels(audit.widths, schema), most_dangerous_chain(audit.widths, schema)
     scale = Scale.of(audit.min_width, max((int(level.widths[-1]) for level in rows), default=0))
     return {
-        "lattice": sections.lattice(audit, rows, chain, scale) if rows else "",
+        "lattice": figures.lattice(rows, chain, audit.found.release, audit.table.schema, scale) if rows else "",
         "legend": figures.legend(scale),
         "listed": sum(len(level) for level in rows),
-        "squares": sum(len(level) for level in rows) <= sections.MOST_SQUARES,
+        "squares": sum(len(level) for level in rows) <= figures.MOST_SQUARES,
         "dangerous": sections.dangerous(audit),
         "dangerous_released": sections.dangerous(audit, audit.found.release),
         "chain": sections.chain(audit, chain),

@@ -70,8 +70,8 @@ def flat(series: Sequence[Series]) -> list[str]:
     ][:MOST_FLAT]
 
 
-def risk_utility(series: Sequence[Series], min_width: int, whose: str = "this build") -> Markup:
-    """Sub-tables released against the required width, which is marked, a line for each method and small count."""
+def risk_utility(series: Sequence[Series], min_width: int | None, whose: str = "this build") -> Markup:
+    """Sub-tables released against the width, a line for each method and small count; one required is marked."""
     shown = series[:MOST_SERIES]
     keys = -(-len(shown) // KEYS) * 22.0
     plot = _plot(shown, keys)
@@ -80,7 +80,10 @@ def risk_utility(series: Sequence[Series], min_width: int, whose: str = "this bu
     parts += plot.grid(_widths(plot, shown), ticks(*plot.y_range, 8, 1))
     bottom = plot.top + HEIGHT
     parts.append(svg.text(plot.left + plot.width, bottom + 36, "required min width →", "t strong", anchor="end"))
-    parts += _required(plot, min_width, whose)
+    mark = ""
+    if min_width is not None:
+        parts += _required(plot, min_width, whose)
+        mark = f" The upright line is the required width of {whose}."
     dashes = {one.small_count: DASHES[counts.index(one.small_count) % len(DASHES)] for one in shown}
     for one in shown:
         parts += _line(one, dashes[one.small_count], plot)
@@ -93,7 +96,7 @@ def risk_utility(series: Sequence[Series], min_width: int, whose: str = "this bu
         bottom + 44,
         "Risk and utility",
         "To the right the width that every at-risk cell must keep, upwards the number of released sub-tables; a line "
-        f"for each method and small count. The upright line is the required width of {whose}.",
+        f"for each method and small count.{mark}",
         parts,
     )
 

@@ -19,6 +19,7 @@ from sdc.report.scale import LIGHT_INK, Scale, ink_on
 from sdc.risk.criteria import Criteria
 
 Chain = Sequence[tuple[SubTable, int]]
+MOST_SQUARES = 400
 
 
 def legend(scale: Scale) -> Markup:
@@ -46,8 +47,16 @@ def legend(scale: Scale) -> Markup:
     )
 
 
-def lattice_squares(levels: Sequence[Level], chain: Chain, release: Release, schema: Schema, scale: Scale) -> Markup:
-    """One square a sub-table, one row a dimension; crossed where it is not released."""
+def lattice(levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale) -> Markup:
+    """Squares while every one can be seen, bars beyond."""
+    draw = lattice_squares if sum(len(level) for level in levels) <= MOST_SQUARES else lattice_bars
+    return draw(levels, chain, release, schema, scale)
+
+
+def lattice_squares(
+    levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale
+) -> Markup:
+    """One square a sub-table, one row a dimension; crossed where there is a release that does not have it."""
     # the widest row decides: all squares have one size, so that rows can be compared
     pitch = min(52.0, (PAGE - 130) / max(len(level) for level in levels))
     size = pitch - (10 if pitch >= 30 else 2)
@@ -63,16 +72,16 @@ def lattice_squares(levels: Sequence[Level], chain: Chain, release: Release, sch
         parts.append(svg.text(0, 8 + k * row + size / 2 + 4, _dimension(level.dimension), class_="t strong"))
         pairs = zip(level.sub_tables.tolist(), level.widths.tolist(), strict=True)
         for rank, (subtable, width) in enumerate(pairs):
-            parts += _square(
-                subtable, width, place(k, rank), size, subtable in release, subtable in onto, schema, scale
-            )
+            released = None if release is None else subtable in release
+            parts += _square(subtable, width, place(k, rank), size, released, subtable in onto, schema, scale)
+    crosses = "" if release is None else "a cross marks a sub-table that is not released, "
     return svg.figure(
         "lattice",
         PAGE,
         len(levels) * row + 4,
         "Critical widths on the lattice of sub-tables",
         "One square a sub-table, one row a dimension, narrowest critical width first. The number is the critical "
-        "width, a cross marks a sub-table that is not released, the line joins the chain of most dangerous sub-tables.",
+        f"width, {crosses}the line joins the chain of most dangerous sub-tables.",
         parts,
     )
 
@@ -95,7 +104,7 @@ def _square(
     width: int,
     corner: tuple[float, float],
     size: float,
-    released: bool,
+    released: bool | None,
     chained: bool,
     schema: Schema,
     scale: Scale,
@@ -104,9 +113,10 @@ def _square(
     colour = scale.colour(width)
     ink = ink_on(colour)
     name = st.label(subtable, schema)
-    title = f"{name}: critical width {width:,}, {'released' if released else 'not released'}"
+    state = "" if released is None else ", released" if released else ", not released"
+    title = f"{name}: critical width {width:,}{state}"
     yield svg.box(x, y, size, size, colour, title, class_="chained" if chained else "edge")
-    if not released:
+    if released is False:
         # in the corner, beside the number; over the whole square where that is too small to have one
         a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
         reach = 8.0 if size >= 20 else size - 2
@@ -128,19 +138,22 @@ def _below(subtable: SubTable, schema: Schema, size: float) -> str:
     return short if size >= 20 and len(short) * 6.4 <= size + 10 else ""
 
 
-def lattice_bars(levels: Sequence[Level], chain: Chain, release: Release, schema: Schema, scale: Scale) -> Markup:
+def lattice_bars(
+    levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale
+) -> Markup:
     """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
     left, wide, pitch = 112.0, 544.0, 26.0
-    names = ("sub-tables", "released", "narrowest", "median", "widest")
+    names = ("sub-tables", "" if release is None else "released", "narrowest", "median", "widest")
     columns = [(left + wide + at, name) for at, name in zip((118, 206, 288, 364, 440), names, strict=True)]
     parts = [svg.text(left, 12, "narrowest critical width first →")]
     parts += [svg.text(x, 12, name, class_="t strong", anchor="end") for x, name in columns]
-    released = release.by_dimension(schema)
+    released = None if release is None else release.by_dimension(schema)
     for k, level in enumerate(levels):
         y = 22 + k * pitch
         parts.append(svg.text(0, y + 14, _dimension(level.dimension), class_="t strong"))
         parts += _shares(level, scale, left, wide, y)
-        figures = [_of(len(level), level.possible), short(_at(released, level.dimension))]
+        of_release = "" if released is None else short(_at(released, level.dimension))
+        figures = [_of(len(level), level.possible), of_release]
         figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
         parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
     # last, so that the dots lie over the bars

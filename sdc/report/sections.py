@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
 import numpy as np
-from markupsafe import Markup
 
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -17,16 +16,14 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.report import exposure, figures, graphs, prefixes, refusals
 from sdc.report.evidence import AuditEvidence
-from sdc.report.lattice import Level, most_dangerous, released
+from sdc.report.lattice import most_dangerous, released
 from sdc.report.published import PublishedTable
-from sdc.report.scale import Scale
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import tried
 from sdc.search.step import SearchStep
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
-MOST_SQUARES = 400
 MOST_DANGEROUS = 35
 MOST_FRONTIER = 200
 MOST_STEPS = 200
@@ -165,13 +162,6 @@ def _of_graph(audit: AuditEvidence, variables: st.SubTable, width: int | None) -
     schema = audit.table.schema
     row = _sub_table(audit, schema.levels.closed(variables), width)
     return replace(row, label=st.label(variables, schema.flat), kept=_kept(variables, schema))
-
-
-def lattice(audit: AuditEvidence, levels: Sequence[Level], chained: figures.Chain, scale: Scale) -> Markup:
-    """Squares while every one can be seen, bars beyond."""
-    if sum(len(level) for level in levels) <= MOST_SQUARES:
-        return figures.lattice_squares(levels, chained, audit.found.release, audit.table.schema, scale)
-    return figures.lattice_bars(levels, chained, audit.found.release, audit.table.schema, scale)
 
 
 def _sub_table(audit: AuditEvidence, subtable: st.SubTable, width: int | None) -> SubTableRow:

@@ -15,7 +15,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import at_risk_rows
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
-from sdc.model.named import Named
+from sdc.model.named import Drawn
 from sdc.model.schema import MAX_VARIABLES, Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Cells, Counts, Table
@@ -29,7 +29,7 @@ MAX_LISTED_VARIABLES = 26  # 2^26 bit sets and widths are 1 GB
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CriticalWidths(Named):
+class CriticalWidths(Drawn):
     """Critical widths in the ordered list's order: widest first, ties by decreasing dimension, then by number.
 
     sub_tables  (n,) uint64 bit sets
@@ -74,9 +74,10 @@ class CriticalWidths(Named):
         labels = [st.label(t, schema) for t in self.sub_tables.tolist()]
         return {"sub_table": labels, "critical_width": self.widths.tolist()}
 
-    def of(self, subtable: SubTable) -> int:
-        """w* of one sub-table; KeyError where the floor left it out."""
-        return self.by_sub_table()[subtable]
+    def of(self, subtable: SubTable | str | Sequence[str]) -> int:
+        """w* of one sub-table, given as to `Table.marginal`; KeyError where the floor left it out."""
+        asked = st.told(subtable, self.names) if isinstance(subtable, str | Sequence) else subtable
+        return self.by_sub_table()[asked]
 
     def by_sub_table(self) -> Mapping[SubTable, int]:
         """w* of every listed sub-table, in order; looked up, because a dictionary of 2^23 takes more than 1 GB."""

@@ -25,6 +25,8 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
+from sdc.model.named import Named
+from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
 from sdc.risk.support import Component, Support
@@ -74,8 +76,8 @@ class SharpProgress(NamedTuple):
     parts: int
 
 
-@dataclass(frozen=True, eq=False)
-class SharpBounds:
+@dataclass(frozen=True, eq=False, repr=False)
+class SharpBounds(Named):
     """Bounds of cells, the methods that gave their ends, and what shows the inner ones.
 
     bounds              of the cells asked for, in their order: sharp where outer and inner are the same
@@ -87,6 +89,19 @@ class SharpBounds:
     outer_by: Labels
     inner_by: Labels
     proof: Proof
+
+    @property
+    def headline(self) -> str:
+        return f"Bounds of {len(self.bounds):,} cells, {int(self.bounds.exact.sum()):,} of them sharp"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """The cells with their bounds, and the method that gave each end."""
+        methods = {
+            f"{kind}_{end}_by": [METHODS[by] for by in both[:, at].tolist()]
+            for kind, both in (("outer", self.outer_by), ("inner", self.inner_by))
+            for at, end in enumerate(("lower", "upper"))
+        }
+        return {**self.bounds.columns(schema), **methods}
 
 
 class SharpStep(NamedTuple):

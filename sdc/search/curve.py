@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
+from sdc.model.named import Drawn, Rows
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
@@ -34,6 +35,10 @@ class CurvePoint:
     min_width: int | None
 
 
+class Curve(Drawn, Rows[CurvePoint]):
+    """The points of a curve, by method, small count and width."""
+
+
 @dataclass(frozen=True)
 class CurveSearch:
     """Points for all the small counts and minimum widths, with the settings of the given search.
@@ -50,7 +55,7 @@ class CurveSearch:
     methods: tuple[str, ...] = ("ordered", "decomposable")
     on_point: Callable[[CurvePoint], None] = lambda point: None
 
-    def run(self) -> tuple[CurvePoint, ...]:
+    def run(self) -> Curve:
         """Sorted by method, small count and width."""
         for method in self.methods:
             require_method(method)
@@ -60,7 +65,7 @@ class CurveSearch:
                 )
             self.search.require_objective(method)
         points = [point for small_count in sorted(set(self.small_counts)) for point in self._points(small_count)]
-        return tuple(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
+        return Curve(sorted(points, key=lambda p: (METHODS.index(p.method), p.small_count, p.min_width_required)))
 
     def _points(self, small_count: int) -> Iterator[CurvePoint]:
         ordered = replace(self.search.ordered, widths=self._widths(small_count))

@@ -8,7 +8,8 @@ from typing import Any
 
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.named import Named
+from sdc.model.knowledge import Knowledge
+from sdc.model.named import Drawn
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.risk.assessment import Assessment
@@ -18,7 +19,7 @@ MOST_NAMED = 6
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Found(Named):
+class Found(Drawn):
     """A release with its judgement, as it was when the search accepted it."""
 
     judgement: Judgement
@@ -28,9 +29,14 @@ class Found(Named):
         return self.judgement.release
 
     @property
+    def knowledge(self) -> Knowledge:
+        """What everybody knows once it is out."""
+        return self.judgement.knowledge
+
+    @property
     def names(self) -> Schema:
         """The schema of the table that it was found for."""
-        return self.judgement.knowledge.schema
+        return self.knowledge.schema
 
     @property
     def frontier(self) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from sdc.model import subtable as st
+from sdc.model.named import Rows
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -44,6 +45,10 @@ class Redesign:
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
         return {"sub_table": list(self.names), "cells": self.cells, "lost": self.lost, "config": self.config}
+
+
+class Redesigns(Rows[Redesign]):
+    """What may go out instead, what keeps most cells first."""
 
 
 def pasted(section: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -12,7 +12,10 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
 from sdc.model.errors import InputError, ReleaseError
+from sdc.model.named import Named, named_cells
+from sdc.model.schema import Schema
 from sdc.model.table import Table
+from sdc.run_format import ROUNDED_COUNT
 from sdc.solve.linear import Sums, cheapest
 
 Dense = npt.NDArray[np.int64]
@@ -21,8 +24,8 @@ MOST_CELLS = 1 << 20
 NODES = 100_000
 
 
-@dataclass(frozen=True, eq=False)
-class Rounded:
+@dataclass(frozen=True, eq=False, repr=False)
+class Rounded(Named):
     """A rounded table, the shape of the one that was given.
 
     counts   multiples of the base; each less than the base from the true count
@@ -35,6 +38,15 @@ class Rounded:
     base: int
     margins: tuple[Axes, ...]
     moved: int
+
+    @property
+    def headline(self) -> str:
+        return f"{int((self.counts > 0).sum()):,} cells in multiples of {self.base}, without those of 0"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Each cell that is not 0, in a column that says how it is rounded: `read_table` takes it for no count."""
+        held = self.counts > 0
+        return {**named_cells(np.argwhere(held), schema), f"{ROUNDED_COUNT}{self.base}": self.counts[held].tolist()}
 
     def cells(self, table: Table) -> list[dict[str, Any]]:
         """Each cell that is not 0, by the names of the table that was rounded."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sdc.model import subtable as st
 from sdc.model.labels import NO_LABELS, Labels
+from sdc.model.named import Named
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -17,8 +19,8 @@ from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
 
 
-@dataclass(frozen=True)
-class Reason:
+@dataclass(frozen=True, repr=False)
+class Reason(Named):
     """What the criterion says of one sub-table beside a release; assessments are None where nothing asks for them.
 
     within          the sub-table of the released frontier that contains it, None where it is not released
@@ -48,6 +50,17 @@ class Reason:
     spent: int = 0
     withheld: int | None = None
     parts: tuple[SubTable, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        return super().headline if self._schema is None else self.text(self._schema)
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """What the criterion says of it alone, beside the one-way sub-tables, and beside all that is public."""
+        asked = {"alone": self.alone, "one-way": self.one_way, "together": self.together}
+        low, high = zip(*(answer.min_width for answer in asked.values()), strict=True)
+        verdicts = [answer.verdict.name.lower() for answer in asked.values()]
+        return {"beside": [*asked], "verdict": verdicts, "min_width_lower": low, "min_width_upper": high}
 
     @property
     def witness(self) -> Witness | None:

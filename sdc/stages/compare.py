@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from sdc.config.build import BuildConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
+from sdc.model.named import Named
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.search.why import why as reason_of
@@ -21,9 +22,9 @@ MOST_EXPLAINED = 10
 ELSEWHERE = ("execution", "output", "name")
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What differs from one run to another; all by names.
+@dataclass(frozen=True, repr=False)
+class Comparison(Named):
+    """What differs from one run to another; all by names. Its rows are the sub-tables that came and went.
 
     config   key: (before, after), of keys that differ
     table    what is counted: (before, after)
@@ -40,6 +41,20 @@ class Comparison:
     in_part: Mapping[str, tuple[Any, Any]]
     came: tuple[tuple[tuple[str, ...], str], ...]
     went: tuple[tuple[tuple[str, ...], str], ...]
+
+    @property
+    def headline(self) -> str:
+        before, after = self.release
+        return f"{before:,} sub-tables, then {after:,}; {len(self.config):,} keys of the config differ"
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """Sub-tables that came and went, with why the run that has them not has them not."""
+        rows = [*(("came", *row) for row in self.came), *(("went", *row) for row in self.went)]
+        return {
+            "change": [change for change, _, _ in rows],
+            "sub_table": ["*".join(names) for _, names, _ in rows],
+            "why": [why for _, _, why in rows],
+        }
 
     @property
     def facts(self) -> dict[str, Any]:

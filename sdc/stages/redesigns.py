@@ -15,7 +15,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.effort import Depth
 from sdc.search.parts import in_part
-from sdc.search.redesign import Redesign, redesign
+from sdc.search.redesign import Redesign, Redesigns, redesign
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
 
 
@@ -27,7 +27,7 @@ def redesigns(
     refused: SubTable,
     levels: bool = True,
     merging: bool = True,
-) -> tuple[Redesign, ...]:
+) -> Redesigns:
     """What is safe with a release, what keeps most cells first.
 
     known    before anything is released
@@ -38,7 +38,7 @@ def redesigns(
         found.append(redesign(settings.inquiry(table, known), release, refused, settings.wished(known)))
     if merging:
         found.append(coarsened(table, known, settings, release, refused))
-    return tuple(sorted(filter(None, found), key=lambda one: one.lost))
+    return Redesigns(sorted(filter(None, found), key=lambda one: one.lost))
 
 
 def coarsened(

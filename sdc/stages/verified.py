@@ -8,19 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 
 from sdc.config.build import BuildConfig
-from sdc.model.errors import AbsentError, InputError, SdcError
+from sdc.model.errors import AbsentError, InputError, RunFolderError, SdcError
+from sdc.paths import checked_path
 from sdc.public.earlier import known_anew, read_origin
 from sdc.record.ledger import read_ledger
 from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.run_folder import read_json
-from sdc.verify.run_folder import RECORDED, Verification, verify
+from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
 
 
-def verify_run(path: Path, say: Callable[[str], None] = lambda text: None) -> Verification:
-    """As `verify`; what was known is read again from all that the config in the manifest names, where it is there."""
-    found = verify(path, say)
+def verify_run(run_folder: str | Path, say: Callable[[str], None] = lambda text: None) -> Verification:
+    """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
+
+    What was known before is read again from all that the config in the manifest names, where it is there. `say` hears
+    what is checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
+    certificate.
+    """
+    path = checked_path(run_folder)
+    try:
+        found = verify(path, say)
+    except UnreadableError as error:
+        raise RunFolderError(str(error)) from error
     manifest = read_json(path / MANIFEST)
     told = manifest["config"]
     if not found.verified or not (told.get("earlier") or told.get("ledger")):

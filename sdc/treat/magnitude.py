@@ -16,6 +16,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sdc.model.errors import InputError, NotReleasableError, nearest
+from sdc.model.named import Named
 from sdc.treat.dominance import Rules, Values, judge
 
 PLACES = 6  # decimals that are kept
@@ -24,8 +25,8 @@ ALL = "(all)"
 Negative = Literal["refuse", "split"]
 
 
-@dataclass(frozen=True, eq=False)
-class MagnitudeTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class MagnitudeTable(Named):
     """Sums by cell, of which every cell passes the rules.
 
     variables  those of all groupings; levels  the column that stands for each: itself, a coarser one, or `(all)`
@@ -39,6 +40,16 @@ class MagnitudeTable:
     totals: tuple[int, ...]
     contributors: tuple[int, ...]
     part: str = ""
+
+    @property
+    def headline(self) -> str:
+        by = "*".join(level for level in self.levels if level != ALL) or "(total)"
+        return f"Sums by {by} of {len(self.cells):,} cells{f', {self.part} values' if self.part else ''}"
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """Its cells with their sums, exact decimals."""
+        columns = dict(zip(self.variables, zip(*self.cells, strict=True), strict=True))
+        return {**columns, "total": [Decimal(written(total)) for total in self.totals]}
 
     @property
     def rows(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ Nothing here judges that; of 2 x 3 tables of 10 records it tells two in five of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,9 @@ from scipy.sparse import csr_array
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
+from sdc.model.named import Named, named_cells
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -38,11 +40,12 @@ SOLVES = 4000  # of the solver, before a choice that is not the cheapest is take
 KEPT = 512  # tables that agree, the newest
 
 
-@dataclass(frozen=True, eq=False)
-class Suppressed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Suppressed(Named):
     """Which cells are withheld.
 
-    withheld  flags of the table's shape
+    counts    of the table, those of withheld cells too, which are confidential
+    withheld  flags of its shape
     bounds    (sensitive, 2) between which each sensitive cell, in C order, can move for whoever has the rest, all
               margins and the structural zeros
     weight    the records in withheld cells
@@ -53,6 +56,7 @@ class Suppressed:
               helps these. Confidential
     """
 
+    counts: Dense
     withheld: Flags
     bounds: npt.NDArray[np.int64]
     weight: int
@@ -60,13 +64,15 @@ class Suppressed:
     margins: bool
     refuted: npt.NDArray[np.uint16]
 
-    def rows(self, table: Table) -> list[dict[str, Any]]:
-        """Every cell by the names of the table, its count None where it is withheld."""
-        dense = table.dense
-        return [
-            {**table.schema.named(cell), COUNT: None if self.withheld[cell] else int(dense[cell])}
-            for cell in np.ndindex(dense.shape)
-        ]
+    @property
+    def headline(self) -> str:
+        return f"{int(self.withheld.sum()):,} of {self.withheld.size:,} cells withheld"
+
+    def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
+        """Every cell of the table, its count None where it is withheld."""
+        cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
+        told = zip(self.counts.reshape(-1).tolist(), self.withheld.reshape(-1).tolist(), strict=True)
+        return {**cells, COUNT: [None if hidden else count for count, hidden in told]}
 
 
 def suppress(
@@ -173,7 +179,7 @@ def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool) -> Suppres
     hidden, own = found.hidden[0].reshape(counts.shape), found.own[0]
     weight = int(counts[hidden].sum())
     optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
-    return Suppressed(hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted])
+    return Suppressed(counts, hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted])
 
 
 def least_withheld(small: Flags, summed: Sequence[bool]) -> int:
@@ -276,7 +282,9 @@ class _Intruder:
             bounds = system.bounds(codes, np.searchsorted(hidden, self.cells)).inner
         weight = int(self.flat[withheld].sum())
         none = np.zeros((0, len(self.shape)), np.uint16)
-        return Suppressed(withheld.reshape(self.shape), bounds, weight, optimal, True, none)
+        return Suppressed(
+            self.flat.reshape(self.shape), withheld.reshape(self.shape), bounds, weight, optimal, True, none
+        )
 
 
 def _cut(intruder: _Intruder, withheld: Flags, cell: int) -> npt.NDArray[np.int64]:

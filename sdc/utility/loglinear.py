@@ -139,7 +139,7 @@ def fit_model(
     whole = replace(known, facts=NO_FACTS)
     estimable, schema = Estimable(table, whole), table.schema
     found = expected_counts(estimable, form, max_sweeps, max_bytes)
-    fitted, size = found.at(table.columns), found.fitted_cells
+    fitted, size = found.at(table.all_codes), found.fitted_cells
     elsewhere = max(0.0, table.total - float(fitted.sum()))  # where the count is 0
     is_small = size // found.spread * len(estimable.listed) <= MOST_ENTRIES
     listed = _listed(table, whole, found) if is_small else None

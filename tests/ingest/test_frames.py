@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -39,6 +41,7 @@ def test_a_frame_is_the_same_table_as_a_file(
     pq.write_table(arrow, tmp_path / "t.parquet")
     expected = sdc.read_table(tmp_path / "t.parquet")
     frames = [pd.DataFrame(plain), pl.DataFrame(plain), arrow, arrow.to_batches()[0], arrow.to_reader()]
+    frames += [pl.LazyFrame(plain), pl.scan_parquet(tmp_path / "t.parquet"), duckdb.sql("SELECT * FROM arrow")]
     for frame in frames:
         assert sdc.read_table(frame) == expected
 
@@ -85,7 +88,29 @@ def test_columns_of_mixed_types() -> None:
 
 @pytest.mark.parametrize("other", [[SECRET], {"a": [SECRET]}, 7, np.array([[1]])])
 def test_what_is_no_frame(other: object) -> None:
-    refused(other, f"from a data frame of pandas, Polars or Arrow; this is a {type(other).__name__}")
+    refused(other, f"from a data frame of pandas, Polars or Arrow, .* of DuckDB; this is a {type(other).__name__}")
+
+
+def test_a_query_counts_before_it_is_read(tmp_path: Path) -> None:
+    """Sums of DuckDB are wider than 64 bits, and counts of Polars narrower."""
+    records = pa.table({"a": ["x", "x", "y"], "weight": [2, 3, 4]})
+    expected = pa.table({"a": ["x", "y"], "count": [5, 4]})
+    sums = duckdb.sql("SELECT a, sum(weight) AS count FROM records GROUP BY a")
+    assert str(sums.types[1]) == "HUGEINT"
+    assert sdc.read_table(sums) == sdc.read_table(expected)
+    counted = pl.LazyFrame(pl.from_arrow(records)).group_by("a").agg(pl.len().alias("count"))
+    assert sdc.read_table(counted).to_arrow().to_pydict() == {"a": ["x", "y"], "count": [2, 1]}
+
+
+def test_a_query_that_fails() -> None:
+    """What it says of a record is no part of the message."""
+    refused(duckdb.sql(f"SELECT error('{SECRET}') AS a"), "the DuckDBPyRelation cannot be read: it ends with Inv")
+    failing = pl.LazyFrame({"a": [SECRET]}).select(pl.col("a").cast(pl.Int64))
+    refused(failing, "the LazyFrame cannot be read: it ends with InvalidOperationError; try it by itself, and correct")
+    refused(pl.scan_parquet("nowhere.parquet"), "the LazyFrame cannot be read: it ends with FileNotFoundError")
+    refused(duckdb.connect(), "this is a DuckDBPyConnection")
+    refused(pl.Series("a", [SECRET]), "this is a Series")
+    refused(pd.Series([SECRET]), "this is a Series")
 
 
 def test_a_frame_without_records() -> None:

@@ -267,7 +267,7 @@ def test_marginals_are_sums_over_groups(of: Case, rng: Rng) -> None:
 def test_columns_and_one_way_counts(of: Case) -> None:
     schema = of.schema
     every = [list(categories(schema, range(len(schema)), cell)) for cell in of.table.codes.tolist()]
-    assert of.table.columns.tolist() == every
+    assert of.table.all_codes.tolist() == every
     assert of.table.flat.codes.tolist() == every if len(of.table) else True
     for v, counted in enumerate(of.table.one_way()):
         column = np.array([row[v] for row in every], np.int64)

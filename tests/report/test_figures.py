@@ -143,11 +143,7 @@ def drawings(audit: AuditEvidence) -> list[str]:
     )
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
     bounds = exposure.by_exposure(audit.bounds, audit.criteria)
-    lattice = (
-        figures.lattice_squares(found, chain, audit.found.release, audit.table.schema, scale)
-        if len(audit.widths.widths) < 400
-        else figures.lattice_bars(found, chain, audit.found.release, audit.table.schema, scale)
-    )
+    lattice = figures.lattice(found, chain, audit.found.release, audit.table.schema, scale)
     cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criteria, audit.table.schema)
     return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]
 
