@@ -103,7 +103,7 @@ class Attack(Named):
         return f"Guesses of {self.schema.cells:,} cells by {'; '.join(self.methods)}"
 
     @cached_property
-    def by_name(self) -> Mapping[str, Values]:
+    def by_intruder(self) -> Mapping[str, Values]:
         """(cells,) of each intruder: the reconstruction by each seed, then independence."""
         return {**{f"seed {s}": own for s, own in zip(self.seeds, self.guessed, strict=True)}, ALONE: self.alone}
 
@@ -134,10 +134,10 @@ class Attack(Named):
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Cell by cell, by names, how many records each intruder expects."""
         named = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
-        own = variable_columns(named, self.by_name)
+        own = variable_columns(named, self.by_intruder)
         return {
             **{own[name]: column for name, column in named.items()},
-            **{name: values.tolist() for name, values in self.by_name.items()},
+            **{name: values.tolist() for name, values in self.by_intruder.items()},
         }
 
 
@@ -235,10 +235,10 @@ def guesses(found: Attack, table: Table, small_count: int) -> Guesses:
     """How much of an attack is right; InputError where the table has not what was attacked."""
     places, truth = _places(found.schema, table), np.zeros(found.schema.cells, np.int64)
     truth[places] = table.counts
-    said = np.rint([*found.by_name.values()])
+    said = np.rint([*found.by_intruder.values()])
     right, claimed = (said == truth).sum(axis=1), ((said > 0) & (said <= small_count)).sum(axis=1)
-    expected = np.stack([*found.by_name.values()])[:, places[table.at_risk(small_count)]]
-    return Guesses(found.methods, (*found.by_name,), tuple(right.tolist()), tuple(claimed.tolist()), expected)
+    expected = np.stack([*found.by_intruder.values()])[:, places[table.at_risk(small_count)]]
+    return Guesses(found.methods, (*found.by_intruder,), tuple(right.tolist()), tuple(claimed.tolist()), expected)
 
 
 def _places(published: Schema, table: Table) -> Counts:

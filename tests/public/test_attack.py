@@ -113,9 +113,9 @@ def test_of_a_decomposable_release_its_closed_form_is_expected() -> None:
     table = dense(schema_of([2, 3, 2]), counts.ravel().tolist())
     found = attack_on([marginal(table, kept, str(kept)) for kept in (0b011, 0b110)], (0,), Scaling())
     ab, bc, b = counts.sum(axis=2), counts.sum(axis=0), counts.sum(axis=(0, 2))
-    assert found.by_name["seed 0"] == pytest.approx((ab[:, :, None] * bc[None] / b[:, None]).ravel())
+    assert found.by_intruder["seed 0"] == pytest.approx((ab[:, :, None] * bc[None] / b[:, None]).ravel())
     alone = np.einsum("a,b,c->abc", counts.sum(axis=(1, 2)), b, counts.sum(axis=(0, 1))) / counts.sum() ** 2
-    assert found.by_name[ALONE] == pytest.approx(alone.ravel())
+    assert found.by_intruder[ALONE] == pytest.approx(alone.ravel())
 
 
 def test_what_is_guessed_is_told_by_names(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_a_mixture_is_fitted_to_all_that_is_published(reconstructed: Attack) -> 
         for one in scaling.target.measurements:
             assert np.abs(sums(one, scaling.target, guess) - one.counts).max() < 1
     truth = on(found.schema, czech())
-    *own, alone = (int((np.rint(guess) == truth).sum()) for guess in found.by_name.values())
+    *own, alone = (int((np.rint(guess) == truth).sum()) for guess in found.by_intruder.values())
     print(f"right of 64: {own} by seeds 0 and 1, {alone} by independence")
     assert min(own) > 2 * alone
     assert re.fullmatch(r"mixture of 50 products, 2000 steps, by mbi 2[\d.]+", found.methods[0])

@@ -93,7 +93,7 @@ def test_what_is_guessed_right_of_the_czech_table(run: Path) -> None:
     told = truth_of(found, run)
     truth = on(found.schema, czech())
     small = (truth > 0) & (truth <= 2)
-    for name, guess in found.by_name.items():
+    for name, guess in found.by_intruder.items():
         right = np.rint(guess) == truth
         said = {"cells": right.sum(), "at_risk": (right & small).sum(), "provable": 0}
         assert told["right"][name] == said | {"claimed": np.isin(np.rint(guess), (1, 2)).sum()}
@@ -108,7 +108,7 @@ def test_what_is_guessed_right_of_the_czech_table(run: Path) -> None:
         assert own["count"] == one["count"]
         assert one["posterior"] == {"uniform": pytest.approx(own["probabilities"][own["count"] - own["from"]])}
         place = int(found.schema.keys.pack(np.array([found.schema.cell(one["cell"])]))[0])
-        assert one["guessed"] == {name: guess[place] for name, guess in found.by_name.items()}
+        assert one["guessed"] == {name: guess[place] for name, guess in found.by_intruder.items()}
 
 
 def test_a_right_guess_is_provable_where_a_record_is_certain(tmp_path: Path) -> None:

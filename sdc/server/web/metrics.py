@@ -12,9 +12,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from sdc import __version__
 from sdc.server.desk.desk import DeskLike
 from sdc.storage.runs import STATES, Run, last_runs
+from sdc.version import VERSION
 
 Answered = Mapping[tuple[str, int], int]
 """How many answers were of each route, by its template, and status."""
@@ -38,7 +38,7 @@ class _Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         health, tally, state = self.desk.health(), self.desk.tally(), self.desk.state
-        versions = {"version": __version__, "python": platform.python_version()}
+        versions = {"version": VERSION, "python": platform.python_version()}
         yield InfoMetricFamily("sdc", "Versions of what runs.", versions)
         rows = [((route, str(status)), number) for (route, status), number in sorted(self.answered.items())]
         yield _counter("sdc_http_requests", "Answers since the start, an error as 500.", ("route", "status"), rows)
