@@ -140,7 +140,7 @@ def _span(planned: Mapping[str, Any]) -> str:
 def verify(
     folder: Annotated[
         Path,
-        typer.Argument(parser=checked_path, metavar="RUN_FOLDER|FOLDER", help="A build, or what was published."),
+        typer.Argument(parser=checked_path, metavar="RUN_FOLDER", help="A build, or what was published."),
     ],
     published: Annotated[
         bool, typer.Option("--published", help="FOLDER is what was published, without the table: check it by --key.")
@@ -153,7 +153,7 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a build by its table, release and certificate alone, or what was published by its signer's key.
+    """Checks a build by its table, release and certificate alone. With --published what went out, by its signer's key.
 
     What was published before is read again where it can be; else it is said to be as the run folder has it.
     """
