@@ -182,7 +182,7 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     assert said[-1] == "confidential  no fewer would do, records and cells added up; do not publish this"
     with pytest.raises(SdcError, match="though all cells are withheld") as refused:
         sdc("suppress", table, "a*b", "--min-width", 30)
-    assert refused.value.status == 3
+    assert status_of(refused.value) == 3
 
 
 def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     assert "every cell passes; region as region" in sdc(*words, "--contributors", 2)
     with pytest.raises(SdcError, match="fail the rules at every level") as refused:
         sdc(*words, "--contributors", 9)
-    assert refused.value.status == 3
+    assert status_of(refused.value) == 3
     for option, text in (("--dominance", "many"), ("--hierarchy", "region"), ("--negative", "keep")):
         with pytest.raises(SdcError, match=text):
             sdc(*words, option, text)

@@ -127,7 +127,7 @@ def test_the_build_takes_them_over_and_makes_the_rest(flow_runs: dict[str, Any])
     assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
     assert statuses(build) == {**dict.fromkeys(NAMES, "done"), "table": "reused", "widths": "reused"}
     assert json.loads(json.dumps(build)) == build
-    assert len(list((Path(build["run_folder"]) / "release").iterdir())) == 18
+    assert len(list((Path(build["run_folder"]) / "release").iterdir())) == 20
 
 
 def test_a_third_run_reuses_everything_whatever_the_workers(flow_runs: dict[str, Any]) -> None:
