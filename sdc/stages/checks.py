@@ -36,9 +36,10 @@ def check_before(build: Build) -> None:
     name what the table will not have, or need what is not installed. Of levels of earlier publications only the table
     knows.
     """
-    config, schema = build.config, build.schema
+    config = build.config
     if config.attack and config.attack.seeds:
         Mixture().require()
+    schema = build.schema
     check_publications(config)
     listed = {variable.name for variable in schema.variables if variable.categories != ("",)}
     with fault_of("labels"):
