@@ -58,7 +58,8 @@ class Run:
     def ended(self) -> str | None:
         """When the last run ended, ISO in UTC; None while it runs, and where it was killed."""
         last = self.last("run started", "run ended")
-        return str(last.get("time")) if last is not None and last["event"] == "run ended" else None
+        told = None if last is None or last["event"] != "run ended" else last.get("time")
+        return None if told is None else str(told)
 
     def last(self, *events: str) -> Mapping[str, Any] | None:
         """The last of these events of the log."""
