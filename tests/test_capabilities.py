@@ -40,7 +40,8 @@ NO_FEATURES = {
         *("release.annealing", "release.simulatable", "release.weights"),
     ),
     "words for people": (
-        *("publication.title", "publication.population", "publication.period", "publication.source", "report"),
+        *("publication.title", "publication.population", "publication.period", "publication.published"),
+        *("publication.source", "report"),
         *("publication.licence", "publication.contact", "publication.notes", "publication.formulas"),
     ),
     "settings of table.weight": ("weighted",),
