@@ -4,7 +4,7 @@
 
 Verbs are asked of the decomposable release that a build finds first, builds of the same search, each in a process of
 its own, one after the other: seconds and the largest memory of the process, then the first line that it prints. The
-first line of verbs reads the table and does nothing else. A command that takes more than ten minutes is ended.
+first, which asks for a width of 1, has little to do but read. A command that takes more than ten minutes is ended.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ def subject(name: str, folder: Path) -> None:
     """Every command and every build of one table."""
     config = config_of(name)
     first = told(write(folder, "first", config), folder)
-    say(f"{name:10} released within {', '.join(first['release']['frontier'])}")
-    for title, words in verbs(first["release"]["frontier"], variables_of(folder, first), WIDTHS[name]):
+    frontier = ["*".join(names) for names in first["release"]["frontier"]]
+    say(f"{name:10} released within {', '.join(frontier)}")
+    for title, words in verbs(frontier, variables_of(folder, first), WIDTHS[name]):
         say(f"{name:10} {title:24} {asked(folder, words[0], 'first.yaml', *words[1:])}")
     for title, more in criteria(variables_of(folder, first)).items():
         written = write(folder, title.replace(" ", "_"), merged(config, more))
@@ -63,7 +64,7 @@ def verbs(frontier: list[str], variables: Mapping[str, list[str]], width: int) -
     release = [word for one in frontier for word in ("--release", one)]
     (one, firsts), (other, seconds) = list(variables.items())[:2]
     cells = ["--cells", f"{one} in ({quoted(firsts[0])}, {quoted(firsts[-1])}), {other}={quoted(seconds[0])}"]
-    yield "only read", ["assess", *release, "--min-width", "1", "--small-count", "0"]
+    yield "width of 1", ["assess", *release, "--min-width", "1"]
     yield "n-rule", ["assess", *release, "--min-width", str(width), "--n-rule", "3"]
     yield "super-cell", ["bounds", *release, *cells]
     yield "super-cell, fractional", ["bounds", *release, *cells, "--fractional"]
