@@ -57,7 +57,7 @@ def kill_server(build: subprocess.Popen[str]) -> None:
     [
         (end_group, 130, "sdc: interrupted; nothing was published"),
         (interrupt_twice, 130, "sdc: interrupted; nothing was published"),
-        (kill_server, 1, "sdc: Prefect's server at http://127.0.0.1:"),
+        (kill_server, 75, "sdc: Prefect's server at http://127.0.0.1:"),
     ],
 )
 def test_a_build_that_is_to_end_does(
