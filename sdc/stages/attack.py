@@ -1,4 +1,4 @@
-"""Attack: what a reconstruction from all public tables guesses of the at-risk cells."""
+"""Attack: what a reconstruction from the tables that are public whole guesses of the at-risk cells."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _found(build: Build) -> Guesses:
 
 
 def published_tables(table: Table, release: Release) -> Iterator[tuple[Published, EarlierConfig]]:
-    """The largest public tables, as whoever reads them has them, and knows what is within each level."""
+    """The largest tables that are public whole, as whoever reads them has them, and knows what is within each level."""
     for element in release.frontier:
         if element:
             label, schema = st.label(element, table.schema), _flat(table.schema, element)
@@ -75,7 +75,7 @@ def _groups(schema: Schema, name: str) -> RelatedVariableConfig | None:
 
 ATTACK = Stage(
     "attack",
-    "guesses at-risk cells from all public tables",
+    "guesses at-risk cells from the tables that are public whole",
     needs=(TABLE.name, SEARCH.name),
     sections=lambda build: plain(build.config.attack),
     make=_make,
