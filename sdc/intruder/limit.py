@@ -108,9 +108,11 @@ class PosteriorLimit:
             def whole(asked: Counts) -> tuple[Probabilities, Probabilities]:
                 return true_and_highest(hypergeometric.cell_laws(table, knowledge, cells[asked]))
 
-            tree = SumRows.of(CellMarginals(table, cells), knowledge)
-            modes = self.modes(table, table.counts[rows], whole)
-            return self.of(at_truth(table, knowledge, rows), rows, lambda asked: modes.of(tree, asked))
+            def modes(asked: Counts) -> tuple[Probabilities, Probabilities]:
+                sums = SumRows.of(CellMarginals(table, cells), knowledge)
+                return self.modes(table, table.counts[rows], whole).of(sums, asked)
+
+            return self.of(at_truth(table, knowledge, rows), rows, modes)
         found = exact_posterior(table, knowledge, law, cells)
         if found is None:
             raise ReleaseError(
