@@ -108,3 +108,15 @@ def two_workers() -> Iterator[Executor]:
         with dask.config.set(SELDOM):  # what is opened meanwhile by others is as it would be
             executor = stack.enter_context(open_executor(ExecutionConfig(workers=2, memory_per_worker="2GiB")))
         yield executor
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """An S3 server on this machine."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()

@@ -9,7 +9,6 @@ from typing import Any
 import fsspec
 import pytest
 import yaml
-from moto.server import ThreadedMotoServer
 
 from sdc.executor import IN_PROCESS
 from sdc.ingest import reading
@@ -20,16 +19,6 @@ from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """An S3 server on this machine."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import fsspec
 import pytest
 import yaml
 from fsspec.implementations.memory import MemoryFileSystem
-from moto.server import ThreadedMotoServer
 
 from sdc.events import read_events
 from sdc.executor import IN_PROCESS
@@ -165,16 +164,6 @@ def test_a_place_that_cannot_be_one(url: str, message: str, tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=message) as refused:
         check_upload(build_of(tmp_path, url))
     assert "secret" not in str(refused.value)
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[str]:
-    """An S3 server on this machine."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
 
 
 def test_s3(made: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
