@@ -182,8 +182,8 @@ def test_a_build_may_guess_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     right = Truth.open(run, run / "release").facts(own)["right"]
     assert (
         "That no guess is right is not promised. Of the counts of these cells, guessed from the tables that are public "
-        f"whole, are right by scaling {right['seed 0']['at_risk']}; by independence of all variables, from one-way tables "
-        "alone 0."
+        f"whole, are right by scaling {right['seed 0']['at_risk']}; by independence of all variables, from "
+        "one-way tables alone 0."
     ) in page
     for name, row in right.items():
         cells = "".join(f'<td class="n">{row[key]}</td>' for key in ("at_risk", "provable", "claimed", "cells"))
