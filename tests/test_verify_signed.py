@@ -35,7 +35,7 @@ from securesystemslib.signer import SSlibKey
 
 from sdc.commands import cli
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.publish.catalogue import write_sums
 from sdc.publish.signature import SigningKey
 from sdc.publish.statement import passed
@@ -174,6 +174,20 @@ def test_the_confidential_statement_is_of_all_evidence(honest: Path) -> None:
         "undecided_cells": 0,
     }
     assert (honest / CONFIDENTIAL).stat().st_mode & 0o077 == 0
+
+
+def test_a_release_without_a_place_has_no_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise RunFolderError("the ledger is away")
+
+    new_key(tmp_path / "key.pem")
+    monkeypatch.setattr("sdc.stages.release._enter_ledger", away)
+    with pytest.raises(RunFolderError, match="the ledger is away"):
+        built(tmp_path)
+    (run,) = (tmp_path / "runs" / "signed").iterdir()
+    assert (run / "confidential" / "report.html").exists()
+    assert not (run / "release").exists()
+    assert not (run / CONFIDENTIAL).exists()
 
 
 def test_the_same_build_has_the_same_statements(place: Path, tmp_path: Path) -> None:

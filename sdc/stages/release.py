@@ -132,7 +132,11 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
 def _enter(build: Build, folder: Path, say: Say) -> None:
     """Notes what is about to be public: in the confidential statement, and last in its ledger."""
     _write_statement(build, folder)
-    _enter_ledger(build, folder)
+    try:
+        _enter_ledger(build, folder)
+    except BaseException:  # what has no place has no statement either
+        (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
+        raise
 
 
 def _write_statement(build: Build, folder: Path) -> None:
