@@ -8,7 +8,7 @@ released again by the same settings; who knows them is left with those that end 
 small cell that falls below the width by that alone, an at-risk cell or a small one of a sub-table in part, and how many
 such cells there are. Of a table with which more than `most` agree, 2,000 unless told, nothing is told.
 
-300 tables, the default, take more than half an hour.
+300 tables, the default, take more than half an hour; what is found so far is printed after every tenth of them.
 """
 
 from __future__ import annotations
@@ -49,14 +49,16 @@ def main() -> None:
     number, most = (int(told) for told in [*sys.argv[1:], *("300", "2000")[len(sys.argv) - 1 :]])
     found: dict[str, list[Refusals]] = {way: [] for way in WAYS}
     parts = 0
-    for table in islice(tables(np.random.default_rng(0)), number):
+    for k, table in enumerate(islice(tables(np.random.default_rng(0)), number), 1):
         told = {way: tell(table, how, most) for way, how in WAYS.items()}
         if all(one is not None and one.reason is None for one in told.values()):
             for way, one in told.items():
                 found[way] += [one] if one is not None else []
             parts += told["in part"] is not None and len(told["in part"].own_left) > 0
-    say(f"{len(found['in part'])} of {number} tables of which all that agree could be released again, {parts} in part")
-    show("Below the width for whoever knows the settings", HEADER, [row(way, told) for way, told in found.items()])
+        if k == number or not k % max(1, number // 10):
+            say(f"{len(found['in part'])} of {k} tables of which all that agree could be released again")
+            rows = [row(way, told) for way, told in found.items()]
+            show(f"Below the width for whoever knows the settings, {parts} in part", HEADER, rows)
 
 
 HEADER = ("required sub-tables", "tables", "with such a cell", "at-risk cells", "such", "small cells in part", "such ")
