@@ -124,7 +124,7 @@ SETTINGS_OF = {
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
     **dict.fromkeys(
-        (f"ended_after.{part}" for part in ("required", "in_part_together", "in_part", "questions")),
+        (f"ended_after.{part}" for part in ("coarsening", "required", "in_part_together", "in_part", "questions")),
         ("ordered", "bisection", "best"),
     ),
     "ended_after.rounds": ("decomposable", "best"),

@@ -243,6 +243,10 @@ class SimulatableConfig(Section):
 class EndedAfterConfig(Section):
     """How far a search went that was told to end: one that goes as far finds the same."""
 
+    coarsening: Annotated[
+        NotNegative | None,
+        Field(description="walks to find levels for what may be coarsened, and one for what is required; default all"),
+    ] = None
     required: Annotated[
         NotNegative | None, Field(description="questions about which of the required sub-tables fit; default all")
     ] = None
@@ -490,8 +494,8 @@ class ReleaseConfig(Section):
     minutes: Annotated[
         Minutes | None,
         Field(
-            description="the search ends after so many minutes, more than 0, with what is proven then; how far it went "
-            "is recorded; default when it is done"
+            description="the search ends after so many minutes, more than 0, with what is proven then; levels for what "
+            "may be coarsened are found before, in half as many; how far it went is recorded; default when it is done"
         ),
     ] = None
     ended_after: Annotated[

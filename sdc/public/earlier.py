@@ -60,6 +60,8 @@ class Origin:
     merged   those of the hidden levels that were added for what may be coarsened, the last of them
     tried    of each such sub-table, written `a*b`, the levels that may take the place of an axis, what leaves
              most cells first: these are published where what is released is on them
+    left     those of them for which no level was made, as the search was told to end; planned  how many walks there
+             were by then
     """
 
     hidden: tuple[str, ...] = ()
@@ -69,12 +71,14 @@ class Origin:
     table: str = ""
     merged: tuple[str, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
+    left: tuple[str, ...] = ()
+    planned: int | None = None
 
     @property
     def without_merged(self) -> Origin:
         """Without the levels for what may be coarsened."""
         hidden = self.hidden[: len(self.hidden) - len(self.merged)]
-        return replace(self, hidden=hidden, merged=(), tried=())
+        return replace(self, hidden=hidden, merged=(), tried=(), left=(), planned=None)
 
     def hides(self, schema: Schema, release: Release = NOTHING) -> SubTable:
         """The hidden levels, as bits; of those that were tried not what names a released sub-table."""

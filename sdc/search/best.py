@@ -95,9 +95,9 @@ class ReleaseSearch:
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, what looks for
     the required sub-tables that fit by that of `requiring`, and for what goes out in part of the others by those of
-    `together` and `apart`, see `in_part`. `parts` go out in part whatever is found. InputError, ReleaseError and
-    RuntimeError as the searches raise them; NothingReleasableError where it is told to end before anything that is
-    required is proven.
+    `together` and `apart`, see `in_part`; `before` is how far went what made levels for it. `parts` go
+    out in part whatever is found. InputError, ReleaseError and RuntimeError as the searches raise them;
+    NothingReleasableError where it is told to end before anything that is required is proven.
     """
 
     ordered: OrderedSearch
@@ -107,12 +107,14 @@ class ReleaseSearch:
     requiring: Pace = UNHURRIED
     together: Pace = UNHURRIED
     apart: Pace = UNHURRIED
+    before: EndedAfterConfig | None = None
     parts: Parts = NO_PARTS
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
         require_method(method)
-        return replace(self._run(method, resume), objective=self._objective)
+        found = self._run(method, resume)
+        return replace(found, objective=self._objective, ended_after=_joined(self.before, found.ended_after))
 
     def _run(self, method: str, resume: SearchState | None) -> FoundRelease:
         self.require_objective(method)
@@ -140,7 +142,9 @@ class ReleaseSearch:
         told_of_parts = ""
         if partly is not None:
             ended, told_of_parts = _joined(partly.ended_after, ended), reasons.of_parts(partly, self._schema)
-        reason = " ".join(filter(None, (reasons.of_required(required), told_of_parts, found.reason))) or None
+        of_levels = reasons.of_levels(self.ordered.wishes, self._schema)
+        told_first = of_levels, reasons.of_required(required), told_of_parts
+        reason = " ".join(filter(None, (*told_first, found.reason))) or None
         required = required.beside(found.release)
         return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
 

@@ -221,6 +221,11 @@ def _coarsened(inquiry: Inquiry, wish: PartWish, paced: Paced) -> tuple[Inquiry,
         if judgement.verdict is Verdict.SAFE:
             return told, Part(Fact(view, source=st.label(view, schema)))
     name, number = st.label(wish.view, schema), len(wish.coarser)
+    if not wish.all_tried:
+        raise NotReleasableError(
+            f"{name} with merged categories: the search was told to end before it was found which of them to merge"
+            f"{f', and of {number} levels that it has none is proven' if number else ''}; give it more time"
+        )
     raise NotReleasableError(
         f"{name} with merged categories: of {number} ways to merge them, from few to many, none is proven; publish "
         "coarser categories"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sdc.search.ordered import OrderedRelease
     from sdc.search.parts import FoundParts
     from sdc.search.required import Required
+    from sdc.search.wishes import Wishes
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
 
@@ -29,6 +30,16 @@ def cut(search: OrderedSearch) -> str:
 def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
     """What to say where not all that could be released was asked about."""
     return " ".join(filter(None, (cut(search), _unasked(search, found)))) or None
+
+
+def of_levels(wishes: Wishes, schema: Schema) -> str:
+    """What to say where it was told to end before all levels were made that may take the place of an axis."""
+    left = ", ".join(st.label(wish.view, schema) for wish in wishes.in_part if not wish.all_tried)
+    if not left:
+        return ""
+    return (
+        f"The search was told to end before it was found which categories to merge of {left}; more time may find some."
+    )
 
 
 def of_required(required: Required) -> str:

@@ -34,7 +34,8 @@ class PartWish:
     most   the largest share of its cells that may be
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
-    coarser  with merged categories, or at a level that an axis has: what leaves most cells first
+    coarser  with merged categories, or at a level that an axis has: what leaves most cells first; all_tried  unless
+            a search that was told to end made no level for it
     again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
     """
 
@@ -46,6 +47,7 @@ class PartWish:
     base: int = 0
     merge: str | None = None
     coarser: tuple[SubTable, ...] = ()
+    all_tried: bool = True
 
     def axes(self, schema: Schema) -> list[int]:
         """The axes of the sub-table of which categories may be merged; InputError where there is none."""

@@ -29,7 +29,7 @@ from sdc.search.best import ReleaseSearch
 from sdc.search.coarsening import merged
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
-from sdc.search.pace import NEVER, Ending, Pace
+from sdc.search.pace import NEVER, Ending, Pace, Paced
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
@@ -145,7 +145,9 @@ class SearchSettings:
         levels, label = schema.levels, st.label(wish.view, schema)
         tried = [schema.index(level) for of, level in self.origin.tried if of == label]
         coarser = (st.with_level(wish.view, v, schema) for v in tried)
-        return replace(wish, view=levels.closed(wish.view), coarser=tuple(coarser))
+        return replace(
+            wish, view=levels.closed(wish.view), coarser=tuple(coarser), all_tried=label not in self.origin.left
+        )
 
     def _as_before(self, wishes: Sequence[PartWish], schema: Schema) -> tuple[PartWish, ...]:
         """With the cells that an earlier edition withholds; InputError where it does of no such sub-table."""
@@ -169,17 +171,26 @@ class SearchSettings:
         start = self.release.annealing.start
         return None if start is None else DecomposableGraph.parse(start, schema)
 
-    def coarser(self, table: Table, known: Knowledge) -> tuple[Table, Knowledge, Origin]:
+    def coarser(self, table: Table, known: Knowledge, ending: Ending = NEVER) -> tuple[Table, Knowledge, Origin]:
         """The table with the levels on which sub-tables may go out that may be coarsened, and which these are.
 
-        InputError as `merged`.
+        ending  when no more of them are made, beside what the settings say; InputError as `merged`
         """
         wishes, hidden = self.wished(known), self.origin.hides(table.schema)
         partly = {wish.view for wish in wishes.in_part}
         beside = Release.of(t for t in wishes.require if t not in partly)
-        found = merged(self.inquiry(table, known), wishes.in_part, hidden, beside)
+        paced = Paced(Pace((self.release.ended_after or EndedAfterConfig()).coarsening, ending))
+        patient = replace(self, executor=paced.pace.patience(self.executor))
+        found = merged(patient.inquiry(table, known), wishes.in_part, hidden, beside, paced)
         levels = found.table.schema.names[len(table.schema) :]
-        own = replace(self.origin, hidden=(*self.origin.hidden, *levels), merged=levels, tried=found.tried)
+        own = replace(
+            self.origin,
+            hidden=(*self.origin.hidden, *levels),
+            merged=levels,
+            tried=found.tried,
+            left=found.left,
+            planned=paced.taken if paced.is_over else None,
+        )
         return found.table, found.known, own
 
     def widths(self, table: Table, memory: int | None = None, parts: Cells | None = None) -> CriticalWidths:
@@ -241,7 +252,8 @@ def release_search(
     )
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone, objective=release.objective)
     requiring, together, apart = (Pace(most, ending) for most in (far.required, far.in_part_together, far.in_part))
-    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart)
+    before = None if settings.origin.planned is None else EndedAfterConfig(coarsening=settings.origin.planned)
+    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, before)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

@@ -11,6 +11,7 @@ from sdc.events import WARNING, tell
 from sdc.executor import Executor
 from sdc.model.weights import WeightRanges
 from sdc.run_format import BAD_RECORDS
+from sdc.search.pace import Ending
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names, fault_of
 from sdc.stages.stage import Say, Stage, plain
@@ -31,10 +32,12 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     build = replace(build, given=origin)
     check_names(build, known)
     if build.config.release.coarsens:
-        table, known, origin = build.settings(executor).coarser(table, known)
+        table, known, origin = build.settings(executor).coarser(table, known, Ending.of(build.config.release).halved)
         for sub_table, level in origin.tried:
             left = table.schema.sizes[table.schema.index(level)]
             say(f"table: {sub_table} may go out by {level}, of {left} categories")
+        for sub_table in origin.left:
+            say(f"table: told to end before it was found which categories of {sub_table} to merge")
     non_zero = f"{len(table)} non-zero of {table.schema.cells} cells"
     say(f"table: {table.total} records, {len(table.schema)} variables, {non_zero}")
     for (variable, fault), records in counted.set_aside.items():

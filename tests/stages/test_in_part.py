@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from sdc.config.release import EndedAfterConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
@@ -468,6 +469,18 @@ def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(tmp_path
     assert build.made.found.parts.facts == ()
     page = (build.folder.stage("confidential") / "report.html").read_text()
     assert "The search was told to end before area*age was proven in part." in page
+
+
+def test_a_build_that_is_told_to_end_makes_no_more_levels_of_merged_categories(tmp_path: Path) -> None:
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", "how": "coarsen"}], "ended_after": {"coarsening": 1}}
+    said = "told to end before it was found which"
+    with pytest.raises(NotReleasableError, match=rf"area\*age with merged categories: the search was {said} of them"):
+        built(config(tmp_path, release=release))
+    build = built(config(tmp_path, release=release | {"conflicts": "best_subset"}))
+    assert verify(build.folder.path).verified
+    assert build.made.found.ended_after == EndedAfterConfig(coarsening=1)
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert f"The search was {said} categories to merge of area*age; more time may find some." in page
 
 
 # Forged
