@@ -28,12 +28,14 @@ from sdc.model.table import Table
 from sdc.risk.case import CELLS_PER_UNIT
 from sdc.risk.effort import STEPS_PER_SECOND
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
+from sdc.search.redesign import MOST_ASKED
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
 from sdc.search.wishes import Wishes, limits_of
 from sdc.stages import needs
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
+from sdc.stages.remedies import MOST_MERGED, MOST_REDESIGNED
 from sdc.stages.stages import stages_of
 from sdc.stages.trial import UnitKind, UnitTrial, trials
 from sdc.storage.parquet import write_table
@@ -240,7 +242,8 @@ class _Projection:
             return self._posterior_seconds(workers)
         if name == "remedies":
             least, most = self._asked_seconds(workers, 1, MOST_SECONDS)
-            return self._units(name) * least, self._units(name) * most
+            redesigned = self._redesigned * self._asked_seconds(workers, MOST_ASKED)[0]
+            return self._units(name) * least, self._units(name) * most + redesigned
         if name == "assessment":
             least, most = self._asked_seconds(workers, ASSESSMENTS)
             return least, most + self._search_seconds(workers, self.build.config.seconds_to_sharpen or 0.0)
@@ -250,6 +253,12 @@ class _Projection:
             "weighted": PROGRAM_SECONDS * len(self._at_risk) / workers,
         }
         return known.get(name, WRITE_SECONDS), known.get(name, WRITE_SECONDS)
+
+    @property
+    def _redesigned(self) -> int:
+        """Of how many sub-tables at most it is asked what may go out instead, at coarser levels or merged."""
+        merged = MOST_MERGED * self.build.config.may_coarsen
+        return merged if self.table.schema.levels.is_flat else MOST_REDESIGNED
 
     def _chains_seconds(self, workers: int) -> float:
         annealing = self.build.config.release.annealing

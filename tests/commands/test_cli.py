@@ -38,6 +38,7 @@ from sdc.search.best import FoundRelease
 from sdc.stages.build import open_build
 from sdc.stages.plan import StagePlan
 from sdc.stages.stages import STAGES, run_all
+from sdc.stages.trial import UnitTrial
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
 from tests.console import Console, Said
@@ -1245,6 +1246,19 @@ def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytes
     text = sdc("plan", config, "--quick").out
     assert "not tried; leave out --quick" in text
     assert tree(tmp_path) == {"build.yaml"}
+
+
+def test_a_plan_counts_what_is_asked_for_instead_of_what_is_refused(
+    sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three sub-tables with merged categories at most, each as long as bounds of three at-risk cells of a second."""
+    config, most = write_config(tmp_path, remedies={"variables": 1}), list[float]()
+    monkeypatch.setattr("sdc.stages.plan.trials", lambda t, kinds, e: {k.name: UnitTrial(1.0, 1 << 20) for k in kinds})
+    for merged in (0, 3):
+        monkeypatch.setattr("sdc.stages.plan.MOST_MERGED", merged)
+        stages = sdc("plan", config, "--json").document["stages"]
+        most += (stage["seconds_at_most"] for stage in stages if stage["name"] == "remedies")
+    assert most[1] - most[0] == 3 * 3
 
 
 def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
