@@ -241,8 +241,12 @@ def resigned(file: Path, statement: dict[str, Any]) -> dict[str, Any]:
     return {"payload": base64.b64encode(payload).decode(), "payloadType": kind, "signatures": by}
 
 
-def removed(name: str) -> Tampering:
-    return lambda run: (run / name).unlink()
+def removed(*names: str) -> Tampering:
+    def tamper(run: Path) -> None:
+        for name in names:
+            (run / name).unlink()
+
+    return tamper
 
 
 def appended(name: str, more: str) -> Tampering:
@@ -291,6 +295,11 @@ TAMPERED: dict[str, tuple[Tampering, str]] = {
     "no signature": (removed("release/SHA256SUMS.sig"), r"SHA256SUMS\.sig is missing"),
     "no statement": (removed(STATEMENT), r"is there and release/statement.* is not, or the other way"),
     "no confidential statement": (removed(CONFIDENTIAL), r"is there and release/statement.* is not, or the other way"),
+    "no statements": (removed(STATEMENT, CONFIDENTIAL), "the config signs .* there are no statements of it; run"),
+    "nothing signed": (
+        removed(STATEMENT, CONFIDENTIAL, "release/SHA256SUMS.pub", "release/SHA256SUMS.sig"),
+        r"the config signs what is published, and release/SHA256SUMS\.sig is not there; run the build again",
+    ),
     "more around it": (envelope_with(STATEMENT, lambda one: one.update(more=1)), "has more around what is signed"),
     "another key's name": (
         envelope_with(CONFIDENTIAL, lambda one: one["signatures"][0].update(keyid="0")),

@@ -262,15 +262,25 @@ def _check_sums(evidence: EvidenceFolder) -> None:
         check_statement(folder, key, listed)
 
 
-def _check_confidential_statement(evidence: EvidenceFolder) -> None:
-    """It is there where the release has a statement, by the same key, and of the same release."""
-    statement = evidence.folder / names.RELEASE / names.STATEMENT
-    is_there = (evidence.folder / names.CONFIDENTIAL_STATEMENT).exists()
-    lacks = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
-    evidence.holds((f"{lacks}; {AGAIN}", statement.exists() != is_there))
-    if statement.exists() and is_there:
+def _check_signed(evidence: EvidenceFolder) -> None:
+    """What the config signs is signed, and the confidential statement is by the same key, and of the same release.
+
+    Builds that wrote one catalogue alone had signatures, and no statements yet.
+    """
+    manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
+    release, own = evidence.folder / names.RELEASE, evidence.folder / names.CONFIDENTIAL_STATEMENT
+    signature, statement = ((release / name).exists() for name in (names.SIGNATURE, names.STATEMENT))
+    is_asked = bool(manifest["config"]["publication"].get("signing_key"))
+    is_lost = signature and not (statement or own.exists()) and (release / names.CROISSANT).exists()
+    asks = "the config signs what is published, and"
+    says = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"
+    evidence.holds(
+        (f"{asks} {names.RELEASE}/{names.SIGNATURE} is not there; {AGAIN}", is_asked and not signature),
+        (f"{asks} there are no statements of it; {AGAIN}", is_asked and is_lost),
+        (f"{says}; {AGAIN}", statement != own.exists()),
+    )
+    if statement and own.exists():
         key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
-        manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
         evidence.file(names.CONFIDENTIAL_STATEMENT)
         check_evidence(evidence.folder, manifest, key)
 
@@ -449,7 +459,7 @@ def _check_same_run(evidence: EvidenceFolder, claims: Claims, risk: dict[str, An
     evidence.holds(("the certificate is of other sub-tables in part than search/search.json", not all(same)))
     if (evidence.folder / names.RELEASE).is_dir():
         _check_published(evidence, claims, "what release/ publishes")
-        _check_confidential_statement(evidence)
+        _check_signed(evidence)
 
 
 def _check_records(evidence: EvidenceFolder) -> None:
