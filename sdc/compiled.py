@@ -83,6 +83,14 @@ def no_room() -> str:
     )
 
 
+def none_yet() -> str:
+    """One sentence where nothing is kept yet; else nothing."""
+    folder = kept_folder()
+    if folder is None or any(folder.glob("*/*.nbc")):
+        return ""
+    return "nothing is compiled on this machine yet: what a build calls first takes a minute or two longer, once"
+
+
 def kept_base() -> Path:
     """Where the kernels of all states are kept, in NUMBA_CACHE_DIR or in the user's cache.
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
-from sdc.compiled import kept_folder, no_room, not_kept
+from sdc.compiled import kept_folder, no_room, none_yet, not_kept
 from sdc.config.release import ReleaseConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ReleaseError
@@ -103,7 +103,8 @@ def warming(
 
     The block calls what it gets with the table's schema: for a small table it ends then, as all that it compiles takes
     far longer than such a build, of which each would begin it anew. What it has compiled by then is kept. Where nothing
-    can be kept, or there may be no room for it, that is said, and each process compiles for itself.
+    can be kept, or there may be no room for it, that is said, and each process compiles for itself. It is said too
+    where nothing is kept yet.
     """
     if fault := not_kept():
         say(fault)
@@ -111,8 +112,8 @@ def warming(
     if marker is None or marker.exists():
         yield lambda schema: None
         return
-    if fault := no_room():
-        say(fault)
+    if said := no_room() or none_yet():
+        say(said)
     asked = json.dumps([sys.path, method, None if limit is None else asdict(limit)])
     null, command = subprocess.DEVNULL, [sys.executable, "-c", _WARM, asked]
     # in a session of its own, as an interrupt is for the build; its end is the end of the pipe, however the build ends

@@ -76,6 +76,19 @@ def test_what_was_compiled_once_is_noted_beside_it(kept: Path, monkeypatch: pyte
     assert said == []
 
 
+def test_a_first_build_says_that_it_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (compiled, warm):
+        monkeypatch.setattr(module, "kept_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm, "_WARM", "")
+    said = list[str]()
+    for _ in range(2):
+        with warm.warming("best", None, said.append):
+            (tmp_path / "bounds").mkdir(exist_ok=True)
+            (tmp_path / "bounds" / "shuttle.tighten-20.py312.1.nbc").touch()
+    (line,) = said
+    assert line.startswith("nothing is compiled on this machine yet: what a build calls first takes a minute")
+
+
 def test_the_process_beside_a_build_ends_with_it(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warm, "_WARM", "import time; time.sleep(600)")
     with warm.warming("best", None, print) as told_of:
