@@ -499,7 +499,8 @@ def test_the_image_of_the_workers() -> None:
 
     A linter knows what else is wrong with such a file.
     """
-    linted = subprocess.run(["hadolint", CLUSTER / "Dockerfile"], capture_output=True, text=True)
+    linter = Path(sys.executable).with_name("hadolint")  # of this environment, which need not be an active one
+    linted = subprocess.run([linter, CLUSTER / "Dockerfile"], capture_output=True, text=True)
     assert (linted.returncode, linted.stdout) == (0, "")
     lines = (CLUSTER / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
     steps = [(line.split()[0], line.split()[1:]) for line in lines if line and not line.startswith("#")]
