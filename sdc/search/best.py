@@ -11,7 +11,6 @@ from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
-from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -36,7 +35,7 @@ from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
 
-BEFORE_OR_IN_PART = ("what was published before", "sub-tables that go out in part")
+BESIDE = ("what was published before", "sub-tables that go out in part")
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
@@ -327,7 +326,7 @@ class ReleaseSearch:
         Not beside what was published before: chains ask what a graph tells by itself.
         """
         inquiry = self._inquiry()
-        if _is_beside(inquiry.known) or not self._has_risks:
+        if self._beside or not self._has_risks:
             return False
         wishes = self.decomposable.wishes
         smallest = smallest_graph(inquiry.known, wishes)
@@ -338,11 +337,17 @@ class ReleaseSearch:
         """The one of higher rank, after the decomposable one too was extended."""
         if annealed is None:
             wishes = self.ordered.wishes
-            besides = BEFORE_OR_IN_PART[bool(self.parts.tables)] if _is_beside(self.ordered.inquiry.known) else ""
-            alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), besides)
+            alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), self._beside)
             reason = " ".join(filter(None, (alone, ordered.reason)))
             return replace(ordered, method="best", reason=reason)
         return self._better(ordered, self.extended(annealed), annealed)
+
+    @property
+    def _beside(self) -> str:
+        """What is public but the total and structural zeros, in words."""
+        known, own = self.ordered.inquiry.known, {*self.parts.facts}
+        is_there = known.release != NOTHING or any(fact not in own for fact in known.facts), bool(own)
+        return " and ".join(name for name, there in zip(BESIDE, is_there, strict=True) if there)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
@@ -430,8 +435,3 @@ def require_method(method: str) -> None:
 def _joined(one: EndedAfterConfig | None, other: EndedAfterConfig | None) -> EndedAfterConfig | None:
     """Of two parts of a search; None where neither was told to end."""
     return other if one is None else one.joined(other)
-
-
-def _is_beside(known: Knowledge) -> bool:
-    """Whether anything but the total and structural zeros is public already."""
-    return bool(known.facts) or known.release != NOTHING

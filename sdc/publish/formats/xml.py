@@ -14,8 +14,8 @@ SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
 <xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" elementFormDefault="qualified">
   <xs:element name="table">
     <xs:annotation><xs:documentation>
-      An exact table of counts. A combination of categories without a cell has the count 0. A cell that is withheld may
-      have any count, 0 too.
+      A table of counts, exact unless a note says otherwise. A combination of categories without a cell has the count 0.
+      A cell that is withheld may have any count, 0 too.
     </xs:documentation></xs:annotation>
     <xs:complexType>
       <xs:sequence>
