@@ -106,16 +106,19 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
     system = _with_others(equations, groups, table.total)
     truth, found, steps = equations.truth, list[Counts](), 0
     for at, own in enumerate(groups):
-        gone = [0, 0]
-        for end in (1, 0):
-            reached = system.farthest(len(truth) + at, end)
-            steps += reached.steps
-            if reached.table is not None:
-                found.append(reached.table[: len(truth)])
-                gone[end] = abs(int(found[-1][own].sum() - truth[own].sum()))
-            if min(gone[1], int(useful[at])) + gone[0] >= needed[at]:
-                break
-        else:
+        most, needs = int(useful[at]), int(needed[at])
+        # what was found for one group serves others
+        moves = [int((one[own] - truth[own]).sum()) for one in found]
+        gone = [max([0, *moves]), -min([0, *moves])]
+        for end, least in ((1, min(most, needs)), (0, needs)):
+            far = least if end else needs - min(gone[1], most)
+            if gone[end] < far and min(gone[1], most) + gone[0] < needs:
+                reached = system.farthest(len(truth) + at, end, far=far)
+                steps += reached.steps
+                if reached.table is not None:
+                    found.append(reached.table[: len(truth)])
+                    gone[end] = max(gone[end], abs(int((found[-1][own] - truth[own]).sum())))
+        if min(gone[1], most) + gone[0] < needs:
             return GroupsMoved(False, Differences.none(len(table.schema.axes)), steps)
     return GroupsMoved(True, Differences.between(table, found), steps)
 

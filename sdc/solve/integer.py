@@ -86,8 +86,10 @@ class IntegerSystem:
             raise UndecidedError("no solution was found and none excluded")
         return self._checked(solver)
 
-    def farthest(self, count: int, end: int, effort: float | None = None) -> Reached:
+    def farthest(self, count: int, end: int, effort: float | None = None, far: int | None = None) -> Reached:
         """A solution with a count's least (end 0) or largest value (1), as far as was found, and what is proven of it.
+
+        far  how far from the truth is enough: farther it is not looked for
 
         None where the effort did not find one. The system must have a solution. Deterministic.
         """
@@ -96,8 +98,9 @@ class IntegerSystem:
             return Reached(proven, self._truth, 1)
         (self._model.maximize if end else self._model.minimize)(self._free[count])
         best, seconds = self._truth, 0.0
+        heard = None if far is None else self._stopping(count, end, far)
         for settings in self._searches(effort or EFFORT):
-            status, solver = self._solve(settings)
+            status, solver = self._solve(settings, heard)
             seconds += float(solver.response_proto.deterministic_time)
             if status == self._cp.UNKNOWN:
                 continue  # nothing was found in time: that is no answer, and no fault
@@ -108,7 +111,7 @@ class IntegerSystem:
             # a double: rounded outwards, so that its error can only make a bound wider
             bound = solver.best_objective_bound
             proven = max(proven, math.ceil(bound) if end else math.floor(bound), key=lambda value: inward * value)
-            if best[count] == proven:
+            if best[count] == proven or (far is not None and self._is_far(best[count], count, end, far)):
                 break
         return Reached(proven, best, 1 + int(seconds * STEPS_PER_SECOND))
 
@@ -126,12 +129,27 @@ class IntegerSystem:
         limits = {"max_deterministic_time": WIDE_EFFORT, "max_number_of_conflicts": WIDE_CONFLICTS}
         return [{**limits, **search} for search in WIDE_SEARCHES]
 
-    def _solve(self, settings: dict[str, Any]) -> tuple[Any, Any]:
+    def _is_far(self, value: int, count: int, end: int, far: int) -> bool:
+        assert self._truth is not None
+        return bool((value - self._truth[count]) * (1 if end else -1) >= far)
+
+    def _stopping(self, count: int, end: int, far: int) -> Any:
+        """What hears of solutions, and stops the solver at the first that goes so far."""
+        variable, is_far = self._free[count], self._is_far
+
+        class Stopping(self._cp.CpSolverSolutionCallback):  # type: ignore[misc, name-defined]
+            def on_solution_callback(self) -> None:
+                if is_far(self.value(variable), count, end, far):
+                    self.stop_search()
+
+        return Stopping()
+
+    def _solve(self, settings: dict[str, Any], heard: Any = None) -> tuple[Any, Any]:
         model, solver = self._model, self._cp.CpSolver()
         # one worker, a seed and a limit in steps: the same bounds on every machine
         for name, value in {"num_workers": 1, "random_seed": 0, **settings}.items():
             setattr(solver.parameters, name, value)
-        return solver.solve(model), solver
+        return solver.solve(model, heard), solver
 
     def _checked(self, solver: Any) -> Counts:
         """What the solver found, once it is seen to solve the equations in integers."""

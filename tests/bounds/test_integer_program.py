@@ -120,6 +120,23 @@ def test_a_solver_that_finds_no_table_is_a_fault() -> None:
         system.farthest(0, 1)
 
 
+def test_a_count_goes_no_farther_than_is_asked_for() -> None:
+    """Where it can go so far: farther its end is proven as without."""
+    table = czech()
+    equations = MarginalEquations.of(table, knows(table, all_ways(6, 2)))
+    system = IntegerSystem(0 * equations.truth, 0 * equations.truth + table.total, equations.sums, equations.truth)
+    for place in (0, 27, 39):
+        whole = system.farthest(place, 1)
+        for far in (1, 20, 10**6):
+            some = system.farthest(place, 1, far=far)
+            assert whole.table is not None
+            assert some.table is not None
+            most, found = whole.table[place] - equations.truth[place], some.table[place] - equations.truth[place]
+            assert min(far, most) <= found <= most
+            assert some.proven >= whole.proven
+            assert far > 1 or (found < most and some.steps < whole.steps)
+
+
 def test_large_tables_are_refused() -> None:
     table = Table.of(schema_of([17, 17, 17]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="4913 cells, and the integer program takes at most 4096"):
