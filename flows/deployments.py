@@ -13,6 +13,7 @@ import typer
 import yaml
 from pydantic import AfterValidator, Field, StrictBool, ValidationError
 
+from flows.alerts import Alerts, register_alerts
 from sdc.config.file import load_yaml, validated
 from sdc.config.values import Positive, Section, Text, Workers
 from sdc.execution.settings import cluster_of
@@ -85,6 +86,11 @@ class Deployment(Section):
     description: Annotated[Text | None, Field(description="a sentence")] = None
     tags: Annotated[tuple[Text, ...], Field(description="a list of words")] = ()
 
+    @property
+    def full_name(self) -> str:
+        """By which the server knows it: flows are named by their functions, with dashes."""
+        return f"{self.entrypoint.rpartition('.')[2].replace('_', '-')}/{self.name}"
+
 
 class WorkPool(Section):
     """Of processes: its worker starts each run as a process beside it."""
@@ -94,16 +100,17 @@ class WorkPool(Section):
 
 
 class PrefectFile(Section):
-    """What is read of a prefect.yaml; Prefect itself leaves `work_pools` alone."""
+    """What is read of a prefect.yaml; Prefect itself leaves `work_pools` and `alerts` alone."""
 
     name: Annotated[Text, Field(description="of the project")]
     work_pools: Annotated[tuple[WorkPool, ...], Field(description="a list of sections: name and concurrency_limit")]
     deployments: Annotated[list[Any], Field(min_length=1, description="a list of deployments, at least one")]
+    alerts: Annotated[Alerts | None, Field(description="a section with a webhook, default nobody is told")] = None
     pull: Annotated[list[dict[str, Any]] | None, Field(description="how a run gets to its folder")] = None
 
 
-def read_deployments(path: Path) -> tuple[tuple[WorkPool, ...], list[Deployment]]:
-    """The work pools and deployments of a file.
+def read_deployments(path: Path) -> tuple[PrefectFile, list[Deployment]]:
+    """A file, and its deployments.
 
     ConfigError, which names the deployment, its line, the key, the value and what is allowed: also where a config that
     it names is not there, or is itself refused.
@@ -120,7 +127,7 @@ def read_deployments(path: Path) -> tuple[tuple[WorkPool, ...], list[Deployment]
             raise ConfigError(f"{path}{place}: work_pool.name = {deployment.work_pool.name!r} is not one of work_pools")
         _check_parameters(deployment.parameters, f"{path}{place}")
         found.append(deployment)
-    return file.work_pools, found
+    return file, found
 
 
 def _lines(path: Path) -> Iterator[int]:
@@ -143,12 +150,12 @@ def _check_parameters(parameters: Parameters, place: str) -> None:
 
 
 def register(path: Path) -> list[Deployment]:
-    """Makes the work pools and registers the deployments at the server of PREFECT_API_URL, after all is checked.
+    """Registers the deployments at the server of PREFECT_API_URL with work pools and alerts, after all is checked.
 
     SdcError where there is no server, or it refuses.
     """
-    pools, deployments = read_deployments(path)
-    _make_pools(pools)
+    file, deployments = read_deployments(path)
+    _make_pools(file.work_pools)
     # by Prefect's own command, in a process of its own, which may end as it likes
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", str(path)]
     try:
@@ -157,7 +164,18 @@ def register(path: Path) -> list[Deployment]:
         raise SdcError(f"{path}: Prefect has not taken it within {DEPLOY_SECONDS} s; is its server at work?") from error
     if done.returncode:
         raise SdcError(f"{path}: Prefect does not take it: {(done.stderr or done.stdout).strip()[-1000:]}")
+    _tell_of(file, deployments)
     return deployments
+
+
+def _tell_of(file: PrefectFile, deployments: list[Deployment]) -> None:
+    from prefect.client.orchestration import get_client
+
+    from flows.absence import refusals_of_the_server
+
+    with refusals_of_the_server(), get_client(sync_client=True) as client:
+        known = [client.read_deployment_by_name(one.full_name).id for one in deployments]
+        register_alerts(client, file.name, file.alerts, known)
 
 
 def _make_pools(pools: tuple[WorkPool, ...]) -> None:

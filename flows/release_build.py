@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import LogCreate
+from prefect.context import TaskRunContext
 
 from flows.absence import at_work, be_patient
 from flows.command import run_as_command
 from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor
 from sdc.progress import Progress, Watched, summary
@@ -74,6 +80,7 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
         build.started([stage.name for stage in stages_of(build.config)]),
         Progress() as progress,
         at_work(build.folder),
+        _stage_lines(),
         # from here on, while data are read: before, Prefect needs the processors
         warming(_method(build.config, stages), build.criteria.limit, progress.say) as told_of,
     ):
@@ -88,6 +95,25 @@ def run_stages(build: Build, stages: tuple[Stage, ...]) -> list[StageRecord]:
             progress.say(line)
     create_table_artifact(key="stages", table=[asdict(record) for record in records])
     return records
+
+
+@contextmanager
+def _stage_lines() -> Iterator[None]:
+    """What the run folder's log says when a stage begins, ends or fails is in the log of the run at Prefect too.
+
+    At once, and by a client that waits for its server: Prefect's own loggers send from the background, a while later,
+    when a server of the build's own may have ended, and only where they are loud.
+    """
+    with get_client(sync_client=True) as client:
+
+        def log(line: str) -> None:
+            run: Any = TaskRunContext.get()
+            ids = {"flow_run_id": run.task_run.flow_run_id, "task_run_id": run.task_run.id}
+            now: Any = datetime.now(UTC)
+            client.create_logs([LogCreate(name="sdc", level=logging.INFO, message=line, timestamp=now, **ids)])
+
+        with heard(EventText(log, STARTED, FINISHED, FAILED)):
+            yield
 
 
 def _method(config: BuildConfig, stages: tuple[Stage, ...]) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 LOGGER = logging.getLogger("sdc")
 LOGGER.propagate = False  # a progress says what is for people; others ask this logger
 LOGGER.addHandler(logging.NullHandler())
-STARTED = "stage started"
+STARTED, FINISHED, FAILED = "stage started", "stage finished", "stage failed"
 STEP = "step"  # the event of one step of a search, of which there may be thousands
 WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
@@ -54,19 +54,19 @@ class EventLog(logging.Handler):
                 file.write(b"\n" * cut_short + line.encode() + b"\n")
         except OSError:
             return
-        if event in ("stage finished", "stage failed"):
+        if event in (FINISHED, FAILED):
             self._stage = ""
 
 
 class EventText(logging.Handler):
-    """Calls a function with the text of each event, or of those of one kind."""
+    """Calls a function with the text of each event, or of those of some kinds."""
 
-    def __init__(self, say: Callable[[str], None], only: str = "") -> None:
+    def __init__(self, say: Callable[[str], None], *only: str) -> None:
         super().__init__()
         self._say, self._only = say, only
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self._only in ("", _parts(record)[0]):
+        if not self._only or _parts(record)[0] in self._only:
             self._say(record.getMessage())
 
 

@@ -14,6 +14,7 @@ from math import lgamma, prod
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -37,6 +38,8 @@ from sdc.stages.build import Build, open_build
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import SWEEP, run_all, stages_of
 from sdc.stages.sweep import ALONE, sweep_facts
+from sdc.stages.upload import upload
+from tests.folders import contents
 from tests.judge import Fact, agreeing, exact, impossible
 
 VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}
@@ -90,6 +93,7 @@ ASKED: dict[str, dict[str, Any]] = {
     table.LISTED: {"publication": {"zeros": True}},
     table.TOTALS: {"publication": {"totals": True}},
     table.KEY: {"publication": {"signing_key": "key.pem"}},
+    table.UPLOAD: {"output": {"upload": "memory://case"}},
     "curve": {"curve": {"min_width": [1, WIDTH]}},
     "remedies": {"remedies": {"variables": 1}},
     "posterior": {"posterior": {}},
@@ -449,6 +453,7 @@ def judge_run(case: Case) -> None:
     """The build of a case: what it publishes is safe, and has all that was asked for."""
     run_all(case.build, IN_PROCESS)
     judge_publication(case, case.run / "release")
+    judge_upload(case)
     for name in ("curve", "remedies", "posterior", "uniques", "attack"):
         assert (case.run / name).exists() == (name in case.asked)
     found = json.loads((case.run / "search" / "search.json").read_text())
@@ -462,6 +467,15 @@ def judge_run(case: Case) -> None:
         judge_guesses(case)
     if case.parts or case.rounded:
         judge_parts(case)
+
+
+def judge_upload(case: Case) -> None:
+    """What was published and nothing else is where it is to go, or nowhere."""
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    upload(case.build, print)
+    there = {path.removeprefix("/case/"): files.cat_file(path) for path in files.find("/")}
+    assert there == (contents(case.run / "release") if table.UPLOAD in case.asked else {})
 
 
 def judge_parts(case: Case) -> None:

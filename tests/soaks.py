@@ -19,6 +19,7 @@ PATTERNS = (
     "sdc/config/*.py",
     "sdc/execution/*.py",
     "sdc/executor.py",
+    "sdc/handbook/19_operations.md",
     "sdc/ingest/*.py",
     "sdc/public/earlier.py",
     "sdc/publish/*.py",
@@ -39,6 +40,7 @@ PATTERNS = (
     "tests/stages/test_build.py",
     "tests/stages/test_sharp.py",
     "tests/test_capabilities.py",
+    "tests/test_operations.py",
 )
 """What soaks try: the parts that write, lose, end and take up again, and those that say what works with what."""
 

@@ -33,7 +33,7 @@ NO_FEATURES = {
         *("table.path", "table.variables", "table.columns", "table.csv", "table.categories", "table.missing"),
         *("table.recodes", "table.bad_records", "table.max_categories", "table.partitions", "table.expect"),
     ),
-    "what every build has": ("name", "risk.min_width", "risk.small_count", "widths", "execution", "output"),
+    "what every build has": ("name", "risk.min_width", "risk.small_count", "widths", "execution", "output.folder"),
     "settings of a search that has them": (
         *("release.conflicts", "release.demand", "release.breadth", "release.questions"),
         *("release.refute_cells", "release.seconds_per_cell", "release.seconds", "release.cells_per_slice"),

@@ -1,13 +1,17 @@
-"""The page of operations: its units are what systemd takes, and its restore drill is performed."""
+"""The page of operations: its units are what systemd takes, and its restore drill and its night are performed."""
 
 from __future__ import annotations
 
 import configparser
 import os
+import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -24,10 +28,13 @@ from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.faults.serving import prepare
+from tests.prefect_home import made_home
+from tests.test_handbook import matches
 
 PAGE = dict(pages())["19_operations.md"]
 UNITS = {one.name: one for one in snippets(PAGE) if one.kind == "ini"}
 SDC = "/opt/sdc/bin/sdc "
+STATUS = "status:"
 
 
 def settings(unit: Snippet) -> configparser.ConfigParser:
@@ -96,16 +103,22 @@ def service(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
         yield service
 
 
+def with_command(place: Path) -> dict[str, str]:
+    """The environment of a shell in which `sdc`, `prefect` and `python3` are those of the tests."""
+    (place / "bin").mkdir()
+    (place / "bin" / "sdc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sdc.commands.cli "$@"\n')
+    (place / "bin" / "sdc").chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    path = os.pathsep.join([f"{place}/bin", str(Path(sys.executable).parent), os.environ["PATH"]])
+    return kept | {"PATH": path, "PYTHONPATH": str(ROOT)}
+
+
 def drilled(place: Path, meanwhile: str = "") -> subprocess.CompletedProcess[str]:
     """The page's lines in a shell; `meanwhile` comes between what is restored and what is checked."""
     (drill,) = (one.text for one in snippets(PAGE) if one.kind == "sh")
     restored, checks, rest = drill.partition("for manifest")
-    (place / "bin").mkdir()
-    (place / "bin" / "sdc").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m sdc.commands.cli "$@"\n')
-    (place / "bin" / "sdc").chmod(0o755)
-    environment = os.environ | {"PATH": f"{place}/bin:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     command = ["bash", "-ec", f"{restored}\n{meanwhile}\n{checks}{rest}"]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True)
+    return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True)
 
 
 def test_the_drill(place: Path, service: Service) -> None:
@@ -127,3 +140,45 @@ def test_a_copy_that_was_changed_does_not_pass(place: Path, service: Service) ->
     done = drilled(place, "for file in restored/*/*/release/*.csv; do echo >> $file; done")
     assert done.returncode == 1
     assert "is not verified" in done.stderr
+
+
+def with_free_ports(text: str) -> str:
+    """As the page has it, but for the ports, which others may have here."""
+    with ExitStack() as stack:
+        free = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
+        ports = dict(zip(("4200", "9000"), (str(one.getsockname()[1]) for one in free), strict=True))
+    return re.sub("|".join(ports), lambda port: ports[port[0]], text)
+
+
+def played(script: str, place: Path) -> tuple[str, str]:
+    """What one shell prints, with whose end all that it has begun ends; Prefect's home is new."""
+    environment = with_command(place) | {"PREFECT_HOME": str(made_home(place / "prefect"))}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    shell = subprocess.Popen(
+        ["bash", "-c", script], cwd=place, env=environment, text=True, start_new_session=True, **pipes
+    )
+    with shell:
+        try:
+            return shell.communicate(timeout=300)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+
+
+@pytest.mark.soak
+def test_a_strangers_night(tmp_path: Path) -> None:
+    """Each command of the transcript ends with the status that it has there, and prints what follows it."""
+    shutil.copy(CZECH_CSV, tmp_path)
+    parts = list(snippets(with_free_ports(PAGE.partition("## A stranger's night")[2])))
+    for one in parts:
+        if one.name:
+            (tmp_path / one.name).write_text(one.text)
+    shown = "".join(one.text for one in parts if one.kind == "console")
+    commands = [part.partition("\n")[::2] for part in re.split(r"^\$ ", shown, flags=re.MULTILINE)[1:]]
+    out, err = played("".join(f'{command}\necho "{STATUS} $?"\n' for command, _ in commands), tmp_path)
+    *said, rest = re.split(rf"^{STATUS} (\d+)\n", out, flags=re.MULTILINE)
+    assert (len(said), rest) == (2 * len(commands), ""), (out, err)
+    for (command, expected), printed, status in zip(commands, said[::2], said[1::2], strict=True):
+        wanted = re.search(r"# status (\d)$", command)
+        assert status == (wanted[1] if wanted else "0"), (command, printed, err)
+        assert matches(expected, printed), (command, printed, err)

@@ -79,7 +79,9 @@ WISHES = (OBJECTIVE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
 IN_PARTS = (IN_PART, ROUND, COARSEN)
 OF_WHOLE = ("curve", "remedies")
 """What is asked of whole sub-tables alone."""
-FILES = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
+UPLOAD = "output.upload"
+IN_FOLDER = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
+FILES = (*IN_FOLDER, UPLOAD)
 MODEL, A_MODEL = "posterior.laws", "a model"
 UNIQUES, ATTACK = "uniques", "attack"
 ESTIMATED = (UNIQUES, ATTACK)
@@ -187,7 +189,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     ),
     ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
     HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, "curve", "remedies", UNIQUES),
+    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, UPLOAD, "curve", "remedies", UNIQUES),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
@@ -204,12 +206,13 @@ WORKS: dict[str, tuple[str, ...]] = {
     LIMIT: (OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
-    "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, *REPORTED, *SERVED),
-    FORMATS: (CHILDREN, LISTED, TOTALS, KEY, *REPORTED),
-    CHILDREN: (LISTED, TOTALS, KEY, *REPORTED),
-    LISTED: (TOTALS, KEY, *REPORTED),
-    TOTALS: (KEY, *REPORTED),
-    KEY: REPORTED,
+    "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, UPLOAD, *REPORTED, *SERVED),
+    FORMATS: (CHILDREN, LISTED, TOTALS, KEY, UPLOAD, *REPORTED),
+    CHILDREN: (LISTED, TOTALS, KEY, UPLOAD, *REPORTED),
+    LISTED: (TOTALS, KEY, UPLOAD, *REPORTED),
+    TOTALS: (KEY, UPLOAD, *REPORTED),
+    KEY: (UPLOAD, *REPORTED),
+    UPLOAD: REPORTED,
     "curve": ("remedies", *LIKELY, *ESTIMATED, *SERVED),
     "remedies": (*LIKELY, *ESTIMATED, *SERVED),
     "posterior": (MODEL, *ESTIMATED, *SERVED),
@@ -230,7 +233,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "fit": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "release": (*IMPOSSIBLE, WEIGHT, *WISHES, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "publish": (*IMPOSSIBLE, *WISHES, *RULES, LIMIT, SHARP, *FILES, *REPORTED, *SERVED),
+    "publish": (*IMPOSSIBLE, *WISHES, *RULES, LIMIT, SHARP, *IN_FOLDER, *REPORTED, *SERVED),
     "suppress": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
     "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
@@ -348,6 +351,8 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((FORMATS, LISTED, TOTALS), _BY_SERVERS, "whoever asks a server says in what form; leave it out"),
     ((CHILDREN,), _BY_SERVERS, "a server has every sub-table that what is released implies; leave it out"),
     ((KEY,), _BY_SERVERS, "a server signs nothing; leave it out"),
+    ((UPLOAD,), _BY_SERVERS, "a server uploads nothing; leave it out"),
+    ((UPLOAD,), ("publish",), "it publishes into a folder of this machine, and uploads nothing; use sdc run"),
     (
         IN_PARTS,
         ("decomposable", "simulatable"),

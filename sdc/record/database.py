@@ -128,7 +128,11 @@ def fault(called: str, code: str) -> ChainError:
         return ChainError(f"{called} is no SQLite database, or damaged; take its last good copy, or name another")
     why = next((text for begin, text in _REASONS.items() if code.startswith(begin)), "cannot be reached")
     is_wrong = code.startswith("28")
-    remedy = "correct the user, password or database of its URL" if is_wrong else "try again when the database is back"
+    remedy = (
+        "correct the user or database of its URL, or the password, there or in PGPASSFILE"
+        if is_wrong
+        else "try again when the database is back"
+    )
     kind = ChainUnavailableError if is_wrong else ChainAwayError
     return kind(f"{called} {why} just now ({code}); nothing is half-done, {remedy}")
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig
-from sdc.events import STARTED, tell
+from sdc.events import FAILED, FINISHED, STARTED, tell
 from sdc.executor import Executor
 from sdc.memory import give_back
 from sdc.model.errors import ConfigError, ReleaseError, SdcError
@@ -107,14 +107,10 @@ def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> Stage
     # after the record: killed between, a build finds the stage and no longer needs the checkpoint
     folder.checkpoint(stage.name).unlink(missing_ok=True)
     shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
-    say(f"{stage.name}: {found.status} in {found.seconds:.1f} s")
-    _tell_finished(found, measured.units)
+    line, facts = f"{stage.name}: {found.status} in {found.seconds:.1f} s", asdict(found)
+    say(line)
+    tell(FINISHED, line, stage=stage.name, units=measured.units, **{fact: facts[fact] for fact in MEASURED})
     return found
-
-
-def _tell_finished(record: StageRecord, units: int) -> None:
-    facts = asdict(record)
-    tell("stage finished", stage=record.name, units=units, **{fact: facts[fact] for fact in MEASURED})
 
 
 @contextmanager
@@ -126,7 +122,7 @@ def _told(stage: Stage, build: Build) -> Iterator[None]:
     except BaseException as error:
         if isinstance(error, SdcError):
             file_detail(error, build.folder.path)
-        tell("stage failed", str(error), stage=stage.name, error=type(error).__name__)
+        tell(FAILED, str(error), stage=stage.name, error=type(error).__name__)
         raise
 
 

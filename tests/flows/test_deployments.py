@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -50,13 +53,14 @@ def edited(project: Path, change: Callable[[dict[str, Any]], Any]) -> Path:
 
 def test_the_file_of_the_project_is_valid_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    pools, deployments = read_deployments(SHIPPED)
+    file, deployments = read_deployments(SHIPPED)
     assert [(d.name, d.schedules[0].cron, d.schedules[0].timezone) for d in deployments] == [
         ("nightly-release", "0 2 * * *", "Europe/Vienna"),
         ("weekly-widths", "0 22 * * 6", "Europe/Vienna"),
     ]
     assert {d.concurrency_limit.limit for d in deployments} == {1}
-    assert [(pool.name, pool.concurrency_limit) for pool in pools] == [("sdc", 2)]
+    assert [(pool.name, pool.concurrency_limit) for pool in file.work_pools] == [("sdc", 2)]
+    assert file.alerts is None
 
 
 def test_prefect_reads_the_same_in_it() -> None:
@@ -116,11 +120,30 @@ def schedule(content: dict[str, Any]) -> dict[str, Any]:
         (lambda c: c.update(deployments=["nightly"]), r"line 6, deployment None is a str, not a mapping; it has the"),
         (lambda c: c.update(deployment=[]), r"deployment is an unknown key; did you mean deployments\?"),
         (lambda c: c["work_pools"][0].update(limit=1), r"work_pools\.0\.limit is an unknown key"),
+        (lambda c: c.update(alerts={}), r"alerts\.webhook is missing; add it \(http://127\.0\.0\.1, a port and a pa"),
     ],
 )  # fmt: skip
 def test_faulty_deployments(project: Path, change: Callable[[dict[str, Any]], Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         read_deployments(edited(project, change))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://hooks.example:80/x",
+        "http://127.0.0.1@hooks.example:80/x",
+        "https://127.0.0.1:1/",
+        "http://127.0.0.1/",
+        "http://127.0.0.1:port/",
+        "http://[::1",
+        "mailto:ann",
+    ],
+)
+def test_alerts_go_to_no_other_machine(url: str, project: Path) -> None:
+    message = r"alerts\.webhook = '\S+': it is none of this machine; have a program here listen, and tell others itself"
+    with pytest.raises(ConfigError, match=message):
+        read_deployments(edited(project, lambda content: content.update(alerts={"webhook": url})))
 
 
 def test_a_config_that_is_refused(project: Path) -> None:
@@ -230,6 +253,87 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
         "widths": "reused",
     }
     assert (open_build(Path("build.yaml")).folder.stage("release") / "datapackage.json").exists()
+
+
+def unscheduled(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """The deployments, of which none runs at an hour of its own, whenever the test does."""
+    deployments = content["deployments"]
+    return [{**one, "schedules": [{**time, "active": False} for time in one["schedules"]]} for one in deployments]
+
+
+@pytest.fixture
+def late_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has not begun a second after it was due is late, to a server that starts from now on."""
+    monkeypatch.setenv("PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS", "1")
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A program of this machine that listens: its address, and what was posted to it."""
+    posted = list[dict[str, str]]()
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.server_port}/sdc", posted
+        listening.shutdown()
+
+
+@pytest.mark.soak
+def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
+    project: Path, late_soon: None, server: str, hook: tuple[str, list[dict[str, str]]]
+) -> None:
+    """Of each once, by names alone, and of no other deployment. What is no longer in the file is no longer told."""
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.states import Crashed, Failed, Pending, Scheduled
+
+    url, posted = hook
+    source, build = project / "czech_auto_workers.csv", project / "build.yaml"
+    build.write_text(build.read_text().replace(source.name, "kanarienvogel.csv"))
+    source.rename(project / "kanarienvogel.csv")
+    edited(project, lambda content: content.update(alerts={"webhook": url}, deployments=unscheduled(content)))
+    with temporary_settings({PREFECT_API_URL: server}), SyncPrefectClient(api=server) as client:
+        for _ in range(2):  # the second time it is there
+            register(project / "prefect.yaml")
+        (automation,) = client.read_automations_by_name("sdc-alerts")
+        assert automation.enabled
+        nightly = client.read_deployment_by_name("release-build/nightly-release")
+        other = client.create_deployment(flow_id=nightly.flow_id, name="of others")
+        client.set_flow_run_state(client.create_flow_run_from_deployment(other).id, Failed(), force=True)
+
+        late = client.create_flow_run_from_deployment(nightly.id)
+        wait_until(lambda: posted)
+        (project / "kanarienvogel.csv").unlink()
+        worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
+        assert worker.returncode == 0, worker.stderr
+        assert "kanarienvogel" in str(client.read_flow_run(late.id).state.message)
+
+        later = Scheduled(scheduled_time=datetime.now(UTC) + timedelta(hours=1))
+        first, second = (client.create_flow_run_from_deployment(nightly.id, state=later) for _ in range(2))
+        for run in (first, second, second):
+            client.set_flow_run_state(run.id, Pending())
+        client.set_flow_run_state(first.id, Crashed(message="kanarienvogel"), force=True)
+        wait_until(lambda: len(posted) > 3)
+        states = [(late, "Late"), (late, "Failed"), (second, "AwaitingConcurrencySlot"), (first, "Crashed")]
+        assert sorted((told["id"], told["run"], told["event"]) for told in posted) == sorted(
+            (str(run.id), run.name, f"prefect.flow-run.{state}") for run, state in states
+        )
+        assert {told["deployment"] for told in posted} == {"nightly-release"}
+        assert {name for told in posted for name in told} == {"deployment", "run", "id", "event", "at"}
+        assert "kanarienvogel" not in str(posted)
+
+        shutil.copy(ROOT / "configs" / source.name, project / "kanarienvogel.csv")
+        register(edited(project, lambda content: content.pop("alerts")))
+        assert client.read_automations_by_name("sdc-alerts") == []
 
 
 HOLD = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -60,7 +61,7 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     """The sweep, the build after it with the same two workers, and the build once more, with what Prefect keeps."""
     from prefect import tags
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.client.schemas.filters import FlowRunFilter, LogFilter
 
     from flows import release_build as flow
     from flows.width_sweep import width_sweep
@@ -87,7 +88,9 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     with get_client(sync_client=True) as client:
         these = FlowRunFilter(tags={"all_": ["these"]})
         found["artifacts"] = {artifact.key: artifact for artifact in client.read_latest_artifacts()}
-        found["flows"] = {(run.name, run.state_name) for run in client.read_flow_runs(flow_run_filter=these)}
+        flows = client.read_flow_runs(flow_run_filter=these)
+        found["flows"] = {(run.name, run.state_name) for run in flows}
+        found["logs"] = client.read_logs(LogFilter(flow_run_id={"any_": [run.id for run in flows]}))
         runs = client.read_task_runs(flow_run_filter=these)
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
@@ -180,6 +183,19 @@ def test_the_log_tells_what_happened(flow_runs: dict[str, Any]) -> None:
     assert [event["units"] > 0 for event in events if event["event"] == "stage finished"][:2] == [False, True]
 
 
+def test_prefect_logs_each_stage_as_the_run_folder_does(flow_runs: dict[str, Any]) -> None:
+    """In the log of the run and of the task, there when the flow ends; of a stage that is reused as well."""
+    events = RunFolder(Path(flow_runs["build"]["run_folder"])).events()
+    lines = [event["text"] for event in events if event["event"] in ("stage started", "stage finished")]
+    logs = flow_runs["logs"]
+    logged = [log.message for log in logs if log.name == "sdc"]
+    assert logged == lines[: 2 * len(["table", "widths", *NAMES])]
+    assert (len({log.flow_run_id for log in logs}), len({log.task_run_id for log in logs})) == (2, 2 + len(NAMES))
+    begun = logged.index("search: finds a release")
+    assert re.fullmatch(r"search: done in \d+\.\d s", logged[begun + 1])
+    assert any(line.startswith("widths: reused in ") for line in logged)
+
+
 def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
     assert {state for _, state in flow_runs["flows"]} == {"Completed"}
     assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
@@ -204,6 +220,10 @@ def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> 
 
 
 def test_a_refusal_passes_through_the_flow_unchanged(prefect_server: None, tmp_path: Path) -> None:
+    """And is the last line of the run's log at Prefect."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.sorting import LogSort
+
     from flows.release_build import release_build
 
     config = write_config(
@@ -213,6 +233,9 @@ def test_a_refusal_passes_through_the_flow_unchanged(prefect_server: None, tmp_p
         release_build(config)
     assert not list(tmp_path.rglob("release"))
     assert list(open_build(Path(config)).folder.records()) == ["table", "widths"]
+    with get_client(sync_client=True) as client:
+        (last,) = client.read_logs(limit=1, sort=LogSort.TIMESTAMP_DESC)
+    assert last.message.startswith("the minimum width 2000 is not reached even when only the grand total")
 
 
 def test_a_faulty_config_is_refused_before_prefect_is_loaded(tmp_path: Path) -> None:

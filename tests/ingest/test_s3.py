@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -55,6 +59,17 @@ def test_a_build_from_s3_is_that_of_the_same_file(files: Any, tmp_path: Path) ->
     run_all(build, IN_PROCESS)
     assert build.made.table == read_table(CZECH)
     assert (build.folder.path / "release").is_dir()
+
+
+def test_endpoint_and_keys_come_from_fsspecs_folder(files: Any, endpoint: str, tmp_path: Path) -> None:
+    """By a process that has been told nothing else."""
+    (tmp_path / "s3.json").touch(mode=0o600)
+    (tmp_path / "s3.json").write_text(json.dumps({"s3": {"endpoint_url": endpoint, "key": "key", "secret": "secret"}}))
+    code = "from sdc.ingest.reading import read_table; print(read_table('s3://survey/cars').total)"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    environment["FSSPEC_CONFIG_DIR"] = str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1841\n"
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.record.entry import FIRST, OPENED
 from sdc.refusal import MEND, TRY_AGAIN, status_of
-from tests.server.databases import Cluster, running_cluster
+from tests.server.databases import WITH_PASSWORD, Cluster, running_cluster
 
 ABOUT = {"table": "0a" * 32, "criterion": {"small_count": 2, "min_width": 6}, "variables": ["A", "B", "C"]}
 NOON = datetime(2001, 2, 3, 12, 0, 0, 123456, tzinfo=timezone(timedelta(hours=1)))
@@ -657,11 +657,36 @@ def test_no_message_shows_a_password(tmp_path: Path) -> None:
 
 
 def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: str) -> None:
-    whole = r"does not let this user in, or is not there just now \(28000\); .*, correct the user, password or database"
+    whole = r"does not let this user in, or is not there just now \(28000\); .*, correct the user or database of its"
     for url in (postgres_url.replace("postgres@", "nobody@", 1), re.sub(r"/history\d+", "/none", postgres_url)):
         with pytest.raises(ChainUnavailableError, match=whole) as refused:
             Chain.read(url)
         assert status_of(refused.value) == MEND
+
+
+def test_a_password_comes_from_pgpassfile_alone(
+    postgres_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To any command; what is wrong, or open to others, is refused in one line without it."""
+    for statement in ("CREATE ROLE {} LOGIN PASSWORD 'right-secret'", "CREATE DATABASE {0} OWNER {0}"):
+        postgres_cluster.execute("postgres", statement.format(WITH_PASSWORD))
+    url, file = postgres_cluster.url(WITH_PASSWORD, WITH_PASSWORD), tmp_path / "passwords"
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    for password, mode in (("wrong-secret", 0o600), ("right-secret", 0o644)):
+        file.write_text(f"*:*:*:{WITH_PASSWORD}:{password}\n")
+        file.chmod(mode)
+        with pytest.raises(ChainUnavailableError, match=r"\(28000\); .* or the password, there or in PGPASSFILE$"):
+            Chain.open(url, ABOUT)
+    file.chmod(0o600)
+    Chain.open(url, ABOUT).close()
+    command = [sys.executable, "-m", "sdc.commands.cli", "migrate", url]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} is at this version\n")
+    file.write_text(f"*:*:*:{WITH_PASSWORD}:wrong-secret\n")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (MEND, "", 1)
+    assert done.stderr.startswith(f"sdc: the history postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} does not let this")
+    assert "secret" not in done.stderr
 
 
 def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 
 FOLDERS = os.pathsep.join([os.environ.get("PATH", ""), *sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)])
-USER = "postgres"
+USER, WITH_PASSWORD = "postgres", "ann"
 _NUMBERS = count()
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running PostgreSQL server that listens on no network."""
+    """A running PostgreSQL server that listens on no network, and asks one user for a password."""
 
     folder: Path
 
@@ -38,8 +38,8 @@ class Cluster:
         """As if it had died: what is under way is not ended well, and its next start recovers."""
         self._control("stop", "-m", "immediate")
 
-    def url(self, database: str) -> str:
-        return f"postgresql://{USER}@/{database}?host={self.folder}"
+    def url(self, database: str, user: str = USER) -> str:
+        return f"postgresql://{user}@/{database}?host={self.folder}"
 
     def new_url(self) -> str:
         """Of a new and empty database."""
@@ -78,6 +78,8 @@ def running_cluster() -> Iterator[Cluster]:
             user = pwd.getpwnam(USER)
             os.chown(name, user.pw_uid, user.pw_gid)
         _run("initdb", "-D", f"{name}/data", "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        rules = Path(name) / "data" / "pg_hba.conf"
+        rules.write_text(f"local all {WITH_PASSWORD} scram-sha-256\n{rules.read_text()}")
         cluster.start()
         try:
             yield cluster

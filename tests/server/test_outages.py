@@ -189,7 +189,7 @@ def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: 
     """To the log and to who listens, by the kind of the error alone."""
     service, said = open_service(czech, tmp_path), list[str]()
     service.close()  # while it is at work it says itself that all is well
-    with heard(EventText(said.append, only=FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
+    with heard(EventText(said.append, FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
         for error in (ChainUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
             service.deciding._say(fault_of(error), error)
             service.deciding._say(fault_of(error), error)

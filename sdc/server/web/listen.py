@@ -32,7 +32,7 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     `open_service`; ConfigError where the port is taken or the address is not this machine's own.
     """
     settings, folder = server_of(build), folder_of(build).path
-    complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), only=FAULTY)
+    complain = EventText(lambda text: print(f"sdc: {text}", file=sys.stderr, flush=True), FAULTY)
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)
         runs = Path(build.config.output.folder)
