@@ -19,6 +19,7 @@ __all__ = [
     "Attributes",
     "PosteriorLimit",
     "assess",
+    "attack",
     "best_release",
     "bisection_release",
     "cell_bounds",
@@ -56,6 +57,7 @@ __all__ = [
 _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths": "critical_widths"}
 
 _HOMES = {
+    "attack": "sdc.stages.attacked",
     "compare": "sdc.stages.compare",
     "ledger": "sdc.record.ledger",
     "run": "flows.run",
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
         why,
     )
     from sdc.record.ledger import ledger
+    from sdc.stages.attacked import attack
     from sdc.stages.compare import compare
     from sdc.stages.verified import verify_run
 

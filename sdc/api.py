@@ -45,7 +45,6 @@ from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.subtable import SubTable
 from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
-from sdc.paths import checked_path
 from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
@@ -602,17 +601,13 @@ def check(
     """
     from sdc.public.check import Checked, few_counts
     from sdc.public.check import check as check_published
-    from sdc.public.relation import read_relations, relations_of
+    from sdc.public.relation import relations_given
 
     if cells not in ("at-risk", "all"):
         raise InputError(f"cells = {cells!r}; choose at-risk or all")
     if not folders:
         raise InputError("no folder is named; name published folders, or files of tables of counts")
-    if isinstance(relations, str | Path):
-        known = read_relations(checked_path(relations))
-    else:
-        known = relations_of(relations or [], "relations")
-    asked = small_count if cells == "at-risk" else None
+    known, asked = relations_given(relations), small_count if cells == "at-risk" else None
     found = check_published(folders, known, small_count=asked, executor=executor)
     few = () if n_rule is None else few_counts(folders, n_rule, known)
     return Checked.of(found, small_count, min_width, few)

@@ -42,7 +42,7 @@ TAKEN: dict[str, Taken] = {
     "table": (_one(Table), "a table, which sdc.read_table gives"),
     "found": (_one(Found), "a release that was found, such as by sdc.find_release"),
     **dict.fromkeys(("min_width", "small_count", "n_rule", "refute_cells", "base", "limit", "max_steps"), NUMBER),
-    **dict.fromkeys(("floor", "most", "memory", "max_sweeps", "draws", "chains", "seed", "workers"), NUMBER),
+    **dict.fromkeys(("floor", "most", "memory", "max_sweeps", "draws", "chains", "seed", "seeds", "workers"), NUMBER),
     **dict.fromkeys(("min_widths", "small_counts"), NUMBERS),
     **dict.fromkeys(("alpha", "share", "seconds", "error", "fraction"), FRACTION),
     **dict.fromkeys(("method", "law", "model", "title", "value", "contributor", "data"), TEXT),

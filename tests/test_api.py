@@ -49,6 +49,7 @@ VERBS = [
     "Attributes",
     "PosteriorLimit",
     "assess",
+    "attack",
     "best_release",
     "bisection_release",
     "cell_bounds",
@@ -436,6 +437,7 @@ def test_a_width_that_nothing_reaches(czech: Table) -> None:
         ("risk_utility_curve", {"min_widths": 6}, "min_widths of .* is of the type int; give a list of whole numbers"),
         ("risk_utility_curve", {"methods": "ordered"}, "methods of .* is of the type str; give a list of texts"),
         ("best_release", {"small_count": "2"}, "small_count of sdc.best_release is of the type str; give a whole num"),
+        ("attack", {"seeds": "3"}, "seeds of sdc.attack is of the type str; give a whole number"),
         ("posterior", {"alpha": "1"}, "alpha of sdc.posterior is of the type str; give a number"),
         ("publish_release", {"found": FRONTIER}, "found of .* is of the type list; give a release that was found"),
         ("controlled_rounding", {"base": 2.0}, "base of .* is of the type float; give a whole number"),
@@ -458,6 +460,7 @@ def test_an_argument_of_another_type(verb: str, given: dict[str, Any], message: 
         "title": "t",
         "min_widths": [6],
         "after": "run",
+        "release": NOTHING,
     }
     called = getattr(sdc, verb)
     needed = {
@@ -676,6 +679,8 @@ def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
 
 RESULTS: dict[str, Callable[[Table], Any]] = {
     "assess": lambda table: sdc.assess(table, FRONTIER, min_width=10),
+    "attack": lambda table: sdc.attack(FRONTIER, truth=table, seeds=0),
+    "what is right of an attack": lambda table: sdc.attack(FRONTIER, truth=table, seeds=0).right,
     "cell_bounds": lambda table: sdc.cell_bounds(table, FRONTIER),
     "controlled_rounding": lambda table: sdc.controlled_rounding(table.marginal("A*B*F"), base=5),
     "critical_widths": sdc.critical_widths,

@@ -179,7 +179,7 @@ class UniquesConfig(Section):
 
 
 class AttackConfig(Section):
-    """What a reconstruction from the tables that are public whole guesses, for the report."""
+    """What a reconstruction from the published tables guesses, for the report."""
 
     seeds: Annotated[
         NotNegative,
