@@ -32,7 +32,7 @@ from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import read_table
+from sdc.ingest.reading import read_table, read_weights
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -45,6 +45,7 @@ from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.subtable import SubTable
 from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
@@ -103,6 +104,7 @@ __all__ = [
     "publish_release",
     "read_incomplete",
     "read_table",
+    "read_weights",
     "redesign",
     "risk_utility_curve",
     "sharp_bounds",
@@ -714,18 +716,29 @@ def posterior(
     return replace(found, groups=held).named_by(table.schema)
 
 
-def uniques(table: Table, public: Public = NOTHING, *, fraction: float, model: str = "best") -> Uniques:
+def uniques(
+    table: Table,
+    public: Public = NOTHING,
+    *,
+    fraction: float | None = None,
+    model: str | None = None,
+    record_weights: RecordWeights | None = None,
+) -> Uniques:
     """Of a sample the probability that whoever is alone in a cell is alone in it in the population, cell by cell.
 
     See `sdc.utility.uniques`: Skinner and Holmes (1998), Skinner and Shlomo (2008), Skinner and Elliot (2002).
 
-    fraction  the share of the population that is in the sample, above 0 and at most 1
-    model     `best`, the decomposable log-linear model of lowest BIC; `released`, that of what is public; or any
-              hierarchical one `[a,b][b,c]`
+    fraction        the share of the population that is in the sample, above 0 and at most 1
+    model           `best`, the decomposable log-linear model of lowest BIC and the default; `released`, that of what is
+                    public; or any hierarchical one `[a,b][b,c]`
+    record_weights  of the table's records, see `read_weights`, by which it is found where no fraction is given; of a
+                    build those of its config, `built.weights`
 
-    By the weights of records it is found of a config, or of its run. InputError for another fraction or model, where no
-    cell has one record, and as `fit`.
+    InputError where nothing is said of the population, for another fraction or model, a model of weights, weights of
+    another table or below 1, where no cell has one record, and as `fit`.
     """
-    from sdc.utility.uniques import uniques_by_model
+    from sdc.utility.uniques import uniques_by
 
-    return uniques_by_model(table, known_of(table, public), fraction, model)
+    if record_weights is not None:
+        record_weights.check(table)
+    return uniques_by(table, known_of(table, public), fraction, model, record_weights)

@@ -13,6 +13,7 @@ from sdc.executor import IN_PROCESS
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import InputError
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.progress import in_notebook
 from sdc.risk.attributes import Attributes
 from sdc.risk.effort import Budget
@@ -45,11 +46,12 @@ TAKEN: dict[str, Taken] = {
     **dict.fromkeys(("floor", "most", "memory", "max_sweeps", "draws", "chains", "seed", "seeds", "workers"), NUMBER),
     **dict.fromkeys(("min_widths", "small_counts"), NUMBERS),
     **dict.fromkeys(("alpha", "share", "seconds", "error", "fraction"), FRACTION),
-    **dict.fromkeys(("method", "law", "model", "title", "value", "contributor", "data"), TEXT),
+    **dict.fromkeys(("method", "law", "model", "title", "value", "contributor", "data", "weight"), TEXT),
     **dict.fromkeys(("methods", "variables"), TEXTS),
     **dict.fromkeys(("config", "run_folder", "before", "after", "file", "folder", "folders", "path"), PATH),
     "posterior_limit": (_one(PosteriorLimit), "an sdc.PosteriorLimit"),
     "attributes": (_one(Attributes), "an sdc.Attributes"),
+    "record_weights": (_one(RecordWeights), "weights, which sdc.read_weights gives"),
     "budget": (_one(Budget), "a sdc.risk.effort.Budget"),
     "executor": (lambda value: hasattr(value, "run"), "an executor, such as sdc.execution.cluster.open_executor gives"),
 }

@@ -71,6 +71,7 @@ VERBS = [
     "publish_release",
     "read_incomplete",
     "read_table",
+    "read_weights",
     "redesign",
     "release",
     "risk_utility_curve",
