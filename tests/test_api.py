@@ -48,6 +48,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 VERBS = [
     "Attributes",
     "PosteriorLimit",
+    "Watch",
     "assess",
     "attack",
     "best_release",
@@ -56,6 +57,7 @@ VERBS = [
     "check",
     "compare",
     "controlled_rounding",
+    "criteria",
     "critical_widths",
     "decomposable_models",
     "decomposable_release",
@@ -116,6 +118,68 @@ def test_a_notebook_in_seven_lines() -> None:
     assert sdc.assess(table, found, min_width=9).releasable is True
     assert sdc.cell_bounds(table, found).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
     assert sdc.enumerate_tables(table, found).feasible_tables == 810
+
+
+BY_CRITERIA: dict[str, tuple[Any, ...]] = {
+    "assess": (FRONTIER,),
+    "bisection_release": (NOTHING,),
+    "decomposable_release": (NOTHING,),
+    "find_release": (NOTHING, "ordered"),
+    "ordered_release": (NOTHING,),
+    "redesign": (FRONTIER, "A*B*C*D*F"),
+    "suppress": (NOTHING, "A*B*C*D*F"),
+    "why": (FRONTIER, "A*B*C*D*F"),
+}
+MORE: dict[str, dict[str, Any]] = {"decomposable_release": {"steps": 300, "chains": 1}, "redesign": {"merging": False}}
+
+
+def test_criteria_are_taken_by_every_verb_that_judges() -> None:
+    judging = {name for name in VERBS if "criteria" in inspect.signature(getattr(sdc, name)).parameters}
+    assert judging == {*BY_CRITERIA, "best_release", "simulatable_release", "release"}
+
+
+@pytest.mark.parametrize("verb", BY_CRITERIA)
+def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
+    ask, given = getattr(sdc, verb), {"min_width": 6, "small_count": 3}
+    whole = ask(czech, *BY_CRITERIA[verb], sdc.criteria(**given), **MORE.get(verb, {}))
+    one_by_one = ask(czech, *BY_CRITERIA[verb], **given, **MORE.get(verb, {}))
+    assert whole.headline == one_by_one.headline
+    assert whole.to_arrow() == one_by_one.to_arrow()
+    more = MORE.get(verb, {})
+    for words, message in (
+        ({}, "nothing says how wide bounds must stay; give min_width, or what sdc.criteria gives"),
+        ({"criteria": sdc.criteria(min_width=6), "n_rule": 3}, "criteria are given, and n_rule too; leave one out"),
+        ({"criteria": 6}, "criteria of .* is of the type int; give criteria, which sdc.criteria gives"),
+        ({"min_width": None}, "min_width of .* is of the type NoneType; give a whole number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ask(czech, *BY_CRITERIA[verb], **words, **more)
+
+
+@pytest.mark.parametrize("verb", ["assess", "ordered_release", "redesign", "suppress", "why"])
+def test_a_criterion_that_there_is_not(verb: str, czech: Table) -> None:
+    with pytest.raises(InputError, match=r"min_widht is no setting of criteria; did you mean min_width\? there are "):
+        getattr(sdc, verb)(czech, *BY_CRITERIA[verb], min_widht=6)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "message"),
+    [
+        ("redesign", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no recode is shown to help"),
+        ("ordered_release", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no search may cut by a refusal"),
+        ("suppress", {"n_rule": 3}, "it withholds what the small count says"),
+        ("suppress", {"attributes": sdc.Attributes(("A",), 3)}, "it withholds what the small count says"),
+    ],
+)
+def test_criteria_that_a_verb_does_not_take(verb: str, given: dict[str, Any], message: str, czech: Table) -> None:
+    with pytest.raises(ConfigError, match=message):
+        getattr(sdc, verb)(czech, *BY_CRITERIA[verb], min_width=6, **given)
+
+
+def test_a_search_is_heard(czech: Table) -> None:
+    heard = list[Any]()
+    sdc.ordered_release(czech, NOTHING, min_width=6, watch=sdc.Watch(on_step=heard.append))
+    assert {type(step).__name__ for step in heard} == {"SearchStep"}
 
 
 def test_a_limit_on_what_is_likely(czech: Table) -> None:
