@@ -4,8 +4,8 @@ The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)`
 called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
 `enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages, so that none of them can be a verb too:
 theirs are `cell_bounds`, `publish_release` and `verify_run`. `criteria` is what a release must satisfy, where
-`PosteriorLimit` limits what is likely, and `Attributes` of which groups too much is told; `knowledge` is what everybody
-knows of a table; a `Watch` hears of a search while it runs.
+`PosteriorLimit` limits what is likely, by `Losses` too, and `Attributes` of which groups too much is told; `knowledge`
+is what everybody knows of a table; a `Watch` hears of a search while it runs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from sdc.version import VERSION
 __version__ = VERSION
 __all__ = [
     "Attributes",
+    "Losses",
     "PosteriorLimit",
     "Watch",
     "assess",
@@ -62,6 +63,7 @@ _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths
 
 _HOMES = {
     "Attributes": "sdc.risk.attributes",
+    "Losses": "sdc.intruder.losses",
     "PosteriorLimit": "sdc.intruder.limit",
     "Watch": "sdc.stages.assemble",
     "attack": "sdc.stages.attacked",
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     )
     from sdc.ingest.reading import read_table, read_weights
     from sdc.intruder.limit import PosteriorLimit
+    from sdc.intruder.losses import Losses
     from sdc.public.incomplete import read_incomplete
     from sdc.record.ledger import ledger
     from sdc.risk.asked import criteria

@@ -47,6 +47,7 @@ CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 VERBS = [
     "Attributes",
+    "Losses",
     "PosteriorLimit",
     "Watch",
     "assess",

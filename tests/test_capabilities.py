@@ -51,7 +51,7 @@ NO_FEATURES = {
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate", "papers"}
 NO_VERBS = {
     *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
-    *("PosteriorLimit", "Attributes", "Watch"),
+    *("PosteriorLimit", "Losses", "Attributes", "Watch"),
 }
 
 
