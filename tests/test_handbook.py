@@ -239,14 +239,55 @@ def test_the_page_in_a_browser(page: str, tmp_path: Path) -> None:
         tab.on("console", note)
         tab.goto((tmp_path / "handbook.html").as_uri())
         assert tab.evaluate("document.documentElement.scrollWidth") <= 320
+        searching(tab)
         keyboard(tab)
         assert len(tab.pdf()) > 50_000
         assert said == []
         browser.close()
 
 
+PART = """id => {
+    const at = document.getElementById(id), first = at.tagName === "SECTION" ? at.querySelector("h2") : at;
+    let text = first.textContent, next = at.tagName === "TR" ? null : first.nextElementSibling;
+    for (; next && !/^H[234]$/.test(next.tagName); next = next.nextElementSibling) text += " " + next.textContent;
+    return text.toLowerCase();
+}"""
+FOUND = "[...document.querySelectorAll('#search-found a')].map(link => link.getAttribute('href').slice(1))"
+
+
+def searching(tab: Page) -> None:
+    """What is typed is found in every part that has it, in headings first, and followed without a mouse."""
+    tab.locator("#search-words").focus()
+    for typed, first in (
+        ("reconstruction guesses", "likely-what-a-reconstruction-guesses"),
+        ("sdc.attack", "verb-attack"),
+        ("attack.seeds", "key-attack.seeds"),
+        ("SDC uniques table", "sdc-uniques"),
+    ):
+        tab.locator("#search-words").fill(typed)
+        found = tab.evaluate(FOUND)
+        assert found[0] == first, (typed, found)
+        for place in found:
+            part = tab.evaluate(PART, place)
+            assert all(word in part for word in typed.lower().split()), place
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 320
+    tab.locator("#search-words").fill("<b>nowhere</b>")
+    assert tab.locator("#search-said").inner_text() == "No part has <b>nowhere</b>."
+    assert tab.evaluate(FOUND) == []
+    tab.locator("#search-words").fill("width")
+    assert "parts have width, the first 20:" in tab.locator("#search-said").inner_text()
+    assert len(tab.evaluate(FOUND)) == 20
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.closest('#search-found') !== null")
+    tab.keyboard.press("Enter")
+    assert tab.url.endswith(tab.evaluate(FOUND)[0])
+    tab.locator("#search-words").fill("")
+    assert (tab.evaluate(FOUND), tab.locator("#search-said").inner_text()) == ([], "")
+    tab.locator("#search-words").focus()
+
+
 def keyboard(tab: Page) -> None:
-    """The contents are reached and followed without a mouse."""
+    """The contents are reached and followed without a mouse, after the search."""
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.getAttribute('href')") == "#first_release"
     while tab.evaluate("document.activeElement.getAttribute('href')") != "#auditors":
