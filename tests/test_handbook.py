@@ -163,6 +163,43 @@ def test_commands_on_their_page() -> None:
     assert {*re.findall(r"^\| `sdc (\w+)", text, re.MULTILINE)} == {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
 
 
+def test_verbs_on_their_page() -> None:
+    text = dict(pages())["16_use.md"].partition("## In Python")[2]
+    rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    assert sorted(re.findall(r"`sdc\.(\w+)`", " ".join(rows))) == sorted(sdc.__all__)
+
+
+WRITTEN = {"README.md": (ROOT / "README.md").read_text(), **{f"sdc/handbook/{name}": text for name, text in pages()}}
+IN_CODE = re.compile(r"`([^`\n]+)`")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_named_is_there(name: str) -> None:
+    """Where links lead, files, tests, commands and their options."""
+    text, options = WRITTEN[name], {o for one in COMMANDS.values() for p in one.params for o in p.opts} | {"--help"}
+    for to in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)):
+        assert ((ROOT / name).parent / to).is_file(), to
+    for said in IN_CODE.findall(text):
+        if re.fullmatch(r"(?:sdc|flows|tests|cluster|configs)/[\w./-]*", said):
+            assert any((place / said).exists() for place in (ROOT, ROOT / "tests")), said
+        if re.fullmatch(r"test_\w+", said):
+            assert said in TESTS, said
+        if command := re.match(r"sdc ([a-z]+)\b", said):
+            assert command[1] in COMMANDS, said
+            assert {*re.findall(r"(?<!\S)--[a-z-]+", said)} <= options, said
+
+
+TESTS = {test for path in (ROOT / "tests").rglob("*.py") for test in re.findall(r"def (test_\w+)", path.read_text())}
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text = WRITTEN["README.md"]
+    assert len(text.encode()) <= 8000
+    assert {*re.findall(r"\(sdc/handbook/(\w+\.md)\)", text)} == {name for name, _ in pages()}
+    packages = {path.parent.name for path in (ROOT / "sdc").glob("*/__init__.py")}
+    assert packages == {*re.findall(r"^sdc/(\w+) ", text, re.MULTILINE)}
+
+
 def test_the_page_has_all_of_it(page: str) -> None:
     commands = re.findall(r'id="sdc-([a-z]+)"', page)
     assert commands == list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
