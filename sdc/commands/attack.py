@@ -28,9 +28,7 @@ def attack_command(
             "--truth", parser=checked_path, metavar="RUN", help="The run that published it: says what is guessed right."
         ),
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=0, max=100, help="Of the reconstruction, from 0 on; 0 for independence alone.")
-    ] = 3,
+    seeds: Annotated[int, typer.Option(help="Of the reconstruction, so many from 0 on; 0 for independence alone.")] = 3,
     relations: Annotated[
         Path | None,
         typer.Option(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.bounds.in_units import bounds_in_units
+from sdc.config.analysis import MOST_SEEDS
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.guesses import Right
 from sdc.intruder.summary import Summary
@@ -28,8 +29,6 @@ from sdc.stages.posterior import POSTERIOR
 from sdc.stages.subject import Subject
 from sdc.storage.results import read_posteriors
 from sdc.storage.run_folder import RunFolder, folder_digest
-
-MOST_SEEDS = 100
 
 
 def attack(

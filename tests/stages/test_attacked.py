@@ -410,6 +410,14 @@ def test_without_the_truth_it_says_what_is_guessed(run: Path) -> None:
     assert lines[4] == "     4.72          4.72  A=yes B=yes C=yes D=>=140 E=>=3 F=pos"
 
 
+def test_a_number_of_seeds_that_is_none(run: Path) -> None:
+    for seeds in (-1, 101):
+        with pytest.raises(
+            InputError, match=f"seeds = {seeds}; give how many starts the reconstruction has, from 0 to"
+        ):
+            sdc("attack", run / "release", "--seeds", seeds)
+
+
 def test_without_the_extra_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mbi", None)
     with pytest.raises(ConfigError, match=r"needs .*mbi.*; run python -m pip install .*'\.\[attack\]'"):

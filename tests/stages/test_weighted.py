@@ -18,6 +18,7 @@ import sdc
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.stages.build import open_build
+from sdc.stages.built import Built
 from sdc.stages.stages import run_all
 from sdc.storage.weighted import read_weighted
 from sdc.verify.run_folder import verify
@@ -108,6 +109,8 @@ def test_sample_uniques_by_their_weights(records: pa.Table, tmp_path: Path) -> N
     assert json.loads((by_model / "uniques" / "uniques.json").read_text())["model"].startswith("[")
     rows = in_python(few, few, "w", {}).to_arrow().to_pylist()
     assert {tuple(row[name] for name in names): row["population"] for row in rows} == pytest.approx(expected)
+    own = Built({"run_folder": str(run)})
+    assert sdc.uniques(own.table, record_weights=own.weights).to_arrow().to_pylist() == rows
     assert in_python(few, few, "w", {"fraction": 0.1}).model == in_python(few, few, None, {"fraction": 0.1}).model
 
 
