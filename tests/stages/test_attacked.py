@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from hypothesis import assume, given
@@ -30,7 +31,9 @@ from sdc.public import mixture
 from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.published import Published
+from sdc.public.relation import relations_given
 from sdc.public.told import told_tables
+from sdc.run_format import TOTAL
 from sdc.stages.attacked import Truth
 from sdc.stages.build import Build, open_build
 from sdc.stages.checks import check_before
@@ -204,6 +207,34 @@ def test_a_build_is_fitted_to_what_its_folder_tells(way: str, tmp_path: Path) ->
     assert fitted(told) == fitted(read_all([run / "release"], ()))
     parts = [(one.label, one.base, len(one.withheld) > 0) for one, _ in told if not one.is_exact]
     assert parts == {"whole": [], "withheld": [(PART, 0, True)], "rounded": [(PART, 20, False)]}[way]
+
+
+def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> None:
+    """A rounded table, one with a cell withheld, and one of some records, as whoever has all the files reads them."""
+    table = read_table(CZECH_CSV)
+    rounded = in_python.controlled_rounding(table.marginal("A*C"), base=20).to_pandas()
+    of_c = rounded.groupby("C", as_index=False).sum().assign(A=TOTAL)  # a rounded table by itself has some of its sums
+    pd.concat([rounded, of_c]).to_csv(tmp_path / "rounded.csv", index=False)
+    part = table.marginal("B*E").to_pandas().astype({"count": object})
+    part.loc[0, "count"] = ""
+    part.to_csv(tmp_path / "part.csv", index=False)
+    cells = table.to_pandas()
+    some = cells[cells["F"] == "pos"].groupby(["D", "E"], as_index=False)["count"].sum()
+    some.to_csv(tmp_path / "some.csv", index=False)
+    earlier: list[dict[str, Any]] = [{"folder": str(tmp_path / f"{name}.csv")} for name in ("rounded", "part", "some")]
+    earlier[2]["where"] = {"F": ["pos"]}
+    wishes = {"require": ["A*B", *"CDEF"], "only": "required"}
+    run = built(tmp_path, {**CZECH, "posterior": None, "release": wishes, "earlier": earlier})
+    about = Subject.open(str(run))
+    told = [*told_tables(about.table, about.public(None))]
+    assert fitted(told) == fitted(
+        read_all([run / "release", *(one["folder"] for one in earlier)], relations_given(earlier))
+    )
+    assert {one.label: (one.base, len(one.withheld)) for one, _ in told if not one.is_exact} == {
+        "A*C": (20, 0),
+        "B*E": (0, 1),
+    }
+    assert [(one.label, {**of.where}) for one, of in told if of.where] == [("D*E*F", {"F": ("pos",)})]
 
 
 def test_totals_beside_cells_without_a_count_are_fitted(tmp_path: Path) -> None:
