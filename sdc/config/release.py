@@ -102,8 +102,9 @@ class PosteriorLimitConfig(Section):
 
     @model_validator(mode="after")
     def _limits(self) -> PosteriorLimitConfig:
+        most = None if self.losses is None else self.losses.most
         with as_fault():
-            check_limit(self.max_above, self.max_probability, self.max_loss, self.losses and self.losses.most)
+            check_limit(self.max_above, self.max_probability, self.max_loss, most)
         return self
 
 

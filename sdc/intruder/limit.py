@@ -61,7 +61,8 @@ class PosteriorLimit:
             raise InputError(f"max_above = {self.max_above}; give a fraction of at least 0 and less than 1")
         if self.max_probability is not None and not 0 < self.max_probability < 1:
             raise InputError(f"max_probability = {self.max_probability}; give a probability between 0 and 1")
-        check_limit(self.max_above, self.max_probability, self.max_loss, self.losses and self.losses.most)
+        most = None if self.losses is None else self.losses.most
+        check_limit(self.max_above, self.max_probability, self.max_loss, most)
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> PosteriorLimit:

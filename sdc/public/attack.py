@@ -186,8 +186,8 @@ def _margins(table: Related) -> Iterator[Related]:
     names = table.published.table.schema.names
     for margin in _published_margins(table.published):
         kept = [names.index(name) for name in margin.table.schema.names]
-        variables, codings = (tuple(own[place] for place in kept) for own in (table.variables, table.codings))
-        yield Related(margin, variables, codings, table.where)
+        variables = tuple(table.variables[place] for place in kept)
+        yield Related(margin, variables, tuple(table.codings[place] for place in kept), table.where)
 
 
 def _published_margins(own: Published) -> Iterator[Published]:

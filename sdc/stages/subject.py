@@ -109,9 +109,9 @@ class Subject:
         if self.build is None and min_width is None:
             raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
         own = Criteria.of(2, min_width or 1) if self.build is None else self.build.criteria
-        n = own.n_rule and own.n_rule.n
+        n = n_rule if n_rule or own.n_rule is None else own.n_rule.n
         small, width = small_count or own.small_count, min_width or own.floor
-        return Criteria.of(small, width, limit or own.limit, n_rule or n, own.attributes)
+        return Criteria.of(small, width, limit or own.limit, n, own.attributes)
 
     def small_count(self, given: int | None) -> int:
         """The small count given, or the config's, or 2."""

@@ -23,7 +23,7 @@ from sdc.commands.cli import app
 from sdc.config.earlier import EarlierConfig
 from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
-from sdc.intruder.guesses import ALONE, Guesses, Values
+from sdc.intruder.guesses import ALONE, Guesses, Right, Values
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
@@ -336,12 +336,17 @@ def test_a_build_that_guesses_needs_the_extra_before_it_reads(tmp_path: Path, mo
 # In Python
 
 
+def right_of(found: Attack) -> Right:
+    assert found.right is not None
+    return found.right
+
+
 def test_the_verb_says_what_the_command_says(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mixture, "Mixture", Installed)
     _, told = sdc("attack", run / "release", "--truth", run, "--seeds", 2)
     found = in_python.attack(run / "release", truth=run, seeds=2)
-    assert told == {"release": str(run / "release"), **found.facts, "truth": found.right.facts}
-    rows = found.right.to_pandas()
+    assert told == {"release": str(run / "release"), **found.facts, "truth": right_of(found).facts}
+    rows = right_of(found).to_pandas()
     assert [*rows.columns] == [*"ABCDEF", "count", "outer_lower", "outer_upper", "seed 0", "seed 1", "independence"]
     assert sorted(zip(rows["outer_lower"], rows["outer_upper"], strict=True)) == [(0, 9), (0, 9), (0, 10)]
     assert len(found.to_polars()) == 64
@@ -353,12 +358,12 @@ def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
     table = in_python.read_table(CZECH_CSV)
     found = in_python.ordered_release(table, in_python.knowledge(table), min_width=6)
     own, folder = in_python.attack(found, truth=table, seeds=0), in_python.attack(run / "release", truth=run, seeds=0)
-    told, expected = own.right.facts, folder.right.facts
+    told, expected = right_of(own).facts, right_of(folder).facts
     for one, other in zip(told.pop("cells"), expected.pop("cells"), strict=True):
         assert one.pop("guessed") == pytest.approx(other.pop("guessed"))
         assert one | {"posterior": other["posterior"]} == other
     assert told | {"min_width": 6, "width_kept": True} == expected
-    assert in_python.attack(found, truth=table, seeds=0, small_count=3).right.facts["at_risk_cells"] > 3
+    assert right_of(in_python.attack(found, truth=table, seeds=0, small_count=3)).facts["at_risk_cells"] > 3
 
 
 @pytest.mark.parametrize(
