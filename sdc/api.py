@@ -45,6 +45,7 @@ from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.risk.asked import CriteriaKeywords, criteria_of, split
 from sdc.risk.assessment import Assessment
+from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
@@ -361,21 +362,23 @@ def risk_utility_curve(
     min_widths: Sequence[int],
     small_counts: Sequence[int] = (2,),
     methods: Sequence[str] = ("ordered", "decomposable"),
+    n_rule: int | None = None,
+    attributes: Attributes | None = None,
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
     **settings: Any,
 ) -> Curve:
-    """The utility of what each method can release at each small count and minimum width; settings as above.
+    """The utility of what each method can release at each small count and minimum width, by the same rules.
 
-    `at_least` is asked of no point.
+    Settings as of `find_release`, rules as of `criteria`; `at_least` is asked of no point.
 
     ConfigError for an unknown method, InputError for a width or small count below 1 and where none is given.
     """
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    searched = _settings(table, Criteria.of(small_counts[0], min(min_widths)), executor, settings)
-    known = known_of(table, public)
+    first = Criteria.of(small_counts[0], min(min_widths), None, n_rule, attributes)
+    searched, known = _settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *_given(known, searched))
     search = release_search(table, known, searched, searched.widths(table))

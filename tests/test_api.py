@@ -603,6 +603,19 @@ def test_a_curve_is_drawn(czech: Table) -> None:
     assert "The upright line" not in ElementTree.tostring(root, "unicode")
 
 
+def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
+    """With no count from 1 to 19 the ordered release of width 6 has 53 sub-tables, without that rule 59."""
+    asked: dict[str, Any] = {"min_widths": [6], "methods": ["ordered"]}
+    (few,), (all_,) = (sdc.risk_utility_curve(czech, NOTHING, **asked, **more) for more in ({"n_rule": 20}, {}))
+    alone = sdc.ordered_release(czech, NOTHING, min_width=6, n_rule=20)
+    assert (few.sub_tables, all_.sub_tables) == (alone.sub_tables, 59) == (53, 59)
+    rule = sdc.Attributes(("A",), 10)
+    (none,) = sdc.risk_utility_curve(czech, NOTHING, **asked, attributes=rule)
+    assert none.sub_tables == sdc.ordered_release(czech, NOTHING, min_width=6, attributes=rule).sub_tables
+    with pytest.raises(ConfigError, match="what was published before may break the rule already"):
+        sdc.risk_utility_curve(czech, ["A*B"], **asked, n_rule=20)
+
+
 def test_a_frontier_is_drawn(czech: Table) -> None:
     root = picture(sdc.ordered_release(czech, NOTHING, min_width=6).plot())
     dark = [box for box in root.iter("{http://www.w3.org/2000/svg}rect") if box.attrib["fill"] == "#2b6ca3"]
