@@ -54,12 +54,13 @@ def attack(
     """
     method = _reconstruction(seeds)
     if isinstance(release, str | Path):
+        published = checked_path(release)
         if isinstance(truth, Table) or small_count is not None:
             raise InputError(
                 f"{release} is a published folder or file, and what is right the run says that published it, with its "
                 "small_count; name that run's folder as truth, or attack what is public of the table"
             )
-        run = None if truth is None else Truth.open(checked_path(truth), checked_path(release))
+        run = None if truth is None else Truth.open(checked_path(truth), published)
         found = attack_on(read_all([release], relations_given(relations)), range(seeds), method)
         return found if run is None else replace(found, right=run.right(found)).named_by(found.schema)
     if not isinstance(truth, Table) or relations is not None:
@@ -69,7 +70,7 @@ def attack(
         )
     known = known_of(truth, release)
     found = attack_on_public(truth, known, seeds)
-    right = _right(found, truth, known, small_count or 2, executor)
+    right = _right(found, truth, known, 2 if small_count is None else small_count, executor)
     return replace(found, right=right).named_by(found.schema)
 
 

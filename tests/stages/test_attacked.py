@@ -378,6 +378,8 @@ def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
         ({"release": "nowhere"}, "nowhere is no file or folder"),
         ({"release": ["A*B"], "truth": "TABLE"}, "'C' is a variable of the table, and not published"),
         ({"release": [], "truth": "TABLE"}, "is not a list of sub-tables"),
+        ({"release": ["A*B*C*D*E*F"], "truth": "TABLE", "small_count": 0}, "small_count is 0; give at least 1"),
+        ({"release": "a\0b"}, "is no path here"),
     ],
 )
 def test_what_the_verb_does_not_take(given_: dict[str, Any], message: str) -> None:
