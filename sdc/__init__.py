@@ -3,8 +3,9 @@
 The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)` has their signatures; those that are
 called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
 `enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages, so that none of them can be a verb too:
-theirs are `cell_bounds`, `publish_release` and `verify_run`. `PosteriorLimit` is what limits what is likely,
-`Attributes` of which groups too much is told, `knowledge` is what everybody knows of a table.
+theirs are `cell_bounds`, `publish_release` and `verify_run`. `criteria` is what a release must satisfy, where
+`PosteriorLimit` limits what is likely, by `Losses` too, and `Attributes` of which groups too much is told; `knowledge`
+is what everybody knows of a table; a `Watch` hears of a search while it runs.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from sdc.version import VERSION
 __version__ = VERSION
 __all__ = [
     "Attributes",
+    "Losses",
     "PosteriorLimit",
+    "Watch",
     "assess",
+    "attack",
     "best_release",
     "bisection_release",
     "cell_bounds",
     "check",
     "compare",
     "controlled_rounding",
+    "criteria",
     "critical_widths",
     "decomposable_models",
     "decomposable_release",
@@ -40,6 +45,7 @@ __all__ = [
     "publish_release",
     "read_incomplete",
     "read_table",
+    "read_weights",
     "redesign",
     "release",
     "risk_utility_curve",
@@ -56,37 +62,42 @@ __all__ = [
 _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths": "critical_widths"}
 
 _HOMES = {
+    "Attributes": "sdc.risk.attributes",
+    "Losses": "sdc.intruder.losses",
+    "PosteriorLimit": "sdc.intruder.limit",
+    "Watch": "sdc.stages.assemble",
+    "attack": "sdc.stages.attacked",
     "compare": "sdc.stages.compare",
+    "criteria": "sdc.risk.asked",
+    "critical_widths": "sdc.risk.critical_width",
+    "knowledge": "sdc.stages.known",
     "ledger": "sdc.record.ledger",
+    "publish_release": "sdc.stages.publish",
+    "read_incomplete": "sdc.public.incomplete",
+    "read_table": "sdc.ingest.reading",
+    "read_weights": "sdc.ingest.reading",
     "run": "flows.run",
     "verify_run": "sdc.stages.verified",
 }
-"""Of verbs that are about runs and publications, and ask nothing of a table; all others are in `sdc.api`."""
+"""Of what is not in `sdc.api`."""
 
 if TYPE_CHECKING:
     from flows.run import run
     from sdc.api import (
-        Attributes,
-        PosteriorLimit,
         assess,
         best_release,
         bisection_release,
         cell_bounds,
         check,
         controlled_rounding,
-        critical_widths,
         decomposable_models,
         decomposable_release,
         enumerate_tables,
         find_release,
         fit,
-        knowledge,
         magnitude_table,
         ordered_release,
         posterior,
-        publish_release,
-        read_incomplete,
-        read_table,
         redesign,
         risk_utility_curve,
         sharp_bounds,
@@ -96,8 +107,19 @@ if TYPE_CHECKING:
         uniques,
         why,
     )
+    from sdc.ingest.reading import read_table, read_weights
+    from sdc.intruder.limit import PosteriorLimit
+    from sdc.intruder.losses import Losses
+    from sdc.public.incomplete import read_incomplete
     from sdc.record.ledger import ledger
+    from sdc.risk.asked import criteria
+    from sdc.risk.attributes import Attributes
+    from sdc.risk.critical_width import critical_widths
+    from sdc.stages.assemble import Watch
+    from sdc.stages.attacked import attack
     from sdc.stages.compare import compare
+    from sdc.stages.known import knowledge
+    from sdc.stages.publish import publish_release
     from sdc.stages.verified import verify_run
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths
@@ -109,7 +131,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
     from sdc.arguments import checked
 
-    return checked(getattr(import_module(_HOMES.get(name, "sdc.api")), _COMMANDS.get(name, name)))
+    verb = _COMMANDS.get(name, name)
+    return checked(getattr(import_module(_HOMES.get(verb, "sdc.api")), verb))
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import FRACTIONAL
@@ -32,25 +32,21 @@ from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import read_table
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
-from sdc.model.named import Drawn
 from sdc.model.release import NOTHING
 from sdc.model.sharpness import SHARP_SECONDS
 from sdc.model.subtable import SubTable
 from sdc.model.super_cell import Asked, SuperCellBounds
 from sdc.model.table import Table
-from sdc.paths import checked_path
-from sdc.public.incomplete import read_incomplete
+from sdc.model.weights import RecordWeights
+from sdc.risk.asked import CriteriaKeywords, criteria_of, split
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
@@ -64,14 +60,12 @@ from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
 from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search, require_utility
 from sdc.stages.bounded import chosen_cells, super_cells
-from sdc.stages.known import Public, knowledge, known_of
-from sdc.stages.publish import publish_release
+from sdc.stages.known import Public, known_of
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
     from sdc.public.check import Checked
-    from sdc.report.shown import Figure
     from sdc.risk.sharp import SharpBounds
     from sdc.search.redesign import Redesigns
     from sdc.search.rounding import Rounded
@@ -82,50 +76,9 @@ if TYPE_CHECKING:
     from sdc.utility.model_search import ModelSearch
     from sdc.utility.uniques import Uniques
 
-__all__ = [
-    "Attributes",
-    "PosteriorLimit",
-    "assess",
-    "best_release",
-    "bisection_release",
-    "cell_bounds",
-    "check",
-    "controlled_rounding",
-    "critical_widths",
-    "decomposable_models",
-    "decomposable_release",
-    "enumerate_tables",
-    "find_release",
-    "fit",
-    "knowledge",
-    "magnitude_table",
-    "ordered_release",
-    "posterior",
-    "publish_release",
-    "read_incomplete",
-    "read_table",
-    "redesign",
-    "risk_utility_curve",
-    "sharp_bounds",
-    "simulatable_release",
-    "super_cell_bounds",
-    "suppress",
-    "uniques",
-    "why",
-]
-
 AskedSubTable: TypeAlias = str | Sequence[str] | SubTable
 """A sub-table written `age*sex`, or as the list of its variables."""
 BY_DEFAULT, BY_WIDTH = ReleaseConfig(), WidthsConfig()
-
-
-def _drawn(result: Drawn, **settings: Any) -> Figure:
-    from sdc.report.shown import drawn
-
-    return drawn(result, **settings)
-
-
-Drawn.drawing = _drawn
 
 
 def cell_bounds(
@@ -200,24 +153,20 @@ def sharp_bounds(
 def assess(
     table: Table,
     public: Public,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
-    posterior_limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
+    **keywords: Unpack[CriteriaKeywords],
 ) -> Assessment:
-    """Is the release safe: does every at-risk cell keep a width of at least `min_width` records ([KDSF] eq. 6)?
+    """Is the release safe: does it satisfy all that `sdc.criteria` asks, here or by its keywords?
 
-    With a limit on the posterior that must hold too, and with `n_rule` no public count is from 1 to n - 1. ReleaseError
-    where the release names what the table does not have, or where no exact engine gives the limit's law.
+    ReleaseError where the release names what the table does not have, or where no exact engine gives the law of a limit
+    on the posterior; InputError as of `criteria`.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
-    answer = Inquiry(table, known_of(table, public), criteria, effort=effort).ask(NOTHING)
+    answer = Inquiry(table, known_of(table, public), criteria_of(criteria, keywords), effort=effort).ask(NOTHING)
     return answer.assessment.named_by(table.schema)
 
 
@@ -225,24 +174,21 @@ def why(
     table: Table,
     public: Public,
     sub_table: AskedSubTable,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
-    posterior_limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     forbid: Sequence[PatternLike] = (),
     refute_cells: int = 16,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
+    **keywords: Unpack[CriteriaKeywords],
 ) -> Reason:
-    """Why a sub-table `age*race` is in the release or not, and with which released ones it breaks the criterion.
+    """Why a sub-table `age*race` is in the release or not, and with which released ones it breaks the criteria.
 
     Errors as for `assess`; InputError for a sub-table that the table does not have.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
-    settings, asked = _settings(table, criteria, executor, given), st.told(sub_table, table.schema)
+    settings = _settings(table, criteria_of(criteria, keywords), executor, given)
+    asked = st.told(sub_table, table.schema)
     inquiry = settings.inquiry(table, known_of(table, public))
     width = settings.widths(table).by_sub_table().get(asked)
     forbidden = not Wishes(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
@@ -254,14 +200,12 @@ def redesign(
     table: Table,
     public: Public,
     sub_table: AskedSubTable,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     merging: bool = True,
     executor: Executor = IN_PROCESS,
+    **keywords: Unpack[CriteriaKeywords],
 ) -> Redesigns:
     """What may go out with what is public instead of a sub-table `age*race`, what keeps most cells first.
 
@@ -271,14 +215,13 @@ def redesign(
     release  how a release is searched there, as the section of the config
     merging  whether merged categories are looked for
 
-    Errors as for `assess`.
+    Errors as for `assess`; ConfigError for a limit on the posterior.
     """
     from sdc.stages.redesigns import redesigns
 
-    known = known_of(table, public)
-    settings = _settings(
-        table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, {}, release
-    )
+    known, asked = known_of(table, public), criteria_of(criteria, keywords)
+    require_together("redesign", *_of_criteria(asked))
+    settings = _settings(table, asked, executor, {}, release)
     before, refused = replace(known, release=NOTHING), st.told(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
 
@@ -286,50 +229,43 @@ def redesign(
 def ordered_release(
     table: Table,
     public: Public,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     accept_undecided: bool = False,
     refute_cells: int = 16,
     budget: Budget | None = None,
     objective: Objective = "sub_tables",
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
+    **keywords: Unpack[CriteriaKeywords],
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
     With the objective "reconstruction" by critical width times what a sub-table alone brings that nearer, see
     `sdc.utility.halvings`. Critical widths below `min_width` are not listed where there are more than 20 variables.
+    Errors as for `find_release`.
     """
     given: dict[str, Any] = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
     given["objective"] = objective
-    settings = _settings(
-        table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, given
-    )
-    return release_search(table, known_of(table, public), settings, settings.widths(table), watch).ordered.run()
+    known, settings = _search(table, public, "ordered", criteria_of(criteria, keywords), given, executor)
+    return release_search(table, known, settings, settings.widths(table), watch).ordered.run()
 
 
-def bisection_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
+def bisection_release(table: Table, public: Public, criteria: Criteria | None = None, **settings: Any) -> FoundRelease:
     """The longest prefix of the list ordered by critical width that may go out, by bisection ([KDSF] 5.2).
 
     Settings as for `find_release`. NothingReleasableError where not even the first of the list may go out.
     """
-    return find_release(table, public, "bisection", min_width=min_width, **settings)
+    return find_release(table, public, "bisection", criteria, **settings)
 
 
 def decomposable_release(
     table: Table,
     public: Public,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
     weights: Mapping[str, float] | None = None,
     objective: Objective = "sub_tables",
-    posterior_limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
     **annealing: Any,
@@ -338,47 +274,43 @@ def decomposable_release(
 
     weights    what counts more than 1: a variable "age", whose sub-tables all count more, or a sub-table "age*sex"
     objective  "reconstruction": not the number of sub-tables, but by how many halvings IPF comes nearer to the table
-    annealing  how, by the keys of `release.annealing` in a config: `chains` of so many `steps`, whose seeds come from
-               `seed`, from the graph `start` such as "[age,sex] [sex,race]"
+    annealing  keywords of `criteria`; and how, by the keys of `release.annealing` in a config: `chains` of so many
+               `steps`, whose seeds come from `seed`, from the graph `start` such as "[age,sex] [sex,race]"
 
     InputError for settings that make no search, ReleaseError where not even the one-way sub-tables reach the width, or
     where the start does not, or does not keep the limit on the posterior.
     """
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
-    given = {"annealing": annealing, "weights": weights, "objective": objective}
-    settings = _settings(table, criteria, executor, given)
-    known = known_of(table, public)
-    require_together("decomposable", *_given(known, settings.release, n_rule=n_rule, attributes=attributes))
+    asked, chains = split(criteria, annealing)
+    given = {"annealing": chains, "weights": weights, "objective": objective}
+    known, settings = _search(table, public, "decomposable", asked, given, executor)
     return release_search(table, known, settings, no_widths(), watch).decomposable.run()
 
 
-def best_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
+def best_release(table: Table, public: Public, criteria: Criteria | None = None, **settings: Any) -> FoundRelease:
     """The better of the ordered and the decomposable release, each with what can be added to it, and the reason.
 
     Settings as for `find_release`.
     """
-    return find_release(table, public, "best", min_width=min_width, **settings)
+    return find_release(table, public, "best", criteria, **settings)
 
 
-def simulatable_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
+def simulatable_release(
+    table: Table, public: Public, criteria: Criteria | None = None, **settings: Any
+) -> FoundRelease:
     """A decomposable release that tells nothing by what it leaves out, with each decision and what that costs.
 
     Settings as for `find_release`. ReleaseError where the true table breaks the criterion in the end, ConfigError for
     structural zeros, InputError for more than 16 variables.
     """
-    return find_release(table, public, "simulatable", min_width=min_width, **settings)
+    return find_release(table, public, "simulatable", criteria, **settings)
 
 
 def find_release(
     table: Table,
     public: Public,
     method: str,
+    criteria: Criteria | None = None,
     *,
-    min_width: int,
-    small_count: int = 2,
-    posterior_limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
     watch: Watch = NOBODY,
@@ -387,11 +319,10 @@ def find_release(
 ) -> FoundRelease:
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
-    n_rule    no published count is from 1 to n - 1
-    attributes  of no small group it is told what sensitive variables are, see `Attributes`
     release   how it is searched, as the section of a config; its method is not asked for
     ending    when the search is to end with what is proven; by default as the section says
-    settings  on top of it, by its keys: `refute_cells`, `annealing={"rounds": 30}`, and these:
+    settings  keywords of `criteria`; and on top of the section, by its keys: `refute_cells`,
+              `annealing={"rounds": 30}`, and these:
 
     seed, chains, steps, start  of annealing; the seed is that of "simulatable" too
     draws, share     of "simulatable": tables drawn for each decision, and how many of them may break the criterion
@@ -414,14 +345,12 @@ def find_release(
     InputError for other settings, and for values that are not allowed.
     """
     require_method(method)
-    require_used(method, (name for name, value in settings.items() if value is not None))
-    criteria = Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
-    searched = _settings(table, criteria, executor, settings, release)
-    known, section = known_of(table, public), searched.release
-    require_used(method, section.ended_parts)
-    require_together(method, *_given(known, section, posterior_limit, n_rule, attributes))
+    asked, given = split(criteria, settings)
+    require_used(method, (name for name, value in given.items() if value is not None))
+    known, searched = _search(table, public, method, asked, given, executor, release)
     widths = no_widths() if method == "decomposable" else searched.widths(table)
-    found = release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
+    ends = ending or Ending.of(searched.release)
+    found = release_search(table, known, searched, widths, watch, ends).run(method)
     require_utility(table, known, found.release, searched)
     return found
 
@@ -433,23 +362,25 @@ def risk_utility_curve(
     min_widths: Sequence[int],
     small_counts: Sequence[int] = (2,),
     methods: Sequence[str] = ("ordered", "decomposable"),
+    n_rule: int | None = None,
+    attributes: Attributes | None = None,
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
     **settings: Any,
 ) -> Curve:
-    """The utility of what each method can release at each small count and minimum width; settings as above.
+    """The utility of what each method can release at each small count and minimum width, by the same rules.
 
-    `at_least` is asked of no point.
+    Settings as of `find_release`, rules as of `criteria`; `at_least` is asked of no point.
 
     ConfigError for an unknown method, InputError for a width or small count below 1 and where none is given.
     """
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    searched = _settings(table, Criteria.of(small_counts[0], min(min_widths)), executor, settings)
-    known = known_of(table, public)
+    first = Criteria.of(small_counts[0], min(min_widths), None, n_rule, attributes)
+    searched, known = _settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
-        require_together("curve", method, *_given(known, searched.release))
+        require_together("curve", method, *_given(known, searched))
     search = release_search(table, known, searched, searched.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
 
@@ -459,20 +390,19 @@ def _before(known: Knowledge) -> tuple[str, ...]:
     return BEFORE[:1] if known.release.variables or known.facts else ()
 
 
-def _given(
-    known: Knowledge,
-    section: ReleaseConfig,
-    limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
-) -> Iterator[str]:
-    """What is known, wished and limited, as capabilities."""
+def _of_criteria(criteria: Criteria) -> Iterator[str]:
+    """Those that not every verb takes, as capabilities."""
+    given = {LIMIT: criteria.limit, N_RULE: criteria.n_rule, ATTRIBUTES: criteria.attributes}
+    yield from (name for name, value in given.items() if value)
+
+
+def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
+    """What is known, asked and wished, as capabilities."""
     yield from _before(known)
+    yield from _of_criteria(settings.criteria)
+    section = settings.release
     given = {
         ZEROS: known.zeros,
-        LIMIT: limit,
-        N_RULE: n_rule,
-        ATTRIBUTES: attributes,
         OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
         REQUIRE: section.require,
         FORBID: section.forbid,
@@ -482,6 +412,22 @@ def _given(
         **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)
+
+
+def _search(
+    table: Table,
+    public: Public,
+    method: str,
+    criteria: Criteria,
+    given: Mapping[str, Any],
+    executor: Executor,
+    release: ReleaseConfig = BY_DEFAULT,
+) -> tuple[Knowledge, SearchSettings]:
+    """What is known and how a method searches beside it; ConfigError for what does not work with it."""
+    settings, known = _settings(table, criteria, executor, given, release), known_of(table, public)
+    require_used(method, settings.release.ended_parts)
+    require_together(method, *_given(known, settings))
+    return known, settings
 
 
 def _settings(
@@ -512,13 +458,12 @@ def suppress(
     table: Table,
     public: Public,
     sub_table: AskedSubTable,
+    criteria: Criteria | None = None,
     *,
-    small_count: int,
-    min_width: int,
-    posterior_limit: PosteriorLimit | None = None,
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
     whole: Public | None = None,
+    **keywords: Unpack[CriteriaKeywords],
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.treat.suppression`.
 
@@ -528,20 +473,21 @@ def suppress(
     sub-tables or facts are public, or it has more than 4,096 cells, every at-risk cell of the whole table is judged
     beside them too as `assess` does, with a limit and a budget where they are given; by itself a smaller sub-table has
     neither. InputError for what is released already, ReleaseError for an unknown variable or a table that is too large
-    for walks, NotReleasableError where withholding does not do.
+    for walks, ConfigError for rules on what is published, NotReleasableError where withholding does not do.
     """
     from sdc.treat import suppression
 
+    asked = criteria_of(criteria, keywords)
+    require_together("suppress", *_of_criteria(asked))
     subtable, known = st.told(sub_table, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(subtable))
     if known.release == NOTHING and not known.facts and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
-        return suppression.suppress(counts, small_count, min_width, zeros=zeros).named_by(schema)
-    criteria = Criteria.of(small_count, min_width, posterior_limit)
+        return suppression.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)
-    return suppression.suppress_beside(table, known, subtable, criteria, effort, before).named_by(schema)
+    return suppression.suppress_beside(table, known, subtable, asked, effort, before).named_by(schema)
 
 
 def magnitude_table(
@@ -602,17 +548,13 @@ def check(
     """
     from sdc.public.check import Checked, few_counts
     from sdc.public.check import check as check_published
-    from sdc.public.relation import read_relations, relations_of
+    from sdc.public.relation import relations_given
 
     if cells not in ("at-risk", "all"):
         raise InputError(f"cells = {cells!r}; choose at-risk or all")
     if not folders:
         raise InputError("no folder is named; name published folders, or files of tables of counts")
-    if isinstance(relations, str | Path):
-        known = read_relations(checked_path(relations))
-    else:
-        known = relations_of(relations or [], "relations")
-    asked = small_count if cells == "at-risk" else None
+    known, asked = relations_given(relations), small_count if cells == "at-risk" else None
     found = check_published(folders, known, small_count=asked, executor=executor)
     few = () if n_rule is None else few_counts(folders, n_rule, known)
     return Checked.of(found, small_count, min_width, few)
@@ -719,18 +661,29 @@ def posterior(
     return replace(found, groups=held).named_by(table.schema)
 
 
-def uniques(table: Table, public: Public = NOTHING, *, fraction: float, model: str = "best") -> Uniques:
+def uniques(
+    table: Table,
+    public: Public = NOTHING,
+    *,
+    fraction: float | None = None,
+    model: str | None = None,
+    record_weights: RecordWeights | None = None,
+) -> Uniques:
     """Of a sample the probability that whoever is alone in a cell is alone in it in the population, cell by cell.
 
     See `sdc.utility.uniques`: Skinner and Holmes (1998), Skinner and Shlomo (2008), Skinner and Elliot (2002).
 
-    fraction  the share of the population that is in the sample, above 0 and at most 1
-    model     `best`, the decomposable log-linear model of lowest BIC; `released`, that of what is public; or any
-              hierarchical one `[a,b][b,c]`
+    fraction        the share of the population that is in the sample, above 0 and at most 1
+    model           `best`, the decomposable log-linear model of lowest BIC and the default; `released`, that of what is
+                    public; or any hierarchical one `[a,b][b,c]`
+    record_weights  of the table's records, see `read_weights`, by which it is found where no fraction is given; of a
+                    build those of its config, `built.weights`
 
-    By the weights of records it is found of a config, or of its run. InputError for another fraction or model, where no
-    cell has one record, and as `fit`.
+    InputError where nothing is said of the population, for another fraction or model, a model of weights, weights of
+    another table or below 1, where no cell has one record, and as `fit`.
     """
-    from sdc.utility.uniques import uniques_by_model
+    from sdc.utility.uniques import uniques_by
 
-    return uniques_by_model(table, known_of(table, public), fraction, model)
+    if record_weights is not None:
+        record_weights.check(table)
+    return uniques_by(table, known_of(table, public), fraction, model, record_weights)

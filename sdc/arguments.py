@@ -7,17 +7,31 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sdc.executor import IN_PROCESS
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import InputError
+from sdc.model.named import Drawn
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.progress import in_notebook
 from sdc.risk.attributes import Attributes
+from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget
 from sdc.search.found import Found
 
+if TYPE_CHECKING:
+    from sdc.report.shown import Figure
+
+
+def _drawn(result: Drawn, **settings: Any) -> Figure:
+    from sdc.report.shown import drawn
+
+    return drawn(result, **settings)
+
+
+Drawn.drawing = _drawn
 Taken: TypeAlias = tuple[Callable[[Any], bool], str]
 
 
@@ -42,18 +56,22 @@ TAKEN: dict[str, Taken] = {
     "table": (_one(Table), "a table, which sdc.read_table gives"),
     "found": (_one(Found), "a release that was found, such as by sdc.find_release"),
     **dict.fromkeys(("min_width", "small_count", "n_rule", "refute_cells", "base", "limit", "max_steps"), NUMBER),
-    **dict.fromkeys(("floor", "most", "memory", "max_sweeps", "draws", "chains", "seed", "workers"), NUMBER),
+    **dict.fromkeys(("floor", "most", "memory", "max_sweeps", "draws", "chains", "seed", "seeds", "workers"), NUMBER),
     **dict.fromkeys(("min_widths", "small_counts"), NUMBERS),
     **dict.fromkeys(("alpha", "share", "seconds", "error", "fraction"), FRACTION),
-    **dict.fromkeys(("method", "law", "model", "title", "value", "contributor", "data"), TEXT),
+    **dict.fromkeys(("method", "law", "model", "title", "value", "contributor", "data", "weight"), TEXT),
     **dict.fromkeys(("methods", "variables"), TEXTS),
     **dict.fromkeys(("config", "run_folder", "before", "after", "file", "folder", "folders", "path"), PATH),
+    "criteria": (_one(Criteria), "criteria, which sdc.criteria gives"),
     "posterior_limit": (_one(PosteriorLimit), "an sdc.PosteriorLimit"),
     "attributes": (_one(Attributes), "an sdc.Attributes"),
+    "record_weights": (_one(RecordWeights), "weights, which sdc.read_weights gives"),
     "budget": (_one(Budget), "a sdc.risk.effort.Budget"),
     "executor": (lambda value: hasattr(value, "run"), "an executor, such as sdc.execution.cluster.open_executor gives"),
 }
 """By the names of arguments, which mean the same in every verb. What is not here is looked at by the verb itself."""
+NEVER_NONE = ("min_width", "small_count")
+"""Of those that a verb takes among others."""
 
 
 @cache
@@ -88,7 +106,7 @@ def _given(signature: inspect.Signature, args: Any, named: Any) -> Iterator[tupl
         if of.kind is of.VAR_POSITIONAL:
             yield from ((name, value) for value in given)
         elif of.kind is of.VAR_KEYWORD:
-            yield from ((key, value) for key, value in given.items() if value is not None)
+            yield from ((key, value) for key, value in given.items() if value is not None or key in NEVER_NONE)
         elif given is not None or "None" not in str(of.annotation):
             yield name, given
 

@@ -713,11 +713,13 @@ def judge_uniques(case: Case) -> None:
 
 
 def judge_guesses(case: Case) -> None:
-    """What the build has guessed by independence, of all that is public whole; or that nobody can guess anything."""
+    """What the build has guessed by independence, of all that is public; or that nobody can guess anything."""
     folder = case.run / table.ATTACK
     told = json.loads((folder / "attack.json").read_text())
     if "reason" in told:
-        assert re.search("nothing but the total is public|and not published|no published table of all", told["reason"])
+        assert re.search(
+            "nothing but the total is public|and not published|no published table (of|tells)", told["reason"]
+        )
         assert not {*case.whole} <= {name for names in _released(case) for name in names}
         return
     (expected,) = pq.read_table(folder / "cells.parquet").to_pydict().values()

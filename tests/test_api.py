@@ -47,14 +47,18 @@ CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 VERBS = [
     "Attributes",
+    "Losses",
     "PosteriorLimit",
+    "Watch",
     "assess",
+    "attack",
     "best_release",
     "bisection_release",
     "cell_bounds",
     "check",
     "compare",
     "controlled_rounding",
+    "criteria",
     "critical_widths",
     "decomposable_models",
     "decomposable_release",
@@ -70,6 +74,7 @@ VERBS = [
     "publish_release",
     "read_incomplete",
     "read_table",
+    "read_weights",
     "redesign",
     "release",
     "risk_utility_curve",
@@ -114,6 +119,68 @@ def test_a_notebook_in_seven_lines() -> None:
     assert sdc.assess(table, found, min_width=9).releasable is True
     assert sdc.cell_bounds(table, found).outer.tolist() == [[0, 10], [0, 9], [0, 9]]
     assert sdc.enumerate_tables(table, found).feasible_tables == 810
+
+
+BY_CRITERIA: dict[str, tuple[Any, ...]] = {
+    "assess": (FRONTIER,),
+    "bisection_release": (NOTHING,),
+    "decomposable_release": (NOTHING,),
+    "find_release": (NOTHING, "ordered"),
+    "ordered_release": (NOTHING,),
+    "redesign": (FRONTIER, "A*B*C*D*F"),
+    "suppress": (NOTHING, "A*B*C*D*F"),
+    "why": (FRONTIER, "A*B*C*D*F"),
+}
+MORE: dict[str, dict[str, Any]] = {"decomposable_release": {"steps": 300, "chains": 1}, "redesign": {"merging": False}}
+
+
+def test_criteria_are_taken_by_every_verb_that_judges() -> None:
+    judging = {name for name in VERBS if "criteria" in inspect.signature(getattr(sdc, name)).parameters}
+    assert judging == {*BY_CRITERIA, "best_release", "simulatable_release", "release"}
+
+
+@pytest.mark.parametrize("verb", BY_CRITERIA)
+def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
+    ask, given = getattr(sdc, verb), {"min_width": 6, "small_count": 3}
+    whole = ask(czech, *BY_CRITERIA[verb], sdc.criteria(**given), **MORE.get(verb, {}))
+    one_by_one = ask(czech, *BY_CRITERIA[verb], **given, **MORE.get(verb, {}))
+    assert whole.headline == one_by_one.headline
+    assert whole.to_arrow() == one_by_one.to_arrow()
+    more = MORE.get(verb, {})
+    for words, message in (
+        ({}, "nothing says how wide bounds must stay; give min_width, or what sdc.criteria gives"),
+        ({"criteria": sdc.criteria(min_width=6), "n_rule": 3}, "criteria are given, and n_rule too; leave one out"),
+        ({"criteria": 6}, "criteria of .* is of the type int; give criteria, which sdc.criteria gives"),
+        ({"min_width": None}, "min_width of .* is of the type NoneType; give a whole number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ask(czech, *BY_CRITERIA[verb], **words, **more)
+
+
+@pytest.mark.parametrize("verb", ["assess", "ordered_release", "redesign", "suppress", "why"])
+def test_a_criterion_that_there_is_not(verb: str, czech: Table) -> None:
+    with pytest.raises(InputError, match=r"min_widht is no setting of criteria; did you mean min_width\? there are "):
+        getattr(sdc, verb)(czech, *BY_CRITERIA[verb], min_widht=6)
+
+
+@pytest.mark.parametrize(
+    ("verb", "given", "message"),
+    [
+        ("redesign", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no recode is shown to help"),
+        ("ordered_release", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no search may cut by a refusal"),
+        ("suppress", {"n_rule": 3}, "it withholds what the small count says"),
+        ("suppress", {"attributes": sdc.Attributes(("A",), 3)}, "it withholds what the small count says"),
+    ],
+)
+def test_criteria_that_a_verb_does_not_take(verb: str, given: dict[str, Any], message: str, czech: Table) -> None:
+    with pytest.raises(ConfigError, match=message):
+        getattr(sdc, verb)(czech, *BY_CRITERIA[verb], min_width=6, **given)
+
+
+def test_a_search_is_heard(czech: Table) -> None:
+    heard = list[Any]()
+    sdc.ordered_release(czech, NOTHING, min_width=6, watch=sdc.Watch(on_step=heard.append))
+    assert {type(step).__name__ for step in heard} == {"SearchStep"}
 
 
 def test_a_limit_on_what_is_likely(czech: Table) -> None:
@@ -436,6 +503,7 @@ def test_a_width_that_nothing_reaches(czech: Table) -> None:
         ("risk_utility_curve", {"min_widths": 6}, "min_widths of .* is of the type int; give a list of whole numbers"),
         ("risk_utility_curve", {"methods": "ordered"}, "methods of .* is of the type str; give a list of texts"),
         ("best_release", {"small_count": "2"}, "small_count of sdc.best_release is of the type str; give a whole num"),
+        ("attack", {"seeds": "3"}, "seeds of sdc.attack is of the type str; give a whole number"),
         ("posterior", {"alpha": "1"}, "alpha of sdc.posterior is of the type str; give a number"),
         ("publish_release", {"found": FRONTIER}, "found of .* is of the type list; give a release that was found"),
         ("controlled_rounding", {"base": 2.0}, "base of .* is of the type float; give a whole number"),
@@ -458,6 +526,7 @@ def test_an_argument_of_another_type(verb: str, given: dict[str, Any], message: 
         "title": "t",
         "min_widths": [6],
         "after": "run",
+        "release": NOTHING,
     }
     called = getattr(sdc, verb)
     needed = {
@@ -532,6 +601,19 @@ def test_a_curve_is_drawn(czech: Table) -> None:
     ]
     assert "this release: 10" in ElementTree.tostring(picture(curve.plot(min_width=10)), "unicode")
     assert "The upright line" not in ElementTree.tostring(root, "unicode")
+
+
+def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
+    """With no count from 1 to 19 the ordered release of width 6 has 53 sub-tables, without that rule 59."""
+    asked: dict[str, Any] = {"min_widths": [6], "methods": ["ordered"]}
+    (few,), (all_,) = (sdc.risk_utility_curve(czech, NOTHING, **asked, **more) for more in ({"n_rule": 20}, {}))
+    alone = sdc.ordered_release(czech, NOTHING, min_width=6, n_rule=20)
+    assert (few.sub_tables, all_.sub_tables) == (alone.sub_tables, 59) == (53, 59)
+    rule = sdc.Attributes(("A",), 10)
+    (none,) = sdc.risk_utility_curve(czech, NOTHING, **asked, attributes=rule)
+    assert none.sub_tables == sdc.ordered_release(czech, NOTHING, min_width=6, attributes=rule).sub_tables
+    with pytest.raises(ConfigError, match="what was published before may break the rule already"):
+        sdc.risk_utility_curve(czech, ["A*B"], **asked, n_rule=20)
 
 
 def test_a_frontier_is_drawn(czech: Table) -> None:
@@ -676,6 +758,8 @@ def test_results_have_names_and_no_count_in_their_text(czech: Table) -> None:
 
 RESULTS: dict[str, Callable[[Table], Any]] = {
     "assess": lambda table: sdc.assess(table, FRONTIER, min_width=10),
+    "attack": lambda table: sdc.attack(FRONTIER, truth=table, seeds=0),
+    "what is right of an attack": lambda table: sdc.attack(FRONTIER, truth=table, seeds=0).right,
     "cell_bounds": lambda table: sdc.cell_bounds(table, FRONTIER),
     "controlled_rounding": lambda table: sdc.controlled_rounding(table.marginal("A*B*F"), base=5),
     "critical_widths": sdc.critical_widths,

@@ -49,7 +49,10 @@ NO_FEATURES = {
     "settings of assessment": ("sharp_seconds",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate", "papers"}
-NO_VERBS = {"read_table", "read_incomplete", "knowledge", "PosteriorLimit", "Attributes"}
+NO_VERBS = {
+    *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
+    *("PosteriorLimit", "Losses", "Attributes", "Watch"),
+}
 
 
 # The table

@@ -163,6 +163,43 @@ def test_commands_on_their_page() -> None:
     assert {*re.findall(r"^\| `sdc (\w+)", text, re.MULTILINE)} == {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
 
 
+def test_verbs_on_their_page() -> None:
+    text = dict(pages())["16_use.md"].partition("## In Python")[2]
+    rows = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    assert sorted(re.findall(r"`sdc\.(\w+)`", " ".join(rows))) == sorted(sdc.__all__)
+
+
+WRITTEN = {"README.md": (ROOT / "README.md").read_text(), **{f"sdc/handbook/{name}": text for name, text in pages()}}
+IN_CODE = re.compile(r"`([^`\n]+)`")
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_what_is_named_is_there(name: str) -> None:
+    """Where links lead, files, tests, commands and their options."""
+    text, options = WRITTEN[name], {o for one in COMMANDS.values() for p in one.params for o in p.opts} | {"--help"}
+    for to in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```|`[^`]*`", "", text, flags=re.DOTALL)):
+        assert ((ROOT / name).parent / to).is_file(), to
+    for said in IN_CODE.findall(text):
+        if re.fullmatch(r"(?:sdc|flows|tests|cluster|configs)/[\w./-]*", said):
+            assert any((place / said).exists() for place in (ROOT, ROOT / "tests")), said
+        if re.fullmatch(r"test_\w+", said):
+            assert said in TESTS, said
+        if command := re.match(r"sdc ([a-z]+)\b", said):
+            assert command[1] in COMMANDS, said
+            assert {*re.findall(r"(?<!\S)--[a-z-]+", said)} <= options, said
+
+
+TESTS = {test for path in (ROOT / "tests").rglob("*.py") for test in re.findall(r"def (test_\w+)", path.read_text())}
+
+
+def test_the_readme_is_short_and_leads_to_every_page() -> None:
+    text = WRITTEN["README.md"]
+    assert len(text.encode()) <= 8000
+    assert {*re.findall(r"\(sdc/handbook/(\w+\.md)\)", text)} == {name for name, _ in pages()}
+    packages = {path.parent.name for path in (ROOT / "sdc").glob("*/__init__.py")}
+    assert packages == {*re.findall(r"^sdc/(\w+) ", text, re.MULTILINE)}
+
+
 def test_the_page_has_all_of_it(page: str) -> None:
     commands = re.findall(r'id="sdc-([a-z]+)"', page)
     assert commands == list(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
@@ -239,14 +276,55 @@ def test_the_page_in_a_browser(page: str, tmp_path: Path) -> None:
         tab.on("console", note)
         tab.goto((tmp_path / "handbook.html").as_uri())
         assert tab.evaluate("document.documentElement.scrollWidth") <= 320
+        searching(tab)
         keyboard(tab)
         assert len(tab.pdf()) > 50_000
         assert said == []
         browser.close()
 
 
+PART = """id => {
+    const at = document.getElementById(id), first = at.tagName === "SECTION" ? at.querySelector("h2") : at;
+    let text = first.textContent, next = at.tagName === "TR" ? null : first.nextElementSibling;
+    for (; next && !/^H[234]$/.test(next.tagName); next = next.nextElementSibling) text += " " + next.textContent;
+    return text.toLowerCase();
+}"""
+FOUND = "[...document.querySelectorAll('#search-found a')].map(link => link.getAttribute('href').slice(1))"
+
+
+def searching(tab: Page) -> None:
+    """What is typed is found in every part that has it, in headings first, and followed without a mouse."""
+    tab.locator("#search-words").focus()
+    for typed, first in (
+        ("reconstruction guesses", "likely-what-a-reconstruction-guesses"),
+        ("sdc.attack", "verb-attack"),
+        ("attack.seeds", "key-attack.seeds"),
+        ("SDC uniques table", "sdc-uniques"),
+    ):
+        tab.locator("#search-words").fill(typed)
+        found = tab.evaluate(FOUND)
+        assert found[0] == first, (typed, found)
+        for place in found:
+            part = tab.evaluate(PART, place)
+            assert all(word in part for word in typed.lower().split()), place
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 320
+    tab.locator("#search-words").fill("<b>nowhere</b>")
+    assert tab.locator("#search-said").inner_text() == "No part has <b>nowhere</b>."
+    assert tab.evaluate(FOUND) == []
+    tab.locator("#search-words").fill("width")
+    assert "parts have width, the first 20:" in tab.locator("#search-said").inner_text()
+    assert len(tab.evaluate(FOUND)) == 20
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.closest('#search-found') !== null")
+    tab.keyboard.press("Enter")
+    assert tab.url.endswith(tab.evaluate(FOUND)[0])
+    tab.locator("#search-words").fill("")
+    assert (tab.evaluate(FOUND), tab.locator("#search-said").inner_text()) == ([], "")
+    tab.locator("#search-words").focus()
+
+
 def keyboard(tab: Page) -> None:
-    """The contents are reached and followed without a mouse."""
+    """The contents are reached and followed without a mouse, after the search."""
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.getAttribute('href')") == "#first_release"
     while tab.evaluate("document.activeElement.getAttribute('href')") != "#auditors":

@@ -97,7 +97,8 @@ def numbers_by_name(given: list[str], option: str, example: str) -> dict[str, fl
 
 def losses_of(given: list[str] | None) -> Losses | None:
     """Of `none=0.1`, `wrong=1`, `right=1` and `harm=0.25`; None without any. InputError where they are no losses."""
-    from sdc.intruder.losses import AgencyLosses, IntruderLosses, Losses
+    from sdc.intruder.losses import Losses
+    from sdc.model.losses import AgencyLosses, IntruderLosses
 
     if not given:
         return None

@@ -28,9 +28,7 @@ def attack_command(
             "--truth", parser=checked_path, metavar="RUN", help="The run that published it: says what is guessed right."
         ),
     ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=0, max=100, help="Of the reconstruction, from 0 on; 0 for independence alone.")
-    ] = 3,
+    seeds: Annotated[int, typer.Option(help="Of the reconstruction, so many from 0 on; 0 for independence alone.")] = 3,
     relations: Annotated[
         Path | None,
         typer.Option(
@@ -46,21 +44,13 @@ def attack_command(
     as_json: Json = False,
 ) -> None:
     """What published tables let an intruder guess. Each cell is reconstructed from them alone, by a method not ours."""
-    from sdc.public.attack import attack, guesses
-    from sdc.public.mixture import Mixture
-    from sdc.public.relation import read_relations
-    from sdc.stages.attacked import Truth
+    from sdc.stages.attacked import attack
 
     require_columns_file(out)
-    reconstruct = Mixture()
-    if seeds:
-        reconstruct.require()
-    run = None if truth is None else Truth.open(truth, release)
-    known = () if relations is None else read_relations(relations)
-    found = attack([release], known, seeds=range(seeds), reconstruct=reconstruct)
+    found = attack(release, truth=truth, seeds=seeds, relations=relations)
     facts: dict[str, Any] = {"release": str(release), **found.facts}
-    if run is not None:
-        facts["truth"] = run.facts(guesses(found, run.about.table, run.about.config.risk.small_count))
+    if found.right is not None:
+        facts["truth"] = found.right.facts
     if out is not None:
         write_columns_file(out, found.columns(found.schema))
     if as_json:

@@ -79,27 +79,17 @@ def assess(
     asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
     named = {"--release": release}
     about = read_subject(subject, variables, structural_zeros, "assess", *asked, named=named)
-    min_width, limit = about.min_width(min_width), about.limit(limit)
-    data, small_count = about.table, about.small_count(small_count)
+    data, criteria = about.table, about.criteria(min_width, small_count, n_rule, limit)
     with executor_of(subject, workers) as executor:
-        answer = api.assess(
-            data,
-            about.public(release),
-            min_width=min_width,
-            small_count=small_count,
-            posterior_limit=limit,
-            n_rule=about.n_rule(n_rule),
-            attributes=about.attributes,
-            executor=executor,
-        )
-    if not release and (own := about.assessed(small_count)) is not None:
+        answer = api.assess(data, about.public(release), criteria, executor=executor)
+    if not release and (own := about.assessed(criteria.small_count)) is not None:
         answer = replace(answer, sharpness=Sharpness.of(*own))
     facts = assessment_facts(answer, data.schema)
     if as_json:
         print_json(facts)
         raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
     print(VERDICTS[answer.releasable])
-    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {min_width}")
+    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {criteria.floor}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
     if answer.broken is not None:
         print(f"broken        {answer.broken.text}")
@@ -139,34 +129,20 @@ def why_command(
     verb = "redesign" if redesign else "why"
     named, asked = {"SUB_TABLE": [sub_table], "--release": release}, [N_RULE] * bool(n_rule)
     about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
-    min_width, limit, count = about.min_width(min_width), about.limit(None), about.small_count(small_count)
+    criteria = about.criteria(min_width, small_count, n_rule)
     is_searched = bool(release) or about.released is not None
     held = about.public(release) if is_searched else about.one_way
     if not is_searched:
         print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
     with executor_of(subject, workers) as executor:
-        found = api.why(
-            about.table,
-            held,
-            sub_table,
-            min_width=min_width,
-            small_count=count,
-            posterior_limit=limit,
-            n_rule=about.n_rule(n_rule),
-            attributes=about.attributes,
-            forbid=about.forbid,
-            executor=executor,
-        )
+        found = api.why(about.table, held, sub_table, criteria, forbid=about.forbid, executor=executor)
         proposals: tuple[Redesign, ...] = ()
         if redesign and not found.released:
             proposals = api.redesign(
                 about.table,
                 held,
                 sub_table,
-                min_width=min_width,
-                small_count=count,
-                n_rule=about.n_rule(n_rule),
-                attributes=about.attributes,
+                criteria,
                 release=about.section,
                 merging=about.may_coarsen,
                 executor=executor,
@@ -259,6 +235,7 @@ def release(
     from sdc.search.best import require_method
     from sdc.stages.assemble import Watch
     from sdc.stages.checks import check_names
+    from sdc.stages.publish import publish_release
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated
 
     if method is not None:
@@ -271,13 +248,13 @@ def release(
     asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
     verb, named = "release" if out is None else "publish", {"--require": require, "--forbid": forbid}
     about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
-    method, min_width, limit = about.method(method), about.min_width(min_width), about.limit(limit)
+    method, criteria = about.method(method), about.criteria(min_width, small_count, n_rule, limit)
     given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
     given |= {"draws": draws, "share": share, "objective": objective}
     given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
     given |= {"only": "required" if only_required else None, "minutes": minutes}
     settings = about.search(method, given)
-    data, small_count = about.table, about.small_count(small_count)
+    data = about.table
     if out is not None and about.build is not None:
         check_names(about.build, about.known)
     with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as ending:
@@ -285,11 +262,7 @@ def release(
             data,
             about.known,
             method,
-            min_width=min_width,
-            small_count=small_count,
-            posterior_limit=limit,
-            n_rule=about.n_rule(n_rule),
-            attributes=about.attributes,
+            criteria,
             release=settings,
             accept_undecided=about.accepts_undecided,
             executor=executor,
@@ -304,12 +277,13 @@ def release(
     facts = _release_facts(data, found, settings.weights, refused)
     if out is not None:
         own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
-        facts["published"] = api.publish_release(data, found, out, **own)
+        facts["published"] = publish_release(data, found, out, **own)
     if as_json:
         print_json(facts)
         raise typer.Exit(status_of_release(facts))
     print_release(facts)
-    print(f"min width     {found.assessment.min_width[0]} to {found.assessment.min_width[1]}, required {min_width}")
+    least, most = found.assessment.min_width
+    print(f"min width     {least} to {most}, required {criteria.floor}")
     if found.assessment.likely is not None:
         print(f"likely        {found.assessment.likely.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))

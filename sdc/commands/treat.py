@@ -109,9 +109,7 @@ def suppress(
         about.table,
         public,
         sub_table,
-        small_count=about.small_count(small_count),
-        min_width=about.min_width(min_width),
-        posterior_limit=about.limit(None),
+        about.criteria(min_width, small_count),
         budget=about.budget,
         whole=whole,
     )

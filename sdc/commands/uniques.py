@@ -76,19 +76,18 @@ def uniques_command(
 
 def _found(about: Subject, fraction: float | None, model: str | None, release: list[str] | None) -> Uniques:
     """As the options say, then the config's section, then by weights where there are some."""
-    from sdc.utility.uniques import BEST, RELEASED, uniques_by_model, uniques_by_weights
+    from sdc.utility.uniques import RELEASED, uniques_by
 
     asked = None if about.build is None else about.config.uniques
-    if fraction is None and model is None and (asked is None or asked.fraction is None) and about.weights is not None:
-        return uniques_by_weights(about.table, about.weights)
     share = fraction if fraction is not None or asked is None else asked.fraction
-    if share is None:
+    if share is None and about.weights is None:
         raise ConfigError(
             f"{about.name} says nothing of the population; give --fraction, or a config with uniques.fraction or "
             "table.weight"
         )
-    chosen = model or (asked and asked.model) or BEST
-    return uniques_by_model(about.table, about.public(release) if chosen == RELEASED else about.known, share, chosen)
+    chosen = model or (asked and asked.model)
+    known = about.public(release) if chosen == RELEASED else about.known
+    return uniques_by(about.table, known, share, chosen, about.weights)
 
 
 def _print(facts: dict[str, Any]) -> None:

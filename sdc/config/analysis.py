@@ -9,6 +9,8 @@ from pydantic import AfterValidator, Field, StrictInt, model_validator
 from sdc.config.release import LossesConfig
 from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
 
+MOST_SEEDS = 100  # of a reconstruction
+
 
 def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
     if not values:
@@ -179,14 +181,14 @@ class UniquesConfig(Section):
 
 
 class AttackConfig(Section):
-    """What a reconstruction from the tables that are public whole guesses, for the report."""
+    """What a reconstruction from the published tables guesses, for the report."""
 
     seeds: Annotated[
         NotNegative,
         Field(
-            le=100,
-            description="the starts of the reconstruction, from 0 to 100, which sdc[attack] installs; 0 for who takes "
-            "all variables to be independent alone",
+            le=MOST_SEEDS,
+            description=f"the starts of the reconstruction, from 0 to {MOST_SEEDS}, which sdc[attack] installs; 0 for "
+            "who takes all variables to be independent alone",
         ),
     ] = 3
 

@@ -20,7 +20,9 @@ from sdc.config.values import (
     Temperature,
     Text,
     Weight,
+    as_fault,
 )
+from sdc.model.losses import AgencyLosses, IntruderLosses, check_limit
 
 
 class IntruderLossesConfig(Section):
@@ -37,8 +39,8 @@ class IntruderLossesConfig(Section):
 
     @model_validator(mode="after")
     def _he_claims(self) -> IntruderLossesConfig:
-        if self.none < 1e-6 * self.wrong:
-            raise ValueError(f"none = {self.none:g} is next to nothing beside wrong = {self.wrong:g}; give more")
+        with as_fault():
+            IntruderLosses(self.none, self.wrong)
         return self
 
 
@@ -50,8 +52,8 @@ class AgencyLossesConfig(Section):
 
     @model_validator(mode="after")
     def _something_costs(self) -> AgencyLossesConfig:
-        if self.right == self.wrong == 0:
-            raise ValueError("nothing costs anything; give what a claim that is right costs")
+        with as_fault():
+            AgencyLosses(self.right, self.wrong)
         return self
 
 
@@ -100,15 +102,9 @@ class PosteriorLimitConfig(Section):
 
     @model_validator(mode="after")
     def _limits(self) -> PosteriorLimitConfig:
-        if (self.losses is None) != (self.max_loss is None):
-            raise ValueError("max_loss is of losses; give both, or none")
-        if self.losses is not None and self.max_loss is not None and self.max_loss >= self.losses.most:
-            raise ValueError(
-                f"max_loss = {self.max_loss:g} is no less than the {self.losses.most:g} that a claim may cost, and "
-                "limits nothing; give less"
-            )
-        if self.max_above is None and self.max_probability is None and self.max_loss is None:
-            raise ValueError("it limits nothing; give max_above, max_probability or max_loss")
+        most = None if self.losses is None else self.losses.most
+        with as_fault():
+            check_limit(self.max_above, self.max_probability, self.max_loss, most)
         return self
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
 
+from sdc.model.errors import InputError
 from sdc.model.labels import NOT_PLAIN
 from sdc.model.schema import is_plain
 from sdc.model.table import MAX_TOTAL
@@ -15,6 +18,15 @@ from sdc.model.table import MAX_TOTAL
 EMBEDDED_CLUSTERS = ("in-process", "local")
 OTHERS = ("*",)
 """The values of the group that has all that no other group has."""
+
+
+@contextmanager
+def as_fault() -> Iterator[None]:
+    """What the model refuses, as the fault of a section."""
+    try:
+        yield
+    except InputError as error:
+        raise ValueError(str(error)) from error
 
 
 def size_in_bytes(value: str) -> int:

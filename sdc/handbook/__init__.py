@@ -5,8 +5,10 @@ It needs nothing but the standard library, so that `python -m sdc.handbook` work
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
@@ -45,8 +47,11 @@ def handbook(lists: Sequence[Page] = ()) -> str:
     body = "\n".join(
         f'<section id="{one.key}">\n<h2>{escape(one.title)}</h2>\n{one.html}</section>' for one in sections
     )
-    page = files(__name__).joinpath("page.html").read_text(encoding="utf-8")
-    for mark, part in (("VERSION", escape(VERSION)), ("CONTENTS", contents), ("BODY", body)):
+    page, script = (files(__name__).joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "search.js"))
+    # a browser runs no other script
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    marks = {"VERSION": escape(VERSION), "CONTENTS": contents, "BODY": body, "DIGEST": digest, "SCRIPT": script}
+    for mark, part in marks.items():
         page = page.replace(f"<!--{mark}-->", part)
     return page
 

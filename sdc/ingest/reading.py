@@ -89,14 +89,32 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
 
     InputError for whatever cannot be read as a table of counts, see the module.
     """
-    require_names(settings, SETTINGS, "a table")
-    given = {name: value for name, value in settings.items() if value is not None}
-    return _count_source(source, given, executor, memory).table
+    return _count_source(source, settings, executor, memory).table
 
 
-def _count_source(source: Any, given: Mapping[str, Any], executor: Executor, memory: int) -> CountedRecords:
+def read_weights(
+    source: Any, weight: str, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any
+) -> RecordWeights:
+    """The weights of the records that `read_table` makes a table of, with the same settings: how many each stands for.
+
+    weight  the column that has them, which is no variable; source, executor, memory, settings  as there
+
+    Of each cell with records, in the order of the table's, their sum and the least and largest of them, in millionths.
+    InputError where there is no such column, where a weight is missing, no number or not above 0, and as of
+    `read_table`.
+    """
+    weights = _count_source(source, settings, executor, memory, weight).weights
+    assert weights is not None  # there is a column of them
+    return weights
+
+
+def _count_source(
+    source: Any, given: Mapping[str, Any], executor: Executor, memory: int, weight: str | None = None
+) -> CountedRecords:
+    require_names(given, SETTINGS, "a table")
     is_path = isinstance(source, str | Path)
-    settings = settings_of(str(source) if is_path else FRAME, given)
+    named = {name: value for name, value in given.items() if value is not None}
+    settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
     if not is_path:
         return count_frame(arrow_of(source), settings, memory)
     return count_records(open_source(source), settings, executor, memory)

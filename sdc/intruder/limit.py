@@ -17,6 +17,7 @@ from sdc.intruder.moments import Modes, SumRows, at_truth
 from sdc.intruder.posterior import exact_posterior
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.losses import check_limit
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Counts, Table
 
@@ -56,23 +57,12 @@ class PosteriorLimit:
             raise InputError(
                 f"threshold = {self.threshold} of a limit; give a probability between 0 and 1, such as 0.5"
             )
-        if self.max_above is None and self.max_probability is None and self.max_loss is None:
-            raise InputError(
-                "a limit on the posterior that limits nothing; give max_above, max_probability or max_loss"
-            )
         if self.max_above is not None and not 0 <= self.max_above < 1:
             raise InputError(f"max_above = {self.max_above}; give a fraction of at least 0 and less than 1")
         if self.max_probability is not None and not 0 < self.max_probability < 1:
             raise InputError(f"max_probability = {self.max_probability}; give a probability between 0 and 1")
-        if (self.losses is None) != (self.max_loss is None):
-            raise InputError("max_loss is of losses; give both, or none")
-        if self.losses is not None and self.max_loss is not None:
-            most = max(self.losses.agency.right, self.losses.agency.wrong)
-            if not 0 <= self.max_loss < most:
-                raise InputError(
-                    f"max_loss = {self.max_loss}; give at least 0, and less than the {most:g} that a claim may cost "
-                    "the agency"
-                )
+        most = None if self.losses is None else self.losses.most
+        check_limit(self.max_above, self.max_probability, self.max_loss, most)
 
     @staticmethod
     def from_facts(facts: Mapping[str, Any]) -> PosteriorLimit:

@@ -2,64 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sdc.intruder.cell_laws import Probabilities
 from sdc.intruder.measures import EQUAL, are_identified
-from sdc.model.errors import InputError
-
-LEAST = 1e-6  # of what a wrong claim costs
-
-
-@dataclass(frozen=True)
-class IntruderLosses:
-    """What it costs an intruder to claim nothing of a cell, and to claim a count that is `wrong`; a right one nothing.
-
-    InputError for what is not above 0, and where `none` is next to nothing: he would claim only what is certain.
-    """
-
-    none: float
-    wrong: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name, loss in (("none", self.none), ("wrong", self.wrong)):
-            if not 0 < loss < math.inf:
-                raise InputError(f"{name} = {loss} of an intruder's losses; give a number above 0")
-        if self.none < LEAST * self.wrong:
-            raise InputError(
-                f"none = {self.none} of an intruder's losses is next to nothing beside wrong = {self.wrong}: he claims "
-                "nothing; give more"
-            )
-
-    @property
-    def threshold(self) -> float:
-        """How probable a count must be for him to claim it: more than this.
-
-        To claim k is expected to cost wrong (1 - Pr(f = k)), least of the most probable count, and less than `none`
-        where Pr(f = k) > 1 - none / wrong. It is 0, and he always claims, where `none` is not below `wrong`.
-        """
-        return max(0.0, 1 - self.none / self.wrong)
-
-
-@dataclass(frozen=True)
-class AgencyLosses:
-    """What it costs the agency that a claim is right, and that it is wrong, which may harm too; none costs nothing.
-
-    InputError for a negative one, and where nothing costs anything.
-    """
-
-    right: float = 1.0
-    wrong: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, loss in (("right", self.right), ("wrong", self.wrong)):
-            if not 0 <= loss < math.inf:
-                raise InputError(f"{name} = {loss} of the agency's losses; give a number of at least 0")
-        if self.right == self.wrong == 0:
-            raise InputError("the agency's losses are all 0; give what a claim that is right costs it")
+from sdc.model.losses import AgencyLosses, IntruderLosses
 
 
 @dataclass(frozen=True)
@@ -80,7 +29,12 @@ class Losses:
     """
 
     intruder: IntruderLosses
-    agency: AgencyLosses = AgencyLosses()
+    agency: AgencyLosses = field(default_factory=AgencyLosses)
+
+    @property
+    def most(self) -> float:
+        """What a claim may cost the agency."""
+        return max(self.agency.right, self.agency.wrong)
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Losses:

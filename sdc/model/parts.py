@@ -110,6 +110,20 @@ def rounded(
     return Part(Fact(view, (), _near(inside, counts, base), source), base, tuple(of_margins))
 
 
+def base_of(fact: Fact, known: Knowledge) -> int:
+    """What the counts of all cells of a fact's view are rounded to multiples of, if it tells them so; else 0."""
+    between = fact.between
+    if between is None or fact.universe or len(between.cells) != st.cells(fact.view, known.schema):
+        return 0
+    # of a count that became 0 the lower end is cut off
+    first = int(np.argmax(between.low))
+    low, high = int(between.low[first]), int(between.high[first])
+    base = (high - low) // 2 + 1 if low else high + 1
+    counts = between.high - base + 1
+    is_near = np.array_equal(between.low, np.maximum(counts - base + 1, 0)) and not (counts % base).any()
+    return base if is_near and 1 < base <= known.total else 0
+
+
 def _near(schema: Schema, counts: Counts, base: int) -> Between:
     cells = schema.keys.unpack(np.arange(schema.cells))
     return Between(cells, counts - base + 1, counts + base - 1)

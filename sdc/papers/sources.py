@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc import api
+from sdc.ingest.reading import read_table
 from sdc.intruder.posterior import Posterior
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
@@ -21,7 +22,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.decomposable import DecomposableRelease
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
@@ -111,11 +112,11 @@ class Sources:
         """Our recode of the records of [KDSF] 5.1."""
         if self.data is None:
             raise InputError("there is no --data; name the folder that has cps13.parquet")
-        return api.read_table(self.data / "cps13.parquet")
+        return read_table(self.data / "cps13.parquet")
 
     @cached_property
     def widths(self) -> CriticalWidths:
-        return api.critical_widths(CZECH, small_count=SMALL_COUNT)
+        return critical_widths(CZECH, small_count=SMALL_COUNT)
 
     @cached_property
     def ordered(self) -> Release:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from math import prod
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.config.earlier import EarlierConfig
-from sdc.intruder.guesses import ALONE, Guesses, Values
+from sdc.intruder.guesses import ALONE, Guesses, Right, Values
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Counts, Table, freeze
-from sdc.public.check import all_related, read_all
+from sdc.public.check import all_related
 from sdc.public.published import Published
 from sdc.public.relation import Related
 from sdc.public.shared_view import require_agreement
@@ -80,10 +79,11 @@ class Attack(Named):
 
     schema     the common refinement of what is published
     total      how many records there are
-    published  how many tables are; telling  how many of them tell all others, which are fitted
+    published  how many tables are; telling  how many of them tell all others, which are fitted with their margins
     methods    of the reconstruction, where there are seeds, and of the other intruder
     guessed    (seeds, cells) by it, in C order
     alone      (cells,) by one who has the one-way tables only, and takes all variables to be independent
+    right      what of it is right, by whoever has the table; None where nobody has said
     """
 
     schema: Schema
@@ -94,6 +94,7 @@ class Attack(Named):
     seeds: tuple[int, ...]
     guessed: Values
     alone: Values
+    right: Right | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "guessed", "alone")
@@ -141,43 +142,64 @@ class Attack(Named):
         }
 
 
-def attack(
-    sources: Sequence[str | Path],
-    relations: Sequence[EarlierConfig] = (),
-    *,
-    seeds: Sequence[int] = (0, 1, 2),
-    reconstruct: Reconstruction,
-) -> Attack:
-    """Reads what was published and guesses every cell of the common refinement, with no confidential table.
-
-    sources, relations  as for `check`
-    reconstruct         how, from each of the seeds
-
-    InputError where a table cannot be read, where they contradict each other, where no exact one is of all records, and
-    where there are more than 2^20 cells, of the table or in the tables that are fitted.
-    """
-    return attack_on(read_all(sources, relations), seeds, reconstruct)
-
-
 def attack_on(
     tables: Sequence[tuple[Published, EarlierConfig]], seeds: Sequence[int], reconstruct: Reconstruction
 ) -> Attack:
-    """The same of tables that are read, each with how it relates to the others."""
+    """Guesses every cell of the common refinement, with no confidential table.
+
+    tables       each with how it relates to the others
+    reconstruct  how, from each of the seeds
+
+    InputError where they contradict each other, where no exact one is of all records, and where there are more than
+    2^20 cells, of the table or in the tables that are fitted.
+    """
     schema, known = all_related(tables)
     own = _telling(known)
     _require_size(schema, own)
-    target = Target(schema, _total(schema, own), tuple(_measurement(table, schema) for table in own))
+    fitted = _telling([part for table in own for part in (table, *_margins(table))])
+    _require_size(schema, fitted)
+    target = Target(schema, _total(schema, own), tuple(_measurement(table, schema) for table in fitted))
     guessed = reconstruct(target, seeds) if seeds else np.zeros((0, schema.cells))
     methods = (*((reconstruct.method,) if seeds else ()), OF_ALONE)
-    shares = reduce(np.multiply.outer, [_shares(v, schema, own) for v in range(len(schema))]).reshape(-1)
+    shares = reduce(np.multiply.outer, [_shares(v, schema, fitted) for v in range(len(schema))]).reshape(-1)
     sizes = target.total, len(known), len(own)
     return Attack(schema, *sizes, methods, tuple(seeds), guessed, target.total * shares).named_by(schema)
 
 
 def _telling(known: Sequence[Related]) -> list[Related]:
-    """Those that tell all others: a marginal of another one adds nothing to it."""
-    views = [{*table.variables} if table.is_exact else set[int]() for table in known]
-    return [table for table, own in zip(known, views, strict=True) if not own or not any(own < view for view in views)]
+    """Those that tell all others: nothing on variables of an exact table adds to it, nor does the same again."""
+    found = list[Related]()
+    exact = [{*table.variables} for table in known if table.is_exact]
+    for table in known:
+        own = {*table.variables, *table.where}
+        known_already = [{*one.variables} for one in found if one.is_exact] if table.is_exact else exact
+        if own not in known_already and not any(own < view for view in exact):
+            found.append(table)
+    return found
+
+
+def _margins(table: Related) -> Iterator[Related]:
+    """What a table tells of its margins beside its cells: that they are rounded too, or totals, where cells have none.
+
+    Each as a table of its own.
+    """
+    names = table.published.table.schema.names
+    for margin in _published_margins(table.published):
+        kept = [names.index(name) for name in margin.table.schema.names]
+        variables = tuple(table.variables[place] for place in kept)
+        yield Related(margin, variables, tuple(table.codings[place] for place in kept), table.where)
+
+
+def _published_margins(own: Published) -> Iterator[Published]:
+    for names in own.margins:
+        yield replace(own, table=own.table.marginal(names), margins=())
+    for sums in own.sums:
+        if sums.names and sums.names != own.table.schema.names:
+            schema = own.table.schema.restrict(map(own.table.schema.index, sums.names))
+            is_told, every = sums.low == sums.high, schema.keys.unpack(np.arange(schema.cells))
+            is_cell_told = np.append(is_told, False)[sums.matching(every.astype(np.int64))]
+            told = Table.of(schema, sums.cells[is_told], sums.low[is_told])
+            yield Published(own.source, told, own.is_whole, every[~is_cell_told])
 
 
 def _require_size(schema: Schema, known: Sequence[Related]) -> None:

@@ -16,6 +16,7 @@ from sdc.config.file import faults_of, load_yaml
 from sdc.config.values import OTHERS
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.schema import Schema, Variable
+from sdc.paths import checked_path
 from sdc.public.published import Published
 
 Coding: TypeAlias = npt.NDArray[np.int64]
@@ -67,6 +68,13 @@ def is_renaming(coding: Coding) -> bool:
 def read_relations(path: Path) -> tuple[EarlierConfig, ...]:
     """A list of sections as `earlier` of a config has them; ConfigError as for a config."""
     return relations_of(load_yaml(path, "relations", ConfigError), str(path))
+
+
+def relations_given(given: str | Path | Sequence[Mapping[str, Any]] | None) -> tuple[EarlierConfig, ...]:
+    """The same of a list of such sections, of the file that has it, or of nothing."""
+    if isinstance(given, str | Path):
+        return read_relations(checked_path(given))
+    return relations_of(given or [], "relations")
 
 
 def relations_of(content: Any, source: str) -> tuple[EarlierConfig, ...]:

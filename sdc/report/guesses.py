@@ -1,4 +1,4 @@
-"""What a reconstruction from the tables that are public whole guesses right, beside the bounds of the cells."""
+"""What a reconstruction from the published tables guesses right, beside the bounds of the cells."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def sentence(audit: AuditEvidence) -> str:
     by = [own, [alone]] if own else [[alone]]
     told = [f"by {method} {_right(scores)}" for method, scores in zip(found.methods, by, strict=True)]
     return (
-        "That no guess is right is not promised. Of the counts of these cells, guessed from the tables that are public "
-        f"whole, are right {'; '.join(told)}."
+        "That no guess is right is not promised. Of the counts of these cells, guessed from the published tables, "
+        f"are right {'; '.join(told)}."
     )
 
 

@@ -1,22 +1,14 @@
-"""Attack: what a reconstruction from the tables that are public whole guesses of the at-risk cells."""
+"""Attack: what a reconstruction from all that is public guesses of the at-risk cells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
 from sdc.executor import Executor
 from sdc.intruder.guesses import Guesses
-from sdc.model import subtable as st
 from sdc.model.errors import InputError
-from sdc.model.release import Release
-from sdc.model.schema import Schema, Variable
-from sdc.model.subtable import SubTable
-from sdc.model.table import Table
-from sdc.public.attack import attack_on, guesses
-from sdc.public.mixture import Mixture
-from sdc.public.published import Published
+from sdc.public.attack import guesses
+from sdc.stages.attacked import attack_on_public
 from sdc.stages.build import Build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, given, plain
@@ -35,47 +27,14 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 
 def _found(build: Build) -> Guesses:
-    asked, made, method = given(build.config.attack, "attack"), build.made, Mixture()
-    if asked.seeds:
-        method.require()
-    told = [*published_tables(made.table, made.beside.plus(made.found.release).release)]
-    if not told:
-        raise InputError("nothing but the total is public; there is nothing to guess from")
-    return guesses(attack_on(told, range(asked.seeds), method), made.table, build.criteria.small_count)
-
-
-def published_tables(table: Table, release: Release) -> Iterator[tuple[Published, EarlierConfig]]:
-    """The largest tables that are public whole, as whoever reads them has them, and knows what is within each level."""
-    for element in release.frontier:
-        if element:
-            label, schema = st.label(element, table.schema), _flat(table.schema, element)
-            counts = Table.of(schema, table.schema.marginal_cells(table.codes, element), table.counts)
-            levels = {name: _groups(table.schema, name) for name in schema.names}
-            relation = {name: groups for name, groups in levels.items() if groups is not None}
-            yield Published(label, counts, True), EarlierConfig(folder=label, variables=relation)
-
-
-def _flat(schema: Schema, element: SubTable) -> Schema:
-    own = (schema.variables[v] for v in st.members(schema.levels.telling(element)))
-    return Schema(tuple(Variable(one.name, one.categories) for one in own))
-
-
-def _groups(schema: Schema, name: str) -> RelatedVariableConfig | None:
-    """Of a level which categories of its axis are in each of its own; None of an axis."""
-    level = schema.variables[schema.index(name)]
-    if level.of is None:
-        return None
-    axis = schema.variables[schema.index(level.of.axis)].categories
-    within = {
-        category: tuple(own for own, group in zip(axis, level.of.groups, strict=True) if group == place)
-        for place, category in enumerate(level.categories)
-    }
-    return RelatedVariableConfig(of=level.of.axis, groups=within)
+    asked, made = given(build.config.attack, "attack"), build.made
+    public = made.beside.plus(made.found.release)
+    return guesses(attack_on_public(made.table, public, asked.seeds), made.table, build.criteria.small_count)
 
 
 ATTACK = Stage(
     "attack",
-    "guesses at-risk cells from the tables that are public whole",
+    "guesses at-risk cells from all that is public",
     needs=(TABLE.name, SEARCH.name),
     sections=lambda build: plain(build.config.attack),
     make=_make,

@@ -11,6 +11,7 @@ from typing import Any
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
 from sdc.run_format import RELEASE
 from sdc.stages.report import PAGE, REPORT
 from sdc.stages.subject import Subject
@@ -61,6 +62,11 @@ class Built(Named):
     def table(self) -> Table:
         """The table that was built of."""
         return self._subject.table
+
+    @property
+    def weights(self) -> RecordWeights | None:
+        """Of its records; None where the config names none."""
+        return self._subject.weights
 
     @property
     def knowledge(self) -> Knowledge:

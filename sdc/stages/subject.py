@@ -34,7 +34,7 @@ from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.public.earlier import read_origin
-from sdc.risk.attributes import Attributes
+from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import support_of
@@ -98,11 +98,20 @@ class Subject:
         table = read_table(path, variables=variables)
         return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros), NO_FACTS))
 
-    def min_width(self, given: int | None) -> int:
-        """The width given, or the config's; ConfigError where there is neither."""
-        if given is None and self.build is None:
+    def criteria(
+        self,
+        min_width: int | None = None,
+        small_count: int | None = None,
+        n_rule: int | None = None,
+        limit: PosteriorLimit | None = None,
+    ) -> Criteria:
+        """What is given, else what the config has; ConfigError where neither has a width."""
+        if self.build is None and min_width is None:
             raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
-        return given or self.config.risk.min_width
+        own = Criteria.of(2, min_width or 1) if self.build is None else self.build.criteria
+        n = n_rule if n_rule or own.n_rule is None else own.n_rule.n
+        small, width = small_count or own.small_count, min_width or own.floor
+        return Criteria.of(small, width, limit or own.limit, n, own.attributes)
 
     def small_count(self, given: int | None) -> int:
         """The small count given, or the config's, or 2."""
@@ -113,23 +122,10 @@ class Subject:
         own = None if self.build is None else self.config.sharp_seconds
         return given or own or SHARP_SECONDS
 
-    def limit(self, given: PosteriorLimit | None) -> PosteriorLimit | None:
-        """The limit given, or the config's."""
-        return given if given is not None or self.build is None else self.build.criteria.limit
-
     @property
     def losses(self) -> Losses | None:
         """Those of the config."""
         return None if self.build is None else self.build.losses
-
-    def n_rule(self, given: int | None) -> int | None:
-        """The n of the n-rule given, or the config's."""
-        return given or (None if self.build is None else self.build.config.risk.n_rule)
-
-    @property
-    def attributes(self) -> Attributes | None:
-        """The config's rule on sensitive variables."""
-        return None if self.build is None else self.build.criteria.attributes
 
     def method(self, given: str | None) -> str:
         """The method given, or the config's; ConfigError where there is neither."""

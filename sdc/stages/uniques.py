@@ -11,7 +11,7 @@ from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, given, plain
 from sdc.stages.table import TABLE
 from sdc.storage.results import write_uniques
-from sdc.utility.uniques import BEST, Uniques, uniques_by_model, uniques_by_weights
+from sdc.utility.uniques import Uniques, uniques_by
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -26,9 +26,8 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 def _found(build: Build) -> Uniques:
     asked, made = given(build.config.uniques, "uniques"), build.made
-    if asked.fraction is None:
-        return uniques_by_weights(made.table, made.weights)
-    return uniques_by_model(made.table, made.beside.plus(made.found.release), asked.fraction, asked.model or BEST)
+    weights = made.weights if asked.fraction is None else None
+    return uniques_by(made.table, made.beside.plus(made.found.release), asked.fraction, asked.model, weights)
 
 
 UNIQUES = Stage(

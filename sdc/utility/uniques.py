@@ -89,6 +89,28 @@ class Uniques(Named):
         }
 
 
+def uniques_by(
+    table: Table, known: Knowledge, fraction: float | None, model: str | None, weights: RecordWeights | None
+) -> Uniques:
+    """By a model of that fraction, by default the `best`; without a fraction by the weights of the records.
+
+    InputError where there is neither, for a model of weights, and as of both ways.
+    """
+    if fraction is not None:
+        return uniques_by_model(table, known, fraction, model or BEST)
+    if weights is None:
+        raise InputError(
+            "nothing is said of the population; give the fraction of it that is in the sample, or the weights of the "
+            "records"
+        )
+    if model is not None:
+        raise InputError(
+            f"model = {model!r} is given without a fraction, and weights have no model; give a fraction, or leave the "
+            "model out"
+        )
+    return uniques_by_weights(table, weights)
+
+
 def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str = BEST) -> Uniques:
     """By a Poisson log-linear model, of Skinner and Holmes (1998) and Skinner and Shlomo (2008).
 

@@ -558,13 +558,17 @@ def test_faults_of_what_is_asked_at_least(file: Path, value: str, match: str) ->
 @pytest.mark.parametrize(
     ("limit", "more", "match"),
     [
-        ("{}", "", "risk.posterior = {}: it limits nothing; give max_above, max_probability or max_loss .a "),
+        (
+            "{}",
+            "",
+            "risk.posterior = {}: a limit on the .* limits nothing; give max_above, max_probability or max_loss .a ",
+        ),
         ("{max_loss: 0.1}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
         ("{losses: {intruder: {none: 0.1}}}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
         (
             "{losses: {intruder: {none: 0.1}}, max_loss: 1.0}",
             "",
-            "risk.posterior = .*: max_loss = 1 is no less than the 1 that a claim may cost, and limits nothing; give",
+            "risk.posterior = .*: max_loss = 1.0; give at least 0, and less than the 1 that a claim may cost",
         ),
         ("{losses: {}, max_loss: 0.1}", "", "risk.posterior.losses.intruder is missing; add it"),
         ("{losses: {intruder: {}}, max_loss: 0.1}", "", "risk.posterior.losses.intruder.none is missing; add it"),
@@ -581,7 +585,7 @@ def test_faults_of_what_is_asked_at_least(file: Path, value: str, match: str) ->
         (
             "{losses: {intruder: {none: 0.000000001}}, max_loss: 0.1}",
             "",
-            "risk.posterior.losses.intruder = .*: none = 1e-09 is next to nothing beside wrong = 1; give more",
+            "risk.posterior.losses.intruder = .*: none = 1e-09 of .* is next to nothing beside wrong = 1.0: he claims",
         ),
         (
             "{losses: {intruder: {none: 0.1}, agency: {wrong: -1}}, max_loss: 0.1}",
@@ -591,7 +595,7 @@ def test_faults_of_what_is_asked_at_least(file: Path, value: str, match: str) ->
         (
             "{losses: {intruder: {none: 0.1}, agency: {right: 0}}, max_loss: 0.1}",
             "",
-            "risk.posterior.losses.agency = .*: nothing costs anything; give what a claim that is right costs",
+            "risk.posterior.losses.agency = .*: the agency's losses are all 0; give what a claim that is right",
         ),
         ("{max_above: 1}", "", r"risk.posterior.max_above = 1: .*at least 0 and below 1"),
         ("{max_probability: 0.0}", "", r"risk.posterior.max_probability = 0.0: should be greater than 0 .*"),

@@ -16,12 +16,13 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.intruder import hypergeometric
 from sdc.intruder.laws import law_of
 from sdc.intruder.limit import PosteriorLimit
-from sdc.intruder.losses import AgencyLosses, Claims, IntruderLosses, Losses
+from sdc.intruder.losses import Claims, Losses
 from sdc.intruder.measures import identified
 from sdc.intruder.posterior import posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.losses import AgencyLosses, IntruderLosses
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.papers.sources import DELAWARE
@@ -211,7 +212,7 @@ def test_faulty_losses(of_intruder: tuple[float, ...], of_agency: tuple[float, .
     ("of", "most", "message"),
     [
         (None, 0.1, "max_loss is of losses; give both, or none"),
-        (losses(0.1), None, "limits nothing; give max_above, max_probability or max_loss"),
+        (losses(0.1), None, "max_loss is of losses; give both, or none"),
         (losses(0.1), -0.1, "max_loss = -0.1; give at least 0, and less than the 1 that a claim may cost the agency"),
         (losses(0.1, 1, 1, 2), 2.0, "max_loss = 2.0; give at least 0, and less than the 2 that a claim"),
         (losses(0.1), math.nan, "max_loss = nan; give at least 0"),

@@ -213,7 +213,7 @@ def test_what_cannot_be_averaged_is_not_sampled_first(
         sdc.posterior(czech, ["A*B", "C*D", "E*F"], law="average", priors={"saturated": 1.0})
     # the one cell without a record
     impossible = ((0, (1,)), (1, (0,)), (2, (0,)), (3, (1,)), (4, (1,)), (5, (1,)))
-    informed = sdc.api.knowledge(czech, CZECH_PREFIX, structural_zeros=StructuralZeros((impossible,)))
+    informed = sdc.knowledge(czech, CZECH_PREFIX, structural_zeros=StructuralZeros((impossible,)))
     with pytest.raises(InputError, match="saturated cannot be averaged: there are structural zeros"):
         sdc.posterior(czech, informed, law="average", priors={"saturated": 1.0})
 

@@ -18,7 +18,8 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.public.attack import Attack, Measurement, Target, attack, attack_on, guesses
+from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses
+from sdc.public.check import read_all
 from sdc.public.mixture import Mixture
 from tests.public.test_check import NOT_THERE, Told, marginal, publications
 from tests.strategies import czech, dense, schema_of
@@ -55,7 +56,11 @@ def on(schema: Schema, table: Table) -> Values:
     columns = []
     for variable in schema.variables:
         v, code = table.schema.index(variable.name), {c: place for place, c in enumerate(variable.categories)}
-        columns.append(np.array([code.get(c, -1) for c in table.schema.variables[v].categories])[table.codes[:, v]])
+        columns.append(
+            np.array([code.get(c, -1) for c in table.schema.variables[v].categories])[
+                table.schema.columns(table.codes, [v])[:, 0]
+            ]
+        )
     return np.bincount(schema.keys.pack(np.stack(columns, axis=1)), table.counts, schema.cells)
 
 
@@ -120,7 +125,7 @@ def test_of_a_decomposable_release_its_closed_form_is_expected() -> None:
 
 def test_what_is_guessed_is_told_by_names(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("seed 0,b,count\nx,u,4\nx,v,2\ny,u,1\ny,v,3\n")
-    found = attack([tmp_path / "t.csv"], seeds=(0,), reconstruct=Scaling())
+    found = attack_on(read_all([tmp_path / "t.csv"], ()), (0,), Scaling())
     columns = found.columns(found.schema)
     assert [*columns] == ["variable:seed 0", "variable:b", "seed 0", "independence"]
     assert [*map(list, columns.values())] == [
@@ -186,7 +191,7 @@ def test_more_cells_than_are_reconstructed_are_refused(tmp_path: Path) -> None:
     for v in range(21):
         (tmp_path / f"{v}.csv").write_text(f"v{v},count\nno,3\nyes,2\n")
     with pytest.raises(InputError, match=r"has 2097152 cells together and 42 in the tables to fit; at most 1048576"):
-        attack([tmp_path], reconstruct=Scaling())
+        attack_on(read_all([tmp_path], ()), (0,), Scaling())
 
 
 @pytest.mark.parametrize("package", ["mbi", "optax"])

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
-from sdc.api import find_release, knowledge, ordered_release, publish_release
+from sdc.api import find_release, ordered_release
 from sdc.feasible.differences import Differences
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.fact import Fact
@@ -29,7 +29,8 @@ from sdc.publish.publication import write_publication
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
-from sdc.stages.known import release_of
+from sdc.stages.known import knowledge, release_of
+from sdc.stages.publish import publish_release
 from sdc.storage.certificate import Certificate
 from tests.strategies import all_ways, every_cell, frontier, inquiry_of, knows, scattered, shown_by
 

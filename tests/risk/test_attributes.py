@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sdc.api import assess, find_release, knowledge
+from sdc.api import assess, find_release
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -22,6 +22,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.parts import in_part
 from sdc.search.wishes import PartWish
+from sdc.stages.known import knowledge
 from tests.levels import cells_of, closed_sets, matches, random_schema, random_table, random_zeros
 from tests.profiles import scaled
 from tests.strategies import dense, knows, schema_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from sdc.api import assess, find_release, knowledge, why
+from sdc.api import assess, find_release, why
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NothingReleasableError, NotReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
@@ -23,6 +23,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
 from sdc.search.parts import in_part
 from sdc.search.wishes import PartWish
+from sdc.stages.known import knowledge
 from tests.levels import cells_of, closed_sets, random_schema, random_table
 from tests.levels import marginal as marginal_of
 from tests.profiles import scaled

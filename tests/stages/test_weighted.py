@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+import sdc
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.stages.build import open_build
+from sdc.stages.built import Built
 from sdc.stages.stages import run_all
 from sdc.storage.weighted import read_weighted
 from sdc.verify.run_folder import verify
@@ -105,6 +107,42 @@ def test_sample_uniques_by_their_weights(records: pa.Table, tmp_path: Path) -> N
     assert verify(run).verified
     by_model = build_of(tmp_path / "model", few, uniques={"fraction": 0.1})
     assert json.loads((by_model / "uniques" / "uniques.json").read_text())["model"].startswith("[")
+    rows = in_python(few, few, "w", {}).to_arrow().to_pylist()
+    assert {tuple(row[name] for name in names): row["population"] for row in rows} == pytest.approx(expected)
+    own = Built({"run_folder": str(run)})
+    assert sdc.uniques(own.table, record_weights=own.weights).to_arrow().to_pylist() == rows
+    assert in_python(few, few, "w", {"fraction": 0.1}).model == in_python(few, few, None, {"fraction": 0.1}).model
+
+
+def in_python(few: pa.Table, of: pa.Table, column: str | None, given: dict[str, Any]) -> Any:
+    names = ["a", "b", "c", "d", "e"]
+    weights = {} if column is None else {"record_weights": sdc.read_weights(of, column, variables=names)}
+    return sdc.uniques(sdc.read_table(few, variables=names), **weights, **given)
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "message"),
+    [
+        (None, {}, "nothing is said of the population; give the fraction of it that is in the sample, or the weights"),
+        ("w", {"model": "best"}, "model = 'best' is given without a fraction, and weights have no model; give a fract"),
+        ("w", {"fraction": 2}, "fraction = 2: give the share of the population"),
+        ("below", {}, "records that are alone in their cell have a weight below 1"),
+        ("v", {}, "weight names 'v', no column of the data frame"),
+        (
+            None,
+            {"record_weights": 3},
+            "record_weights of sdc.uniques is of the type int; give weights, which sdc.read_w",
+        ),
+    ],
+)
+def test_what_python_says_of_no_population(
+    records: pa.Table, column: str | None, given: dict[str, Any], message: str
+) -> None:
+    few = records.slice(0, 150).append_column("below", pa.array(np.linspace(0.5, 3, 150)))
+    with pytest.raises(InputError, match=message):
+        in_python(few, few, column, given)
+    with pytest.raises(InputError, match="these are not the weights of the table"):
+        in_python(few, records, "w", {})
 
 
 def test_a_record_that_stands_for_less_than_itself_has_no_population(tmp_path: Path, records: pa.Table) -> None:

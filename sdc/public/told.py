@@ -1,0 +1,81 @@
+"""What is public of a table, as published tables that relate to each other: what whoever reads all of it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
+from sdc.model import subtable as st
+from sdc.model.fact import Fact
+from sdc.model.knowledge import Knowledge
+from sdc.model.parts import Part, base_of, rounded
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.public.published import Published
+
+
+def told_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, EarlierConfig]]:
+    """The largest tables that are public whole, and of others the cells that are told, or the rounded counts.
+
+    Whoever has them knows what is within each level. What lies between other numbers, and which cells cannot be, is not
+    in them.
+    """
+    whole = [Fact(element) for element in known.release.frontier if element]
+    margins = {fact: _margins(fact, known) for fact in known.facts}
+    told_by_others = {margin for own in margins.values() for margin in own}
+    for fact in (*whole, *known.facts):
+        if fact not in told_by_others:
+            yield _published(fact, margins.get(fact, ()), table, known), _relation(fact, table.schema)
+
+
+def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
+    """Of a rounded table the facts that say no more than that sums of its counts are near the true ones too."""
+    schema, base = known.schema, base_of(fact, known)
+    own = schema.levels.telling(fact.view)
+    views = [one.view for one in known.facts if st.is_within(schema.levels.telling(one.view), own) and one != fact]
+    if not base or not views:
+        return ()
+    counts = Part(fact, base).rounded(schema)
+    return [one for one in rounded(fact.view, counts, base, views, schema, fact.source).margins if one in known.facts]
+
+
+def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowledge) -> Published:
+    schema, label, base = table.schema, fact.label(table.schema), base_of(fact, known)
+    own = Schema(tuple(Variable(one.name, one.categories) for one in _variables(fact, schema)))
+    if base:
+        cells, counts = own.keys.unpack(np.arange(own.cells)), Part(fact, base).rounded(schema)
+        near = tuple(tuple(st.names(margin.view, schema)) for margin in margins)
+        return Published(label, Table.of(own, cells, counts), True, base=base, margins=near)
+    inside = fact.holds(table.codes, schema)
+    whole = Table.of(own, schema.marginal_cells(table.codes[inside], fact.view), table.counts[inside])
+    if fact.between is None:
+        return Published(label, whole, True)
+    return Published(label, Part(fact).shown(whole), True, fact.between.cells)
+
+
+def _relation(fact: Fact, schema: Schema) -> EarlierConfig:
+    """Of which records it is, and of each level which categories of its axis are in each of its own."""
+    where = dict[str, tuple[str, ...]]()
+    for v, codes in fact.universe:
+        axis, inside = schema.variables[schema.levels.axis_of[v]], np.isin(schema.levels.groups[v], codes)
+        before = where.get(axis.name, axis.categories)
+        where[axis.name] = tuple(c for c, is_in in zip(axis.categories, inside, strict=True) if is_in and c in before)
+    levels = {one.name: _within(one, schema) for one in _variables(fact, schema) if one.of is not None}
+    return EarlierConfig(folder=fact.label(schema), variables=levels, where=where)
+
+
+def _within(level: Variable, schema: Schema) -> RelatedVariableConfig:
+    assert level.of is not None
+    axis = schema.variables[schema.index(level.of.axis)].categories
+    groups = {
+        category: tuple(own for own, group in zip(axis, level.of.groups, strict=True) if group == place)
+        for place, category in enumerate(level.categories)
+    }
+    return RelatedVariableConfig(of=level.of.axis, groups=groups)
+
+
+def _variables(fact: Fact, schema: Schema) -> list[Variable]:
+    """Those that its view is named by, of each axis the finest."""
+    return [schema.variables[v] for v in st.members(schema.levels.telling(fact.view))]
