@@ -22,6 +22,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.state import State, Status, sub_tables
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -32,7 +33,6 @@ from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of, schema_told
 from sdc.server.desk.rules import MYOPIC, STEPS, Rule, rules_of, told_of_refusal
-from sdc.server.desk.state import State, Status, sub_tables
 from sdc.server.tryout.replay import recorded
 from sdc.server.tryout.simulation import Kind, Queries, course
 from sdc.server.tryout.trial import rule_sets_of

@@ -16,11 +16,11 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 from sdc.config.server import LimitsConfig, ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.state import Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
-from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from tests.server.small_desk import SmallDesk
 from tests.server.small_site import serving, site

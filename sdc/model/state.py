@@ -140,6 +140,13 @@ def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
     return found
 
 
+def by_dimension(statuses: npt.NDArray[np.uint8], schema: Schema) -> list[dict[Status, int]]:
+    """Of each dimension, the total first, how many sub-tables are of each of these statuses."""
+    dimensions = st.many_ways(np.arange(len(statuses)), schema)
+    levels = (statuses[dimensions == dimension] for dimension in range(len(schema.axes) + 1))
+    return [{status: int((level == status).sum()) for status in Status} for level in levels]
+
+
 def _above(minimal: tuple[SubTable, ...], variables: int) -> npt.NDArray[np.bool_]:
     """(2^variables,) whether each sub-table contains one of these."""
     found = np.zeros(1 << variables, np.bool_)
