@@ -30,6 +30,7 @@ __all__ = [
     "decomposable_release",
     "enumerate",
     "enumerate_tables",
+    "explore",
     "find_release",
     "fit",
     "knowledge",
@@ -57,6 +58,7 @@ _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths
 
 _HOMES = {
     "compare": "sdc.stages.compare",
+    "explore": "sdc.stages.explore",
     "ledger": "sdc.record.ledger",
     "run": "flows.run",
     "verify_run": "sdc.stages.verified",
@@ -98,6 +100,7 @@ if TYPE_CHECKING:
     )
     from sdc.record.ledger import ledger
     from sdc.stages.compare import compare
+    from sdc.stages.explore import explore
     from sdc.stages.verified import verify_run
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths

@@ -50,13 +50,14 @@ from sdc.public.incomplete import read_incomplete
 from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import critical_widths
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import Curve, CurvePoint, CurveSearch
 from sdc.search.decomposable import DecomposableRelease
+from sdc.search.found import Found
 from sdc.search.ordered import OrderedRelease
 from sdc.search.pace import Ending
 from sdc.search.why import Reason
@@ -125,7 +126,13 @@ def _drawn(result: Drawn, **settings: Any) -> Figure:
     return drawn(result, **settings)
 
 
-Drawn.drawing = _drawn
+def _explored(found: Found, widths: CriticalWidths | None = None) -> Any:
+    from sdc.report.explorer import explored
+
+    return explored(found, widths)
+
+
+Drawn.drawing, Found.exploring = _drawn, _explored
 
 
 def cell_bounds(

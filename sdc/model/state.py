@@ -16,6 +16,8 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
+MOST_TOLD = 14  # variables of which the status of every sub-table is told
+
 
 class Status(IntEnum):
     """What a sub-table is at a moment.

@@ -26,6 +26,7 @@ from sdc.model.subtable import SubTable
 from sdc.page_templates import page_templates
 from sdc.report import svg
 from sdc.report.plot import Plot, ticks
+from sdc.report.space import squares
 from sdc.server.desk.desk import DeskLike, Moment, Reply
 from sdc.server.desk.levels import tells
 from sdc.server.desk.outcome import PROBLEMS
@@ -389,6 +390,7 @@ class _OperatorPages:
             request,
             "space",
             schema=schema,
+            record=squares(schema),
             counts=self.counts(),
             levels=Release.of([st.full(len(schema))]).by_dimension(schema),
             meanings=MEANINGS,
