@@ -303,7 +303,7 @@ def ordered_release(
     budget: Budget | None = None,
     objective: Objective = "sub_tables",
     executor: Executor = IN_PROCESS,
-    watch: Watch = NOBODY,
+    watch: Watch | None = None,
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
 
@@ -315,7 +315,7 @@ def ordered_release(
     settings = _settings(
         table, Criteria.of(small_count, min_width, n_rule=n_rule, attributes=attributes), executor, given
     )
-    return release_search(table, known_of(table, public), settings, settings.widths(table), watch).ordered.run()
+    return release_search(table, known_of(table, public), settings, settings.widths(table), _heard(watch)).ordered.run()
 
 
 def bisection_release(table: Table, public: Public, *, min_width: int, **settings: Any) -> FoundRelease:
@@ -388,7 +388,7 @@ def find_release(
     attributes: Attributes | None = None,
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
-    watch: Watch = NOBODY,
+    watch: Watch | None = None,
     ending: Ending | None = None,
     **settings: Any,
 ) -> FoundRelease:
@@ -428,7 +428,7 @@ def find_release(
     require_used(method, section.ended_parts)
     require_together(method, *_given(known, section, posterior_limit, n_rule, attributes))
     widths = no_widths() if method == "decomposable" else searched.widths(table)
-    found = release_search(table, known, searched, widths, watch, ending or Ending.of(section)).run(method)
+    found = release_search(table, known, searched, widths, _heard(watch), ending or Ending.of(section)).run(method)
     require_utility(table, known, found.release, searched)
     return found
 
@@ -459,6 +459,13 @@ def risk_utility_curve(
         require_together("curve", method, *_given(known, searched.release))
     search = release_search(table, known, searched, searched.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
+
+
+def _heard(watch: Watch | None) -> Watch:
+    """Where nobody else watches a search, what it has asked and what is left is told to the line of a notebook."""
+    from sdc.stages.search import QuestionLines
+
+    return watch or Watch(QuestionLines())
 
 
 def _before(known: Knowledge) -> tuple[str, ...]:

@@ -85,9 +85,7 @@ export class QuerySpace {
       add(this.panel, "p", `The query space could not be had (${error.message}).`);
       return;
     }
-    this.layOut();
-    this.showKey();
-    this.draw();
+    this.show();
     this.listen();
     this.canvas.setAttribute("aria-busy", "false");
   }
@@ -116,7 +114,13 @@ export class QuerySpace {
   get released() { return this.frontier(t => this.isPublic(t), t => this.tables.above(t)); }
   get unreleasable() { return this.frontier(t => this.statuses[t] === UNRELEASABLE, t => this.tables.below(t)); }
 
-  // Where squares are, and how they look
+  // Where squares are, and how they look: once more when their room or the colours change, as where there was none yet
+
+  show() {
+    this.showKey();
+    this.layOut();
+    this.draw();
+  }
 
   rowsAt(size, width) {
     const fit = Math.max(1, Math.floor((width - LEFT) / size));
@@ -224,7 +228,7 @@ export class QuerySpace {
     return this.told.get(t);
   }
 
-  async show() {
+  async tell() {
     const t = this.at;
     this.asked = new AbortController();
     try {
@@ -248,7 +252,7 @@ export class QuerySpace {
     const known = this.source.known(this, t);
     if (known) return this.describe(known);
     if (!this.told.has(t)) this.describe({ said: ["Looking…"] });
-    this.timer = setTimeout(() => this.show(), this.told.has(t) ? 0 : WAIT);
+    this.timer = setTimeout(() => this.tell(), this.told.has(t) ? 0 : WAIT);
   }
 
   // Moving
@@ -300,8 +304,8 @@ export class QuerySpace {
     this.canvas.addEventListener("pointermove", event => { const t = this.under(event); if (t >= 0 && t !== this.at) this.go(t); });
     this.canvas.addEventListener("pointerdown", event => { const t = this.under(event); if (t >= 0) this.go(t); });
     this.canvas.addEventListener("keydown", event => this.pressed(event));
-    new ResizeObserver(() => { this.layOut(); this.draw(); }).observe(this.frame);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.showKey(); this.draw(); });
+    new ResizeObserver(() => this.show()).observe(this.frame);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.show());
   }
 }
 
