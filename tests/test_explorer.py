@@ -26,8 +26,11 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, MissingLibraryError, NothingReleasableError, RunFolderError
+from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema, Variable
 from sdc.model.state import Status
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.refusal import status_of
@@ -42,6 +45,7 @@ from sdc.stages.explore import space_of_run
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV
+from tests.server.test_levels import table_of
 from tests.wide import wide_table
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -86,7 +90,17 @@ def met(begun: QuerySpace) -> QuerySpace:
     return replace(begun, released=begun.released.add(0b111101))
 
 
-SPACES = ("space", "bisected", "begun", "met")
+@pytest.fixture(scope="module")
+def levelled() -> QuerySpace:
+    """Of a table whose area has levels, of which two overlap."""
+    table = table_of(3, 60)
+    known = sdc.knowledge(table, ["region*sex", "job"])
+    widths = sdc.critical_widths(table, small_count=1)
+    found = sdc.ordered_release(table, NOTHING, min_width=2, small_count=1)
+    return query_space("levels", known, Criteria.of(1, 2), None, found.refutations, widths=widths)
+
+
+SPACES = ("space", "bisected", "begun", "met", "levelled")
 
 
 def config_of(folder: Path, **sections: Any) -> Path:
@@ -117,9 +131,11 @@ def own(run: Path, tmp_path: Path) -> Path:
 # What it says is so
 
 
-def is_refuted(table: Table, released: list[SubTable]) -> bool:
+def is_refuted(space: QuerySpace, czech: Table, released: list[SubTable]) -> bool:
     """By exact bounds of every at-risk cell of a small table."""
-    return sdc.assess(table, Release.of(released), min_width=WIDTH).releasable is False
+    table, small = (table_of(3, 60), 1) if "area" in space.schema.names else (czech, 2)
+    answer = sdc.assess(table, Release.of(released), min_width=space.min_width, small_count=small)
+    return answer.releasable is False
 
 
 def test_whoever_knows_a_conflict_has_a_cell_too_narrow(czech: Table, space: QuerySpace, bisected: QuerySpace) -> None:
@@ -132,9 +148,11 @@ def test_whoever_knows_a_conflict_has_a_cell_too_narrow(czech: Table, space: Que
 def test_statuses_follow_from_what_the_criterion_says(name: str, czech: Table, request: pytest.FixtureRequest) -> None:
     space: QuerySpace = request.getfixturevalue(name)
     for t, status in enumerate(space.state.statuses.tolist()):
-        assert (status <= Status.INDIRECT) == (t in space.released)
+        assert (0 < status <= Status.INDIRECT) == (t in space.released and status > 0)
         if status == Status.UNRELEASABLE:
-            assert is_refuted(czech, [*space.released.frontier, t])
+            assert is_refuted(space, czech, [*space.released.frontier, t])
+        elif status == 0:
+            assert space.schema.levels.closed(t) != t
     assert space.state.count(Status.UNRELEASABLE) > 0
     assert (space.state.count(Status.OPEN) > 0) == (name != "bisected")
 
@@ -275,6 +293,9 @@ def test_a_run_that_lost_something_or_was_changed_is_refused(own: Path) -> None:
 def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
     done = sdc_explore(run, "--to", tmp_path / "no" / "page.html")
     assert re.match("--to .*page.html cannot be written: No such file or directory; name a file", str(done.exception))
+    done = sdc_explore(run, "--to", run / "release" / "page.html")
+    assert re.match("--to .*page.html is in what is to be published, and the page is confid", str(done.exception))
+    assert not (run / "release" / "page.html").exists()
 
 
 # Many variables
@@ -385,7 +406,10 @@ def test_what_each_sub_table_adds_and_excludes(
     frontier, statuses = list(space.released.frontier), space.state.statuses.tolist()
     now, added, needed = closed(space, frontier), 0, 0
     for t, (status, told) in enumerate(zip(statuses, every, strict=True)):
-        own = {s for s in st.submasks(t) if s not in space.released}
+        if not status:
+            continue
+        within = {*st.subsets(t, space.schema)}
+        own = {s for s in within if s not in space.released}
         if status in (Status.OPEN, Status.UNDECIDED):
             then = closed(space, [*frontier, t])
             assert marked(told, "released") == own
@@ -393,20 +417,20 @@ def test_what_each_sub_table_adds_and_excludes(
             number = f"{len(own)} sub-table{'s' * (len(own) != 1)} released and {len(then - now)} sub-table"
             assert any(f"Releasing it would make {number}" in words for words in told["said"])
             for u in told["lists"]["Joins the unreleasable frontier"]:
-                assert is_refuted(czech, [*frontier, t, u])
+                assert is_refuted(space, czech, [*frontier, t, u])
                 added += 1
             assert any("takes a question to the criterion" in words for words in told["said"])
         elif status == Status.DIRECT:
             others = [one for one in frontier if one != t]
-            assert marked(told, "released") == {s for s in st.submasks(t) if not st.within_any(others)(s)}
+            assert marked(told, "released") == {s for s in within if not st.within_any(others)(s)}
             assert marked(told, "unreleasable") == now - closed(space, others)
             needed += len(marked(told, "unreleasable"))
         elif status == Status.INDIRECT:
             assert told["lists"]["Within"] == [one for one in frontier if st.is_within(t, one)]
         else:
-            assert is_refuted(czech, told["lists"]["Not to be known together"])
+            assert is_refuted(space, czech, told["lists"]["Not to be known together"])
             assert all(s in space.released.add(t) for s in told["lists"]["Not to be known together"])
-    assert (added > 0, needed > 0) == (name == "begun", name != "space")
+    assert (added > 0, needed > 0) == (name in ("begun", "levelled"), name not in ("space", "levelled"))
 
 
 @in_a_browser
@@ -482,6 +506,27 @@ def test_what_is_pointed_at_is_told(space: QuerySpace, tab: Page, tmp_path: Path
 
 @in_a_browser
 @pytest.mark.usefixtures("complaints")
+def test_names_that_are_markup_are_shown_as_they_are(tab: Page, tmp_path: Path) -> None:
+    names = ("</script><b>x", "\"'><i>&amp;", "c")
+    schema = Schema(tuple(Variable(name, ("0", "1")) for name in names))
+    known = Knowledge(schema, 10, Release.of([0b011, 0b100]), NO_ZEROS, ())
+    space = query_space("<b>own</b>", known, Criteria.of(1, 2), None, [Refutation((0, 0, 0), 1, (0, 1), (0b101,))])
+    page = shown(space.page, tmp_path, tab)
+    assert page.locator("b, i").count() == 0
+    page.locator("#space").focus()
+    page.keyboard.press("PageUp")
+    page.keyboard.press("Home")
+    assert page.inner_text("#effect h2") == names[0]
+    assert page.inner_text("#unreleasable + div tbody th") == f"{names[0]}*c"
+    assert "<b>own</b>" in page.inner_text("h1")
+    tab.goto("about:blank")
+    tab.evaluate(HOST, {"module": module_of(widget(space)), "all": [traits_of(widget(space))]})
+    tab.locator("canvas#space[aria-busy=false]").wait_for()
+    assert tab.locator("b, i").count() == 0
+
+
+@in_a_browser
+@pytest.mark.usefixtures("complaints")
 def test_of_thirteen_variables_each_sub_table_can_be_pointed_at(tab: Page, tmp_path: Path) -> None:
     table = wide_table(13, 300, 1)
     known, widths = sdc.knowledge(table, ["v0*v1*v2", "v3*v4"]), sdc.critical_widths(table)
@@ -500,6 +545,14 @@ def test_of_thirteen_variables_each_sub_table_can_be_pointed_at(tab: Page, tmp_p
     assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
+def module_of(explorer: Any) -> str:
+    return f"data:text/javascript;base64,{b64encode(explorer._esm.encode()).decode()}"
+
+
+def traits_of(explorer: Any) -> dict[str, Any]:
+    return {name: getattr(explorer, name) for name in ("record", "text", "sheet")}
+
+
 HOST = """async ({ module, all }) => {
   const { default: widget } = await import(module);
   for (const traits of all) {
@@ -515,13 +568,11 @@ def test_two_widgets_live_apart_from_each_other_and_from_their_page(
     tab: Page, tmp_path: Path, ended: Found, czech: Table, space: QuerySpace
 ) -> None:
     widgets = [ended.explore(sdc.widths(czech)), widget(replace(space, released=Release.of([0])))]
-    module = f"data:text/javascript;base64,{b64encode(widgets[0]._esm.encode()).decode()}"
-    traits = [{name: getattr(one, name) for name in ("record", "text", "sheet")} for one in widgets]
     tab.goto("about:blank")
     tab.set_content("<h2>Own</h2><p class='soft' id='keys'>Words</p>")
     style = "getComputedStyle(document.querySelector('#keys')).color"
     before = tab.evaluate(style)
-    tab.evaluate(HOST, {"module": module, "all": traits})
+    tab.evaluate(HOST, {"module": module_of(widgets[0]), "all": [*map(traits_of, widgets)]})
     canvases = tab.locator("canvas#space[aria-busy=false]")
     canvases.nth(1).wait_for()
     assert canvases.count() == 2

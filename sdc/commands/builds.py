@@ -251,9 +251,12 @@ def explore(
 
     The page is written in the run folder, and is as confidential as the audit report.
     """
+    from sdc.run_format import RELEASE
     from sdc.stages.explore import PAGE, space_of_run
     from sdc.storage.run_folder import RunFolder
 
+    if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
+        raise ConfigError(f"--to {to} is in what is to be published, and the page is confidential; name another folder")
     space = space_of_run(run_folder)
     if to is not None:
         write_page(to, space.page, "--to")
