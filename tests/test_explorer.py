@@ -36,7 +36,7 @@ from sdc.model.table import Table
 from sdc.refusal import status_of
 from sdc.report import explorer
 from sdc.report.explorer import widget
-from sdc.report.space import DRAWN, QuerySpace, asset, query_space
+from sdc.report.space import DRAWN, FORBIDDEN, QuerySpace, asset, query_space
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation
 from sdc.search.found import Found
@@ -173,6 +173,7 @@ def test_what_was_refused_is_excluded_and_said_why(czech: Table) -> None:
     asked = query_space("small", found.knowledge, found.judgement.criteria, undecided, ())
     assert asked.state.undecided == tuple(st.minimal(step.added[0] for step in undecided.steps if len(step.added) == 1))
     assert "Critical widths were not given" in asked.text
+    assert "What the search was forbidden is not kept with its release" in asked.text
 
 
 def test_decisions_by_draws_are_said_to_be_such(czech: Table) -> None:
@@ -180,6 +181,13 @@ def test_decisions_by_draws_are_said_to_be_such(czech: Table) -> None:
     shown = space_of(found, czech)
     assert DRAWN in shown.against.values()
     assert not [t for t in shown.against if t in shown.released]
+
+
+def test_what_a_config_forbids_is_said_to_be_forbidden(run: Path) -> None:
+    shown = space_of_run(run)
+    assert shown.against == {0b100011: FORBIDDEN}
+    assert shown.why(0b100011) == FORBIDDEN
+    assert shown.notes == ()
 
 
 def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech: Table) -> None:

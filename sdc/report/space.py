@@ -174,7 +174,7 @@ def query_space(
     *,
     widths: CriticalWidths | None = None,
     table: Table | None = None,
-    forbid: Sequence[SubTable] = (),
+    forbid: Sequence[SubTable] | None = None,
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> QuerySpace:
     """Of a release that was found, with what its search has kept.
@@ -182,7 +182,7 @@ def query_space(
     found   has the `steps` of a search, decisions that were `simulated`, and what goes out in `parts`, as far as there
             are such
     widths  critical widths, where they are known; table  by which the rules on what is published are looked at
-    forbid  minimal sub-tables that are forbidden; hidden  levels that are judged and not published
+    forbid  sub-tables that are forbidden, where that is known; hidden  levels that are judged and not published
     """
     own, width = _Own(public.schema, hidden), criteria.floor
     is_drawn = len(own.schema) <= MOST_TOLD
@@ -191,8 +191,8 @@ def query_space(
     drawn = [step.added for step in steps if isinstance(step, SimulatedStep) and not step.accepted]
     kept = {one.name: conflict for one in refutations if one.width < width and (conflict := own.conflict(one))}
     refused = _refused(searched, kept, public)
-    broken = _broken(criteria, table, public, widths) if is_drawn and table and widths is not None else ()
-    reasons = ((drawn, DRAWN), (refused, REFUSED), (broken, BROKEN), (forbid, FORBIDDEN))
+    broken = _broken(criteria, table, public, widths) if is_drawn and table is not None and widths is not None else ()
+    reasons = ((drawn, DRAWN), (refused, REFUSED), (broken, BROKEN), (forbid or (), FORBIDDEN))
     against = {t: why for some, why in reasons for t in own.all(some)}
     known = own.widths(widths) if is_drawn and widths is not None else {}
     narrow = _narrow(own.schema, known, widths, width) if is_drawn and widths is not None else ()
@@ -207,7 +207,7 @@ def query_space(
         own.all(_undecided(searched, public.release)),
         own.all(part.view for part in parts.tables) if parts else (),
         known,
-        tuple(_notes(criteria, is_drawn, widths, table)),
+        tuple(_notes(criteria, is_drawn, widths, table, forbid)),
     )
 
 
@@ -277,7 +277,13 @@ def _broken(criteria: Criteria, table: Table, public: Knowledge, widths: Critica
     return st.minimal({*wide} - {*criteria.keeping(table, public.zeros, wide)})
 
 
-def _notes(criteria: Criteria, is_drawn: bool, widths: CriticalWidths | None, table: Table | None) -> Iterator[str]:
+def _notes(
+    criteria: Criteria,
+    is_drawn: bool,
+    widths: CriticalWidths | None,
+    table: Table | None,
+    forbid: Sequence[SubTable] | None,
+) -> Iterator[str]:
     if not is_drawn:
         yield (
             f"Of more than {MOST_TOLD} variables there are too many sub-tables to draw one by one: these are the "
@@ -285,6 +291,8 @@ def _notes(criteria: Criteria, is_drawn: bool, widths: CriticalWidths | None, ta
         )
     if widths is None:
         yield "Critical widths were not given, so that what they exclude is not known here."
+    if forbid is None:
+        yield "What the search was forbidden is not kept with its release, and is open if nothing else excludes it."
     if criteria.limit is not None:
         yield "The limit on the posterior is not looked at: what is open may exceed it."
     if criteria.rules and (table is None or widths is None or not is_drawn):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sdc.storage.run_folder import RunFolder
 from sdc.storage.runs import Run, read_run
 
 PAGE = "explorer.html"
+INSTEAD = "Of what is said to be public totals of weights are published, and no counts."
 
 
 def explore(run_folder: str | Path) -> Any:
@@ -43,7 +45,7 @@ def space_of_run(path: Path) -> QuerySpace:
     folder, schema = RunFolder(path), about.table.schema
     require_recorded(folder, WIDTHS)
     found = read_search(folder.stage(SEARCH), schema)
-    return query_space(
+    space = query_space(
         about.config.name,
         about.public(None),
         about.build.criteria,
@@ -54,6 +56,8 @@ def space_of_run(path: Path) -> QuerySpace:
         forbid=named("forbid", about.forbid, schema),
         hidden=about.build.origin.hides(schema, found.release),
     )
+    totals = about.config.totals
+    return replace(space, notes=(INSTEAD, *space.notes)) if totals and totals.publish == "instead" else space
 
 
 def _require_finished(run: Run) -> None:
@@ -65,7 +69,7 @@ def _require_finished(run: Run) -> None:
     if run.state == "running":
         raise RunFolderError(f"{path} is at work and has no release yet; explore it when sdc status says finished")
     if run.state == "damaged":
-        gone = ", ".join(name for name in run.planned if not run.folder.stage(name).is_dir())
+        gone = ", ".join(name for name in run.planned if name not in {record.name for record in run.stages})
         raise RunFolderError(f"{path} has lost its {gone}; run the build again")
     raise RunFolderError(
         f"{path} is {run.state} and has no release to explore; see sdc status for why, and run the build again"
