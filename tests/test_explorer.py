@@ -337,6 +337,12 @@ def test_the_widget_has_what_the_page_has(ended: Found, czech: Table, run: Path)
     assert f"{found._esm}\nconst place" in shown.page
 
 
+@pytest.mark.parametrize(("verb", "more"), [("ordered", {}), ("bisection", {}), ("decomposable", {"steps": 200})])
+def test_every_release_that_is_found_can_be_explored(verb: str, more: dict[str, Any], czech: Table) -> None:
+    found = getattr(sdc, f"{verb}_release")(czech, NOTHING, min_width=WIDTH, **more)
+    assert sum(status in (1, 2) for status in found.explore().record["statuses"]) == found.sub_tables_with_total
+
+
 def test_other_widths_are_refused(ended: Found) -> None:
     with pytest.raises(InputError, match="widths is of the type list; give critical widths"):
         ended.explore([1])  # type: ignore[arg-type]
