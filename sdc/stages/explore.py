@@ -67,7 +67,7 @@ def _require_finished(run: Run) -> None:
     if run.state == "unreadable":
         run.folder.manifest()
     if run.state == "running":
-        raise RunFolderError(f"{path} is at work and has no release yet; explore it when sdc status says finished")
+        raise RunFolderError(f"{path} is at work; explore it when sdc status says that it is finished")
     if run.state == "damaged":
         gone = ", ".join(name for name in run.planned if name not in {record.name for record in run.stages})
         raise RunFolderError(f"{path} has lost its {gone}; run the build again")
