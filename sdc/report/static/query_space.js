@@ -2,7 +2,8 @@
 // A server's page asks the server what releasing it would do; an explorer works it out by what a search has kept.
 
 const NAME = ["", "direct", "indirect", "unreleasable", "undecided", "open"];
-export const DIRECT = 1, INDIRECT = 2, UNRELEASABLE = 3, UNDECIDED = 4, OPEN = 5;
+const DIRECT = 1, INDIRECT = 2, UNRELEASABLE = 3, UNDECIDED = 4;
+export const OPEN = 5;
 const FILL = ["", "#0072b2", "#56b4e9", "#d55e00", "#f0e442"], MARK = { released: "#009e73", unreleasable: "#000" };
 const GAP = 14, LEFT = 30, SHOWN = 6, WAIT = 120;
 const KEYS = "Left and right: within a level. Up and down: one row. Page up and page down: one level. Home and end: the ends of a level. Enter: to what is told.";
@@ -10,7 +11,7 @@ const KEYS = "Left and right: within a level. Up and down: one row. Page up and 
 const has = (t, v) => Boolean(t >> v & 1), isWithin = (part, t) => (part & t) === part;
 const among = (t, some) => some.some(part => isWithin(part, t)), within = (t, some) => some.some(whole => isWithin(t, whole));
 const minimal = some => [...new Set(some)].filter((t, _, all) => !all.some(other => other !== t && isWithin(other, t)));
-export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
 function add(parent, tag, words = "", attributes = {}) {
   const element = parent.appendChild(document.createElement(tag));
@@ -53,7 +54,8 @@ class SubTables {
 }
 
 // The picture with its key and its panel, in an element. `source` has the statuses, and tells of a sub-table what is
-// said, the lists that are named, and which squares are marked; `asks` says of which statuses it tells.
+// `said`, `lists` with their names, and `marks` of squares: what is `known` at once, the rest where it is asked. It says
+// what the two marks are, and may say more `about` a sub-table.
 export class QuerySpace {
   constructor(parent, record, source) {
     this.tables = new SubTables(record);
@@ -400,7 +402,7 @@ class Kept {
 }
 
 // What an explorer shows, in an element.
-export function explore(element, record) {
+function explore(element, record) {
   return new QuerySpace(element, record, new Kept(record)).start();
 }
 
