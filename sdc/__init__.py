@@ -35,6 +35,7 @@ __all__ = [
     "decomposable_release",
     "enumerate",
     "enumerate_tables",
+    "explore",
     "find_release",
     "fit",
     "knowledge",
@@ -70,6 +71,7 @@ _HOMES = {
     "compare": "sdc.stages.compare",
     "criteria": "sdc.risk.asked",
     "critical_widths": "sdc.risk.critical_width",
+    "explore": "sdc.stages.explore",
     "knowledge": "sdc.stages.known",
     "ledger": "sdc.record.ledger",
     "publish_release": "sdc.stages.publish",
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
     from sdc.stages.assemble import Watch
     from sdc.stages.attacked import attack
     from sdc.stages.compare import compare
+    from sdc.stages.explore import explore
     from sdc.stages.known import knowledge
     from sdc.stages.publish import publish_release
     from sdc.stages.verified import verify_run

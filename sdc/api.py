@@ -236,7 +236,7 @@ def ordered_release(
     budget: Budget | None = None,
     objective: Objective = "sub_tables",
     executor: Executor = IN_PROCESS,
-    watch: Watch = NOBODY,
+    watch: Watch | None = None,
     **keywords: Unpack[CriteriaKeywords],
 ) -> OrderedRelease:
     """All sub-tables where they may go out; else what can be added, first all pairs, then by critical width.
@@ -248,7 +248,7 @@ def ordered_release(
     given: dict[str, Any] = {"accept_undecided": accept_undecided, "refute_cells": refute_cells, "budget": budget}
     given["objective"] = objective
     known, settings = _search(table, public, "ordered", criteria_of(criteria, keywords), given, executor)
-    return release_search(table, known, settings, settings.widths(table), watch).ordered.run()
+    return release_search(table, known, settings, settings.widths(table), _heard(watch)).ordered.run()
 
 
 def bisection_release(table: Table, public: Public, criteria: Criteria | None = None, **settings: Any) -> FoundRelease:
@@ -313,7 +313,7 @@ def find_release(
     *,
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
-    watch: Watch = NOBODY,
+    watch: Watch | None = None,
     ending: Ending | None = None,
     **settings: Any,
 ) -> FoundRelease:
@@ -350,7 +350,7 @@ def find_release(
     known, searched = _search(table, public, method, asked, given, executor, release)
     widths = no_widths() if method == "decomposable" else searched.widths(table)
     ends = ending or Ending.of(searched.release)
-    found = release_search(table, known, searched, widths, watch, ends).run(method)
+    found = release_search(table, known, searched, widths, _heard(watch), ends).run(method)
     require_utility(table, known, found.release, searched)
     return found
 
@@ -383,6 +383,13 @@ def risk_utility_curve(
         require_together("curve", method, *_given(known, searched))
     search = release_search(table, known, searched, searched.widths(table))
     return CurveSearch(search, tuple(min_widths), tuple(small_counts), tuple(methods), on_point).run()
+
+
+def _heard(watch: Watch | None) -> Watch:
+    """Where nobody else watches a search, what it has asked and what is left is told to the line of a notebook."""
+    from sdc.stages.search import QuestionLines
+
+    return watch or Watch(QuestionLines())
 
 
 def _before(known: Knowledge) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from sdc.search.found import Found
 
 if TYPE_CHECKING:
     from sdc.report.shown import Figure
+    from sdc.risk.critical_width import CriticalWidths
 
 
 def _drawn(result: Drawn, **settings: Any) -> Figure:
@@ -31,7 +32,13 @@ def _drawn(result: Drawn, **settings: Any) -> Figure:
     return drawn(result, **settings)
 
 
-Drawn.drawing = _drawn
+def _explored(found: Found, widths: CriticalWidths | None = None) -> Any:
+    from sdc.report.explorer import explored
+
+    return explored(found, widths)
+
+
+Drawn.drawing, Found.exploring = _drawn, _explored
 Taken: TypeAlias = tuple[Callable[[Any], bool], str]
 
 

@@ -81,7 +81,8 @@ class Progress:
 
     def _at_work(self, so_far: str) -> str:
         done = "".join(f", {number:,} {what}" for what, number in self._done.items() if number)
-        left = f"; {self._outlook}" if self._outlook and so_far else ""
+        ahead = self._outlook or self._of_call
+        left = f"; {ahead}" if ahead and so_far else ""
         return f"{self._does or 'at work'}: {self._clock() - self._begun:.0f} s{so_far}{done}{left}"
 
     def _show(self, so_far: str) -> None:
@@ -97,7 +98,7 @@ class Progress:
         """Of a stage, or of what is done without stages."""
         self._does, self._begun, self._done = does, self._clock(), {"questions": 0, "units": 0}
         self._last_line = self._last_said = self._begun
-        self._outlook = ""
+        self._outlook = self._of_call = ""
 
     def _count(self, what: str) -> None:
         self._done[what] += 1
@@ -130,19 +131,22 @@ class Progress:
             if task is not None:
                 self._bar.update(task, completed=number)
             seconds = self._clock() - begun
-            self._line(name, number, total, seconds, left.after(number, seconds) if left else None)
+            ahead = left.after(number, seconds) if left else None
+            self._of_call = "" if ahead is None else f"about {ahead:.0f} s left for these"
+            self._line(name, number, total, seconds)
 
         try:
             yield done
         finally:
+            self._of_call = ""
             if task is not None:
                 self._bar.remove_task(task)
 
-    def _line(self, name: str, done: int, total: int, seconds: float, left: float | None) -> None:
+    def _line(self, name: str, done: int, total: int, seconds: float) -> None:
         if done >= total or not self._is_due():
             return
         line = f"{name}: {done} of {total} units in {seconds:.0f} s"
-        line += "" if left is None else f", about {left:.0f} s left for these"
+        line += f", {self._of_call}" if self._of_call else ""
         tell("progress", line, units=done, of=total, seconds=round(seconds, 1))
         if self._bar is None and self._line_here is None:
             self.say(line)

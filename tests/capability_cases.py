@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import lgamma, prod
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from sdc.server.desk.prepare import folder_of, prepare
 from sdc.server.desk.serve import open_service
 from sdc.server.tryout.trial import ServerTrial, tried
 from sdc.stages.build import Build, open_build
+from sdc.stages.explore import space_of_run
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import SWEEP, run_all, stages_of
 from sdc.stages.sweep import ALONE, sweep_facts
@@ -595,6 +596,16 @@ def _judge_verify(case: Case) -> None:
 def _judge_compare(case: Case) -> None:
     status, told = sdc("compare", case.run, case.run)
     assert (status, told["config"], told["came"], told["went"]) == (0, {}, [], [])
+
+
+def _judge_explore(case: Case) -> None:
+    """Whoever has the sub-tables of a conflict has a small cell too narrow; what is public completes none."""
+    space = space_of_run(case.run)
+    named = [[st.names(t, space.schema) for t in one.of] for one in space.conflicts]
+    for names in (one for one in named if {*chain.from_iterable(one)} <= {*NAMES}):
+        assert case.narrow([fact for one in names for fact in exact(case.counts, map(NAMES.index, one))])
+    assert {st.full(len(space.schema)) in space.released} == {[*case.whole] in _released(case)}
+    assert not [t for t in space.state.unreleasable if t in space.released]
 
 
 def _judge_widths(case: Case) -> None:

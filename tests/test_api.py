@@ -64,6 +64,7 @@ VERBS = [
     "decomposable_release",
     "enumerate",
     "enumerate_tables",
+    "explore",
     "find_release",
     "fit",
     "knowledge",
@@ -511,6 +512,7 @@ def test_a_width_that_nothing_reaches(czech: Table) -> None:
         ("run", {"config": {"name": "a"}}, "config of sdc.run is of the type dict; give a path"),
         ("compare", {"before": 1}, "before of sdc.compare is of the type int; give a path"),
         ("verify_run", {"run_folder": None}, "run_folder of sdc.verify_run is of the type NoneType; give a path"),
+        ("explore", {"run_folder": 1}, "run_folder of sdc.explore is of the type int; give a path"),
         ("ledger", {"file": b"x"}, "file of sdc.ledger is of the type bytes; give a path"),
     ],
 )

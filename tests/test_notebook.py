@@ -49,6 +49,7 @@ def test_the_notebook_runs_and_shows_what_it_says() -> None:
     assert told("sdc.run").startswith("Build of 59 sub-tables and the grand total; to publish: ")
     assert [told(part) for part in ("verify_run", "built.table", "sdc.check")] == ["True"] * 3
     assert "001_" in told("iterdir")
+    assert told("found.explore(") == "Explorer of the query space of a release that was found"
     drawn = [page for source, (_, page) in shown.items() if ".plot(" in source]
     assert len(drawn) == 3
     assert all(page.startswith("<img alt=") for page in drawn)

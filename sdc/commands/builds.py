@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import webbrowser
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,6 +25,7 @@ from sdc.commands.options import (
     print_json,
     print_release,
     status_of_release,
+    write_page,
 )
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
@@ -233,6 +236,45 @@ def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
         print(warning)
     if facts["error"]:
         print(f"ended with    {facts['error']}")
+
+
+@builds.command()
+def explore(
+    run_folder: RunFolderPath,
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", parser=checked_path, metavar="FILE", help="Write the page there, and open no browser."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Opens a run's query space in a browser. What is released, what may still be, and what each would add and exclude.
+
+    The page is written in the run folder, and is as confidential as the audit report.
+    """
+    from sdc.run_format import RELEASE
+    from sdc.stages.explore import PAGE, space_of_run
+    from sdc.storage.run_folder import RunFolder
+
+    if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
+        raise ConfigError(f"--to {to} is in what is to be published, and the page is confidential; name another folder")
+    space = space_of_run(run_folder)
+    if to is not None:
+        write_page(to, space.page, "--to")
+    else:
+        RunFolder(run_folder).write_text(PAGE, space.page)
+    written = to or run_folder / PAGE
+    if as_json:
+        print_json({"explorer": str(written), "bytes": written.stat().st_size})
+    else:
+        print(f"explorer  {written}")
+    if to is None and not as_json:
+        _open_in_browser(written)
+
+
+def _open_in_browser(page: Path) -> None:
+    """Where this machine has a screen, or says which browser there is."""
+    if sys.platform in ("darwin", "win32") or {"BROWSER", "DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
+        webbrowser.open(page.resolve().as_uri())
 
 
 @builds.command("list")

@@ -101,6 +101,19 @@ MinWidth = Annotated[
 ]
 
 
+def write_page(path: Path, page: str, option: str) -> None:
+    """Whole, for this user alone; ConfigError where the file that an option names cannot be written."""
+    from sdc.storage.whole_file import replacing
+
+    try:
+        with replacing(path) as temporary:
+            temporary.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"{option} {path} cannot be written: {error.strerror}; name a file in a folder that is there"
+        ) from error
+
+
 def require_columns_file(out: Path | None) -> None:
     """ConfigError for a file that columns are not written to."""
     if out is not None and out.suffix not in (".parquet", ".csv"):

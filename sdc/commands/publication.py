@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import Json, SmallCount, print_json
-from sdc.model.errors import ConfigError
+from sdc.commands.options import Json, SmallCount, print_json, write_page
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
@@ -129,16 +128,9 @@ def docs(
     """Writes the handbook, one page of HTML. A page for each feature, all commands and verbs, every key of a config."""
     from sdc.handbook import handbook
     from sdc.handbook.lists import lists
-    from sdc.storage.whole_file import replacing
 
     page = handbook(lists(context.find_root().command))
-    try:
-        with replacing(out) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"--out {out} cannot be written: {error.strerror}; name a file in a folder that is there"
-        ) from error
+    write_page(out, page, "--out")
     if as_json:
         print_json({"handbook": str(out), "bytes": len(page.encode())})
         return

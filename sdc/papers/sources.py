@@ -19,6 +19,7 @@ from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.state import State
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -26,7 +27,6 @@ from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.search.decomposable import DecomposableRelease
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
-from sdc.server.desk.state import State
 from sdc.server.tryout.simulation import Opening, Queries, StreamCourse, simulated
 from sdc.server.tryout.trial import rule_sets_of
 from sdc.utility.measures import Weights

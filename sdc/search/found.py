@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
@@ -14,6 +14,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Judgement
+from sdc.risk.critical_width import CriticalWidths
 
 MOST_NAMED = 6
 
@@ -23,6 +24,7 @@ class Found(Drawn):
     """A release with its judgement, as it was when the search accepted it."""
 
     judgement: Judgement
+    exploring: ClassVar[Callable[..., Any]]
 
     @property
     def release(self) -> Release:
@@ -68,6 +70,16 @@ class Found(Drawn):
     @property
     def assessment(self) -> Assessment:
         return self.judgement.assessment
+
+    def explore(self, widths: CriticalWidths | None = None) -> Any:
+        """The query space in a notebook: under the cursor what a sub-table would add and exclude.
+
+        widths  critical widths of the table, by which more is known to be excluded
+
+        By what the search has kept and by these alone, no question is asked. It is as confidential as the audit report.
+        MissingLibraryError, an ImportError, without anywidget; InputError for other widths.
+        """
+        return Found.exploring(self, widths)
 
     @property
     def proof(self) -> Proof:

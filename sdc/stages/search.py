@@ -112,7 +112,7 @@ class QuestionLines:
     go to 0 with the work.
     """
 
-    def __init__(self, say: Say, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, say: Say = lambda text: None, clock: Callable[[], float] = time.monotonic) -> None:
         self._say, self._clock = say, clock
         self._told = list[tuple[SearchStep, float]]()
 

@@ -210,7 +210,7 @@ class Subject:
         """The last that a run has made, with its folder; RunFolderError as `certified`."""
         folder = RunFolder(Path(self.name))
         stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
-        _require_recorded(folder, stage)
+        require_recorded(folder, stage)
         certificate = read_certificate(folder.stage(stage), self.table.schema)
         if certificate.release != self.released:
             raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
@@ -319,7 +319,7 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     except ValidationError as error:
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
     config.require(*asked)
-    _require_recorded(folder, *{"table", "search"} & set(records))
+    require_recorded(folder, *{"table", "search"} & set(records))
     build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
     known = read_known(path / TABLE, table)
     there = "search" in records
@@ -330,7 +330,8 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     return Subject(str(path), table, known.telling(found.parts.facts), build, found.release, found.parts, weights)
 
 
-def _require_recorded(folder: RunFolder, *stages: str) -> None:
+def require_recorded(folder: RunFolder, *stages: str) -> None:
+    """RunFolderError where a stage of a run is not as it was made."""
     records = folder.records()
     for stage in stages:
         if folder_digest(folder.stage(stage)) != records[stage].output:

@@ -26,11 +26,11 @@ from side_by_side import ROOT, check, say, show
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.release import NOTHING, Release
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.rules import Rule, rules_of
-from sdc.server.desk.state import State
 from sdc.server.tryout.simulation import Queries, replayed
 from sdc.server.tryout.trial import DEFAULTS, rule_sets_of
 from sdc.utility.measures import Weights

@@ -63,6 +63,7 @@ COMMANDS = (
     "uniques",
     "verify",
     "status",
+    "explore",
     "list",
     "clean",
     "serve",
@@ -92,7 +93,7 @@ ARGUMENTS = {
     "compare": "RUN",
     "docs": "[OPTIONS]",
     "doctor": "[CONFIG]",
-    **dict.fromkeys(("verify", "status"), "RUN_FOLDER"),
+    **dict.fromkeys(("verify", "status", "explore"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
     **dict.fromkeys(("audit", "migrate"), "HISTORY"),
 }

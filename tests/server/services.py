@@ -10,6 +10,7 @@ from typing import Any
 
 from sdc.config.server import ServerConfig
 from sdc.model.release import NOTHING, Release
+from sdc.model.state import State
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -18,7 +19,6 @@ from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
 from sdc.server.desk.rules import rules_of
 from sdc.server.desk.service import Service
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Bench, Worker
 from tests.strategies import knows
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.state import State, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS
@@ -21,7 +22,6 @@ from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tall
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.judge import one_way
 from sdc.server.desk.outcome import PUBLIC, TOLD, Outcome
-from sdc.server.desk.state import State, sub_tables
 from tests.strategies import unknowing
 
 AT = "2026-01-01T00:00:00.000Z"

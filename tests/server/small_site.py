@@ -7,20 +7,19 @@ import socket
 import threading
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from starlette.requests import Request
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sdc.config.server import ServerConfig
 from sdc.model import subtable as st
 from sdc.server.desk.desk import DeskLike
 from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.server.web.app import static_files
 from sdc.server.web.pages import pages
 
 CSP = (
@@ -58,7 +57,7 @@ class Shell:
 def site(desk: DeskLike, settings: ServerConfig) -> FastAPI:
     app = FastAPI(title=desk.title, docs_url=None)
     app.include_router(pages(desk, settings))
-    app.mount("/static", StaticFiles(directory=str(files("sdc.server.web") / "static")))
+    app.mount("/static", static_files())
     app.add_middleware(Shell)
     schema = desk.schema
 

@@ -12,11 +12,11 @@ import numpy as np
 from sdc.bounds.exact import bounds as exact_bounds
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider, Decision, Past
-from sdc.server.desk.state import State
 from tests.strategies import knows
 
 USERS = ("ada", "bob", "cyd")

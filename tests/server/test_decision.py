@@ -17,6 +17,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
+from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -26,7 +27,6 @@ from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
 from sdc.server.desk.rules import RULES as RULES_THERE_ARE
-from sdc.server.desk.state import State, Status
 from tests import judge as judge_of_all
 from tests.profiles import scaled
 from tests.server.streams import BruteForce, decisions, stream

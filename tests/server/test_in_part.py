@@ -24,6 +24,7 @@ from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
@@ -41,7 +42,6 @@ from sdc.server.desk.parts import NO_PARTS_HERE, part_at
 from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
 from sdc.server.desk.rules import MYOPIC, rules_of
 from sdc.server.desk.service import Service
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Bench, Worker
 from sdc.server.tryout.replay import HistorySubject, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces

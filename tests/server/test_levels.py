@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -22,6 +24,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.state import State, Status, sub_tables
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
@@ -32,7 +35,6 @@ from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of, schema_told
 from sdc.server.desk.rules import MYOPIC, STEPS, Rule, rules_of, told_of_refusal
-from sdc.server.desk.state import State, Status, sub_tables
 from sdc.server.tryout.replay import recorded
 from sdc.server.tryout.simulation import Kind, Queries, course
 from sdc.server.tryout.trial import rule_sets_of
@@ -400,7 +402,8 @@ def test_pages_render(opened: SmallDesk) -> None:
     assert {answer.status_code for answer in texts.values()} == {200}
     form, space, overview = (texts[path].text for path in ("/", "/operator/space", "/operator"))
     assert form.count("data-tells=") == 2
-    assert f'data-coarser="{json.dumps(list(SCHEMA.levels.coarser))}"' in space
+    record = json.loads(html.unescape(re.findall('data-record="([^"]*)"', space)[0]))
+    assert record["coarser"] == list(SCHEMA.levels.coarser)
     assert f"<dd>{opened.state.released.sub_tables(SCHEMA)} sub-tables" in overview
     # by the number of axes: 5 choices of area and its levels, 2 of sex and of job
     for dimension, number in enumerate((1, 6, 9, 4)):
@@ -444,19 +447,16 @@ def test_the_query_space_has_a_square_for_each_sub_table(opened: SmallDesk) -> N
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
-        shown = page.evaluate("levels.map(level => level.map(label))")
+        shown = page.evaluate("space.view.levels.map(level => level.map(t => space.view.tables.label(t)))")
         assert shown == [
             [st.label(t, SCHEMA) for t in sorted(EVERY) if st.ways(t, SCHEMA) == dimension] for dimension in range(4)
         ]
-        for side, holds, expected in (
-            ("above", "t => statuses[t] && statuses[t] <= 2", desk.state.released.frontier),
-            ("below", "t => statuses[t] === UNRELEASABLE", desk.state.unreleasable),
-        ):
-            assert set(page.evaluate(f"frontier({holds}, {side})")) == set(expected)
+        assert set(page.evaluate("space.view.released")) == set(desk.state.released.frontier)
+        assert set(page.evaluate("space.view.unreleasable")) == set(desk.state.unreleasable)
         page.locator("#space").focus()
         for key in ("Home", "PageUp", "ArrowRight", "ArrowDown", "PageUp", "PageUp", "PageUp", "End"):
             page.keyboard.press(key)
-            assert page.evaluate("at") in EVERY
+            assert page.evaluate("space.view.at") in EVERY
         assert page.locator("#effect h2").inner_text() == "sex*area*job"
         assert "dimension 3, 16 cells" in page.locator("#effect").inner_text()
         visit.go("/")

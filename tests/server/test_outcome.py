@@ -17,6 +17,7 @@ from sdc.config.server import ServerConfig
 from sdc.model.errors import ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.database import ChainUnavailableError
@@ -30,7 +31,6 @@ from sdc.server.desk.log import Writing
 from sdc.server.desk.outcome import PROBLEMS, PUBLIC, TOLD, WHOLE, Decided, Standing, Way
 from sdc.server.desk.rules import MYOPIC, rules_of
 from sdc.server.desk.service import Service
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Worker
 from tests.server import test_service
 from tests.server.http import Server, server_of

@@ -16,11 +16,11 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, 
 from sdc.config.server import LimitsConfig, ServerConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.state import Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
-from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from tests.server.small_desk import SmallDesk
 from tests.server.small_site import serving, site
@@ -330,14 +330,14 @@ def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, desk:
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
-        x, y = page.evaluate("t => places[t]", subtable)
+        x, y = page.evaluate("t => space.view.places[t]", subtable)
         page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
         page.get_by_text("Releasing it would make").wait_for()
         said = page.inner_text("#effect")
         assert st.label(subtable, desk.schema) in said
         assert f"{effect.newly[0]} sub-table{'s' * (effect.newly[0] != 1)} released" in said
         assert f"{effect.newly[1]} sub-table{'s' * (effect.newly[1] != 1)} unreleasable" in said
-        marks = dict(page.evaluate("[...marks]"))
+        marks = dict(page.evaluate("[...space.view.marks]"))
         left = [t for t in range(64) if desk.state.status(t) is Status.OPEN]
         closing = {t for t in left if any(st.is_within(u, t) for u in effect.unreleasable)}
         assert len(closing) == effect.newly[1]
@@ -361,7 +361,7 @@ def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDe
         assert visit.items("#released + ul li") == labels(state.released.frontier, desk)
         assert visit.items("#unreleasable + ul li") == labels(state.unreleasable, desk)
         visit.page.locator("#space[aria-busy=false]").wait_for()
-        assert visit.page.evaluate("[...statuses]") == desk.statuses().tolist()
+        assert visit.page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
         visit.go("/operator/requests")
         explained = [desk.explained(request.number) for request in desk.requests()]
         for line, one in zip(visit.items("tbody tr"), explained, strict=True):
@@ -379,11 +379,11 @@ def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(tab
         page.locator("#space[aria-busy=false]").wait_for()
         assert page.locator("#stale").is_hidden()
         assert desk.ask(0b11, "user").result().decision == "released"
-        x, y = page.evaluate("places[3]")
+        x, y = page.evaluate("space.view.places[3]")
         page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
         page.locator("#stale").wait_for()
         page.get_by_text("It is public.").wait_for()
-        assert page.evaluate("[...statuses]") == desk.statuses().tolist()
+        assert page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
         assert "Releasing it" not in page.inner_text("#effect")
         assert visit.complaints == []
 
@@ -416,7 +416,7 @@ def test_the_arrow_keys_lead_through_every_row_of_squares(tab: Page, desk: Small
         page = visit.page
         visit.go("/operator/space")
         page.locator("#space[aria-busy=false]").wait_for()
-        rows = {y for _, y in page.evaluate("places")}
+        rows = {y for _, y in page.evaluate("space.view.places")}
         assert len(rows) > len(desk.schema) + 1
         page.locator("#space").focus()
         for _ in range(len(rows) - 1):

@@ -21,6 +21,7 @@ from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
 from sdc.model.release import NOTHING, Release
+from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.report.simulation import render
@@ -29,7 +30,6 @@ from sdc.server.desk.decision import Decider, Past
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Rule, rules_of
-from sdc.server.desk.state import State, Status
 from sdc.server.tryout.replay import HistorySubject, recorded, replay_into, replays, subject_of
 from sdc.server.tryout.simulation import (
     ROUND,

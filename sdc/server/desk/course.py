@@ -10,6 +10,7 @@ from typing import Any
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
@@ -18,7 +19,6 @@ from sdc.server.desk.desk import Moment, Request
 from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
 from sdc.server.desk.parts import part_at, places_of
 from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
-from sdc.server.desk.state import State
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"
 FRONTIERS = ("released", "unreleasable", "undecided")

@@ -15,6 +15,7 @@ from typing import Any
 from sdc.events import FAULTY, SERVER, tell
 from sdc.feasible.proof import Proof
 from sdc.model.errors import SdcError
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.verdict import Verdict
@@ -25,7 +26,6 @@ from sdc.server.desk.log import RequestLog
 from sdc.server.desk.outcome import Way
 from sdc.server.desk.reception import Queue, after
 from sdc.server.desk.rules import Batch
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Seat, Worker
 
 MOST_TRIES = 3  # of a decision whose evidence did not last

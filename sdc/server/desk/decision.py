@@ -16,6 +16,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.parts import Part
 from sdc.model.release import Release
+from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.effort import Effort
@@ -26,7 +27,6 @@ from sdc.server.desk.effect import Effect, effect_in_part, effect_of
 from sdc.server.desk.judge import Finding, FoundPart, Judge, surveyed
 from sdc.server.desk.outcome import Standing, Way
 from sdc.server.desk.rules import MYOPIC, Batch, Question, Rule, Simulatable
-from sdc.server.desk.state import State, Status
 from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights, weighted_sub_tables
 

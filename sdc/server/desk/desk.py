@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.publish.publication import Texts
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.outcome import NOT_RELEASED, TOLD, Decided
-from sdc.server.desk.state import State
 
 
 @dataclass(frozen=True)

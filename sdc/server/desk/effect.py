@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sdc.model import subtable as st
+from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.judge import Judge
-from sdc.server.desk.state import State, Status
 
 
 @dataclass(frozen=True)

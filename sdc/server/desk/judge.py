@@ -16,6 +16,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Part
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Witness
@@ -27,7 +28,6 @@ from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.search.parts import in_part
 from sdc.search.wishes import PartWish
-from sdc.server.desk.state import State, Status
 from sdc.server.desk.verdicts import Verdicts
 
 MOST_LISTED = 20  # variables, of whose sub-tables each one's status is told

@@ -12,6 +12,7 @@ from typing import Any
 
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError
@@ -19,7 +20,6 @@ from sdc.record.entry import Entry
 from sdc.server.desk.course import DECISION, FRONTIER, Course, beginning, decided, movement
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Request
-from sdc.server.desk.state import State
 
 FRESH = 0.1  # seconds for which what others released may not be seen here
 CHANGED = "the history is not as it was"

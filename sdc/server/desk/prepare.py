@@ -19,6 +19,7 @@ from sdc.model.errors import ConfigError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
@@ -27,7 +28,6 @@ from sdc.run_format import MANIFEST, STRUCTURAL_ZEROS
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
 from sdc.server.desk.rules import rules_of
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Bench
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate, write_certificate

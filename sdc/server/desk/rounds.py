@@ -7,10 +7,10 @@ from copy import copy
 
 from sdc.model import subtable as st
 from sdc.model.release import Release
+from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.judge import Judge
-from sdc.server.desk.state import State, Status
 from sdc.server.desk.verdicts import DownSet
 from sdc.utility.measures import Weights
 

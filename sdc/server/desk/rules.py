@@ -26,10 +26,10 @@ from sdc.model import subtable as st
 from sdc.model.graph import decompose
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED
-from sdc.server.desk.state import State, Status
 
 MYOPIC = "myopic"
 UNSAFE = "with all that was released before it might tell too much"

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sdc.feasible.proof import Proof
+from sdc.model.state import State
 from sdc.publish.publication import Texts
 from sdc.record.chain import Chain
 from sdc.server.desk.course import STARTED
 from sdc.server.desk.prepare import keep_evidence, prepared, server_of
 from sdc.server.desk.service import Service
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Worker
 from sdc.stages.build import Build
 from sdc.stages.checks import check_labels

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
+from sdc.model.state import MOST_TOLD, State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
@@ -25,10 +26,9 @@ from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.reception import Arrival, Queue, Reception, promised
 from sdc.server.desk.rules import MYOPIC, Rule
-from sdc.server.desk.state import State
 from sdc.server.desk.workers import Seat, Worker
 
-MOST_VARIABLES, MOST_IN_EFFECTS = 14, 20  # of which all statuses are told, and whose effects
+MOST_IN_EFFECTS = 20  # variables, of which effects are told
 
 
 class Service:
@@ -150,7 +150,7 @@ class Service:
         return self._effects.ask(Seat.effect, self.state, subtable)
 
     def statuses(self) -> npt.NDArray[np.uint8]:
-        self._require(MOST_VARIABLES, "the status of every sub-table is told of")
+        self._require(MOST_TOLD, "the status of every sub-table is told of")
         return self.state.statuses
 
     def _require(self, most: int, what: str) -> None:

@@ -29,6 +29,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -39,7 +40,6 @@ from sdc.server.desk.effect import Effect, effect_of
 from sdc.server.desk.judge import Finding, FoundPart, Judge
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule, Simulatable
-from sdc.server.desk.state import State
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
 from sdc.utility.measures import Weights

@@ -18,6 +18,7 @@ from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.state import State, Status
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -26,7 +27,6 @@ from sdc.server.desk.course import IN_PART
 from sdc.server.desk.decision import Decider
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import rules_of
-from sdc.server.desk.state import State, Status
 from sdc.server.tryout.simulation import Request, StreamCourse, course
 from sdc.server.tryout.trial import rule_sets_of
 from sdc.stages.build import Build

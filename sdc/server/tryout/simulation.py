@@ -15,6 +15,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
+from sdc.model.state import State, Status, sub_tables
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -24,7 +25,6 @@ from sdc.server.desk.judge import Judge
 from sdc.server.desk.outcome import PUBLIC, Standing, Way
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule
-from sdc.server.desk.state import State, Status, sub_tables
 from sdc.utility.measures import Weights
 
 ROUND = 10  # requests after which a round of the rule batch comes

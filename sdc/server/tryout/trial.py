@@ -16,10 +16,10 @@ from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.server.desk.judge import MOST_LISTED, Judge, surveyed
 from sdc.server.desk.prepare import first_release
 from sdc.server.desk.rules import MYOPIC, rules_of
-from sdc.server.desk.state import State
 from sdc.server.tryout.simulation import Kind, Opening, Queries, Request, simulated, summary
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
@@ -107,6 +106,11 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
     return router
 
 
+def static_files() -> StaticFiles:
+    """Those of the pages, and what they share with an explorer's."""
+    return StaticFiles(packages=[("sdc.server.web", "static"), ("sdc.report", "static")])
+
+
 def _check(signed: Signed, csrf: str, request: Request) -> None:
     signed.check_form(csrf, request.state.browser)
 
@@ -115,7 +119,7 @@ def _add_pages(app: FastAPI, desk: DeskLike, settings: ServerConfig, signed: Sig
     from sdc.server.web.pages import error_page, pages
 
     tell_pages_by(error_page)
-    app.mount("/static", StaticFiles(directory=Path(str(files("sdc.server.web") / "static"))))
+    app.mount("/static", static_files())
 
     async def form_checked(request: Request) -> None:
         if request.method == "POST":

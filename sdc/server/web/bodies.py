@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, StrictBool
 
 from sdc.model import subtable as st
 from sdc.model.schema import Schema
+from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.server.desk.desk import DeskLike, Explained, Moment, Reply, Request
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.levels import tells
 from sdc.server.desk.outcome import PUBLIC, Decided
-from sdc.server.desk.state import State
 from sdc.server.web.access import NAME, Role
 
 PREFIX = "/api"

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-import numpy as np
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
@@ -22,15 +21,16 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError, SdcError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.state import Status, by_dimension
 from sdc.model.subtable import SubTable
 from sdc.page_templates import page_templates
 from sdc.report import svg
 from sdc.report.plot import Plot, ticks
+from sdc.report.space import squares
 from sdc.server.desk.desk import DeskLike, Moment, Reply
 from sdc.server.desk.levels import tells
 from sdc.server.desk.outcome import PROBLEMS
 from sdc.server.desk.rules import Simulatable
-from sdc.server.desk.state import Status
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
 from sdc.server.web.api import public_of, require_in_part, waited
 from sdc.server.web.bodies import address_of
@@ -390,6 +390,7 @@ class _OperatorPages:
             request,
             "space",
             schema=schema,
+            record=squares(schema),
             counts=self.counts(),
             levels=Release.of([st.full(len(schema))]).by_dimension(schema),
             meanings=MEANINGS,
@@ -406,13 +407,9 @@ class _OperatorPages:
     def counts(self) -> list[dict[Status, int]] | None:
         """By dimension the number of sub-tables of each status; None of a table of too many variables."""
         try:
-            statuses = self.desk.statuses()
+            return by_dimension(self.desk.statuses(), self.desk.schema)
         except ReleaseError:
             return None
-        schema = self.desk.schema
-        dimensions = st.many_ways(np.arange(len(statuses)), schema)
-        levels = [statuses[dimensions == dimension] for dimension in range(len(schema.axes) + 1)]
-        return [{status: int((level == status).sum()) for status in Status} for level in levels]
 
     def requests(self, request: Request, rows: Rows = ROWS) -> Response:
         found = [self.desk.explained(r.number) for r in self.desk.requests(None, rows)]

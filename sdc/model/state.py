@@ -16,6 +16,8 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 
+MOST_TOLD = 14  # variables of which the status of every sub-table is told
+
 
 class Status(IntEnum):
     """What a sub-table is at a moment.
@@ -138,6 +140,13 @@ def sub_tables(schema: Schema) -> npt.NDArray[np.int64]:
     found = np.array(every, np.int64)
     found.setflags(write=False)
     return found
+
+
+def by_dimension(statuses: npt.NDArray[np.uint8], schema: Schema) -> list[dict[Status, int]]:
+    """Of each dimension, the total first, how many sub-tables are of each of these statuses."""
+    dimensions = st.many_ways(np.arange(len(statuses)), schema)
+    levels = (statuses[dimensions == dimension] for dimension in range(len(schema.axes) + 1))
+    return [{status: int((level == status).sum()) for status in Status} for level in levels]
 
 
 def _above(minimal: tuple[SubTable, ...], variables: int) -> npt.NDArray[np.bool_]:
