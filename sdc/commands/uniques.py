@@ -85,7 +85,7 @@ def _found(about: Subject, fraction: float | None, model: str | None, release: l
             f"{about.name} says nothing of the population; give --fraction, or a config with uniques.fraction or "
             "table.weight"
         )
-    chosen = model or (asked and asked.model)
+    chosen = model if asked is None else model or asked.model
     known = about.public(release) if chosen == RELEASED else about.known
     return uniques_by(about.table, known, share, chosen, about.weights)
 

@@ -7,7 +7,7 @@ add and exclude is told by what a search has kept and by critical widths; no que
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -39,7 +39,8 @@ FORBIDDEN = "release.forbid names it, or one within it."
 BROKEN = "It breaks a rule on what is published itself, n_rule or attributes, or one within it does."
 
 _TEMPLATES = page_templates("sdc.report")
-_TEMPLATES.filters |= {"number": number, "breaking": lambda label: Markup("*<wbr>").join(label.split("*"))}
+_TEMPLATES.filters["number"] = number
+_TEMPLATES.filters["breaking"] = lambda label: Markup("*<wbr>").join(label.split("*"))
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,7 @@ def _narrow(
         yield Conflict((t, *(one for one in singles if not st.is_within(one, t))), width[t])
 
 
-def _refused(steps: Sequence[SearchStep], proven: Iterable[str], public: Knowledge) -> Iterator[SubTable]:
+def _refused(steps: Sequence[SearchStep], proven: Container[str | None], public: Knowledge) -> Iterator[SubTable]:
     """What was refused beside the release or a part of it, by the search's word alone: all that was tried at once."""
     for step in tried(steps):
         left = [t for t in step.added if t not in public.release]
