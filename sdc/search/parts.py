@@ -77,7 +77,8 @@ def in_part(
     release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
     parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
     known = inquiry.known.telling(parts.facts)
-    told = inquiry.knowing(known, parts.before(inquiry.known))
+    # of earlier ones nothing is told but what was before; a later one is beside all that goes out whole
+    told = inquiry.knowing(known, parts.before(inquiry.known) if parts.tables else None)
     told.bank = told.bank.with_evidence(_evidence(found.inquiry), known.plus(release), {})
     judgement = told.ask(release, Depth.REFUTE)
     if not told.accepts(judgement):

@@ -22,13 +22,16 @@ from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, NotReleasableError
+from sdc.model.parts import withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
@@ -61,7 +64,7 @@ from tests.server.services import CRITERIA, open_service, services_of
 from tests.server.test_audit import Kept
 from tests.server.test_audit import told as by_command
 from tests.server.test_service import wait_until
-from tests.strategies import knows
+from tests.strategies import knows, schema_of
 
 EVERYTHING = 0b111111
 RULES: Sequence[list[dict[str, Any]]] = (
@@ -281,6 +284,20 @@ def hold_one(service: Service, desk: Desk, seen: Counter[str], free: dict[SubTab
 def read_back_whole(service: Service, case: Case) -> Iterator[Fact]:
     for view in filter(None, service.state.released.frontier):
         yield from exact(case.table.dense, st.members(view))
+
+
+def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> None:
+    """One of their small cells is told by what was released before them, and so is not asked about again."""
+    schema = schema_of([2] * 4)
+    codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    table = Table.of(schema, codes.astype(np.uint16), np.array([2, 1, 1, 1, 4, 2, 1]))
+    zeros = StructuralZeros((((0, (1,)), (1, (0,)), (2, (1,)), (3, (0,))), ((1, (0,)), (2, (1,)), (3, (1,)))))
+    state = State.first(schema, Release.of([0b1100, 0b0010]))
+    for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
+        state = state.answering(withholding(view, np.array(places), schema, table.total))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
+    with pytest.raises(NotReleasableError, match=r"A\*B\*D in part: no proof was found"):
+        judge.in_part(state, 0b1011, 0.5)
 
 
 # On one table

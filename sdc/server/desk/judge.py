@@ -149,7 +149,8 @@ class Judge:
         """
         self._turn_to(state)
         effort = self._within(seconds, Depth.FULL)
-        inquiry = Inquiry(self.table, self._told, self.criteria, effort=effort, bank=self._bank)
+        before = state.parts.before(self.known)
+        inquiry = Inquiry(self.table, self._told, self.criteria, effort=effort, bank=self._bank, before=before)
         found = in_part(inquiry, inquiry.ask(state.released), [PartWish(subtable)])
         if found.refused:
             raise NotReleasableError(next(iter(found.refused.values())))
