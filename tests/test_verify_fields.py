@@ -67,6 +67,8 @@ CLAIM_NOTHING = {
     "table/known.json declared*": "what the config says of earlier publications, for the ledger",
     "table/known.json foreign*": "what no ledger has, for the ledger",
     "table/known.json merged*": "which levels were added last; what is judged on them is in the certificate",
+    "table/known.json left": "for what no levels were made, which search/search.json says as how far it went",
+    "table/known.json planned": "how far what makes levels went, which search/search.json says too",
     "table/known.json table": "the digest of the table without hidden levels, for the ledger",
     "table/weights.parquet *": "evidence like the counts; a change that moves no rounded total is no claim about one",
     "widths/*": "what the search went by",

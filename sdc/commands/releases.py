@@ -158,7 +158,7 @@ def why_command(
     print(facts["text"])
     if facts["customer"] is not None:
         print(f"to a customer  {facts['customer']}")
-    print(f"critical width {facts['critical_width']}, required {min_width}")
+    print(f"critical width {facts['critical_width']}, required {criteria.width.min_width}")
     for what in ("alone", "one_way", "together"):
         answer = facts[what]
         print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")

@@ -270,7 +270,7 @@ def _check_signed(evidence: EvidenceFolder) -> None:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     release, own = evidence.folder / names.RELEASE, evidence.folder / names.CONFIDENTIAL_STATEMENT
     signature, statement = ((release / name).exists() for name in (names.SIGNATURE, names.STATEMENT))
-    is_asked = bool(manifest["config"]["publication"].get("signing_key"))
+    is_asked = bool(manifest["config"].get("publication", {}).get("signing_key"))
     is_lost = signature and not (statement or own.exists()) and (release / names.CROISSANT).exists()
     asks = "the config signs what is published, and"
     says = f"{names.CONFIDENTIAL_STATEMENT} is there and {names.RELEASE}/{names.STATEMENT} is not, or the other way"

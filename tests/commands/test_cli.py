@@ -33,6 +33,7 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget
 from sdc.search.best import FoundRelease
 from sdc.stages.build import open_build
@@ -1047,9 +1048,9 @@ def test_a_release_that_is_not_proven_is_not_published(
     write_csv(tmp_path / "table.csv", table_columns(scattered(6)))
     search = api.find_release
 
-    def undecided(table: Table, known: Knowledge, method: str, **settings: Any) -> FoundRelease:
+    def undecided(table: Table, known: Knowledge, method: str, criteria: Criteria, **settings: Any) -> FoundRelease:
         spent = inquiry_of(table, 3, budget=Budget(1e-4, 1e-4)).ask(all_ways(5, 2))
-        return replace(search(table, known, method, **settings), judgement=spent)
+        return replace(search(table, known, method, criteria, **settings), judgement=spent)
 
     monkeypatch.setattr(api, "find_release", undecided)
     words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]
