@@ -48,6 +48,10 @@ INSIDE, OUTSIDE = "among them", "not among them"
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
 
 
+LATER = ("left", "planned")
+"""Of an origin, what runs of before do not say."""
+
+
 @dataclass(frozen=True)
 class Origin:
     """What a run notes of where that is from which is known of its table; what that is, its `Knowledge` says.
@@ -123,7 +127,8 @@ class Origin:
 
 def read_origin(folder: Path) -> Origin:
     """What the table's stage has noted; RunFolderError where it has not."""
-    lacking = dict.fromkeys(field.name for field in fields(Origin))  # None stands for none of them
+    # None stands for none of them; what only later runs say is as it is by default
+    lacking = dict.fromkeys(field.name for field in fields(Origin) if field.name not in LATER)
     return typed(Origin, {**lacking, **read_more(folder)}, folder / KNOWN)
 
 

@@ -18,7 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.public.earlier import Origin, read_origin
+from sdc.public.earlier import LATER, Origin, read_origin
 from sdc.storage.known import read_known, read_more, write_known
 from sdc.storage.parquet import read_columns, write_columns
 from tests.facts import FactCase, fact_cases
@@ -81,6 +81,13 @@ def json_by(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
         (folder / "known.json").write_text(json.dumps(content))
 
     return damage
+
+
+def test_an_origin_of_a_run_of_before_is_read(tmp_path: Path) -> None:
+    told = Origin(tried=(("A*B", "A_merged"),))
+    write_known(Knowledge.of(records(), frontier(""), NO_ZEROS, ()), tmp_path, **told.facts)
+    json_by(lambda content: [content.pop(name) for name in LATER])(tmp_path)
+    assert read_origin(tmp_path) == told
 
 
 def columns_with(**changes: Any) -> Callable[[Path], None]:

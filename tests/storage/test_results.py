@@ -187,7 +187,10 @@ def test_posteriors_come_back(czech: Table, tmp_path: Path, monkeypatch: pytest.
     cells, known = czech.codes[czech.at_risk(2)], knows(czech, pairs)
     laws = laws_of(["released", "saturated"], [0.5], czech.schema)
     held = groups(CellMarginals(czech, cells), known, 0.9)
-    told = (*summaries(czech, known, cells, laws, held, Sampling(20, 2, error=None)), Summary.none(laws[0], "too many cells"))
+    told = (
+        *summaries(czech, known, cells, laws, held, Sampling(20, 2, error=None)),
+        Summary.none(laws[0], "too many cells"),
+    )
     results.write_posteriors(told, held, czech.schema, tmp_path)
     again = results.read_groups(tmp_path)
     assert (again.share, again.records.tolist()) == (0.9, held.records.tolist())
