@@ -67,7 +67,8 @@ def in_part(
     withholds more than is wished for, one after another, each in the first of the ways wished for that does, and those
     of which none does are refused, as is what the search was told to end before.
     """
-    beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None)
+    # all that is known is before what is looked for now
+    beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None, before=None)
     found, ended = _together(beside, wishes, together)
     is_together = found is not None
     if found is None:

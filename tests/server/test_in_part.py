@@ -300,6 +300,18 @@ def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> N
         judge.in_part(state, 0b1011, 0.5)
 
 
+def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:
+    """By the number of A with a structural zero; it keeps no sub-table from going out in part, and its cells move."""
+    schema = schema_of([2] * 3)
+    counts = np.array([1, 1, 0, 0, 5, 1, 2, 7])
+    table = Table.of(schema, np.array(every_cell([2] * 3), np.uint16), counts)
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 2))
+    found = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
+    assert found.part is not None
+    assert 0 in found.part.places(schema)
+
+
 # On one table
 
 
