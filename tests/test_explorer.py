@@ -46,6 +46,7 @@ from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV
 from tests.server.test_levels import table_of
+from tests.server.test_pages import WORDS
 from tests.wide import wide_table
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -463,22 +464,15 @@ def test_the_page_is_whole(space: QuerySpace, tab: Page, tmp_path: Path, width: 
     assert len(tab.pdf()) > 10_000
 
 
-MEASURE = """() => {
-  const root = document.documentElement;
-  const light = c => c.match(/\\d+/g).slice(0, 3).map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = e => { const c = e ? getComputedStyle(e).backgroundColor : "rgb(255, 255, 255)";
-    return c === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : c; };
-  const contrast = e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
-    return (a + 0.05) / (b + 0.05); };
-  const words = [...document.querySelectorAll("body *")].filter(e => e.children.length === 0 && e.innerText);
-  return {
+MEASURE = (
+    f"""() => {{ {WORDS}"""
+    + """  return {
     lang: root.lang, scroll: root.scrollWidth - root.clientWidth,
     levels: [...document.querySelectorAll("h1, h2, h3")].map(h => Number(h.tagName[1])),
     contrast: words.filter(e => contrast(e) < 4.5).map(e => e.innerText),
   };
 }"""
+)
 
 
 @in_a_browser

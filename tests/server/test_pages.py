@@ -529,7 +529,7 @@ def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bo
         assert visit.complaints == []
 
 
-MEASURE = """(() => {
+WORDS = """
   const root = document.documentElement;
   const light = c => c.match(/\\d+/g).slice(0, 3).map(v => v / 255)
     .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
@@ -539,7 +539,12 @@ MEASURE = """(() => {
   const contrast = e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
     return (a + 0.05) / (b + 0.05); };
   const words = [...document.querySelectorAll("body *")].filter(e => e.children.length === 0 && e.innerText);
-  return JSON.stringify({
+"""
+"""Of a page its texts, and how each stands out."""
+
+MEASURE = (
+    f"""(() => {{ {WORDS}"""
+    + """  return JSON.stringify({
     lang: root.lang, title: document.title.includes(" · "),
     scroll: root.scrollWidth - root.clientWidth,
     levels: [...document.querySelectorAll("h1, h2, h3")].map(h => Number(h.tagName[1])),
@@ -547,6 +552,7 @@ MEASURE = """(() => {
     contrast: words.filter(e => contrast(e) < 4.5).map(e => e.innerText),
   });
 })()"""
+)
 
 
 def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> None:
