@@ -26,8 +26,9 @@ def told_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, Ear
     margins = {fact: _margins(fact, known) for fact in known.facts}
     told_by_others = {margin for own in margins.values() for margin in own}
     for fact in (*whole, *known.facts):
-        if fact not in told_by_others:
-            yield _published(fact, margins.get(fact, ()), table, known), _relation(fact, table.schema)
+        where = _where(fact, table.schema)
+        if fact not in told_by_others and all(where.values()):  # of no records at all nothing is told
+            yield _published(fact, margins.get(fact, ()), table, known), _relation(fact, where, table.schema)
 
 
 def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
@@ -55,13 +56,18 @@ def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowled
     return Published(label, Part(fact).shown(whole), True, fact.between.cells)
 
 
-def _relation(fact: Fact, schema: Schema) -> EarlierConfig:
-    """Of which records it is, and of each level which categories of its axis are in each of its own."""
+def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:
+    """Of which records it is: of each axis with a condition the categories that they have."""
     where = dict[str, tuple[str, ...]]()
     for v, codes in fact.universe:
         axis, inside = schema.variables[schema.levels.axis_of[v]], np.isin(schema.levels.groups[v], codes)
         before = where.get(axis.name, axis.categories)
         where[axis.name] = tuple(c for c, is_in in zip(axis.categories, inside, strict=True) if is_in and c in before)
+    return where
+
+
+def _relation(fact: Fact, where: dict[str, tuple[str, ...]], schema: Schema) -> EarlierConfig:
+    """Of which records it is, and of each level which categories of its axis are in each of its own."""
     levels = {one.name: _within(one, schema) for one in _variables(fact, schema) if one.of is not None}
     return EarlierConfig(folder=fact.label(schema), variables=levels, where=where)
 
