@@ -57,7 +57,7 @@ def write_config(folder: Path) -> Path:
         "risk": {"min_width": 5},
         "release": {"method": "decomposable", "annealing": {"steps": 100_000, "rounds": 20, "patience": 0}},
         "curve": {"min_width": [20], "methods": ["decomposable"]},
-        "posterior": {"laws": ["released", "saturated"], "draws": 20, "chains": 2},
+        "posterior": {"laws": ["released", "saturated"], "draws": 20, "chains": 2, "error": None},
     }
     (folder / "build.yaml").write_text(yaml.safe_dump(content))
     return folder / "build.yaml"
