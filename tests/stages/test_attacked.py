@@ -25,6 +25,7 @@ from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.intruder.guesses import ALONE, Guesses, Right, Values
 from sdc.model.errors import ConfigError, InputError, SdcError
+from sdc.model.fact import Fact
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
 from sdc.public import mixture
@@ -263,6 +264,24 @@ def test_nothing_is_fitted_that_is_not_so(case: FactCase) -> None:
     for one in noting.target.measurements:
         off = np.abs(sums(one, noting.target, on(noting.target.schema, truth)) - one.counts)
         assert (off < max(one.base, 1)).all()
+
+
+def test_of_no_records_nothing_is_told() -> None:
+    """Those of `a0` in a group of the level that has only others."""
+    schema = Schema(
+        (
+            Variable("a", ("a0", "a1", "a2")),
+            Variable("b", ("b0", "b1")),
+            Variable("g", ("g0", "g1"), Coarser("a", (0, 1, 1))),
+        )
+    )
+    table = Table.of(schema, np.array([[0, 0], [1, 1]], np.uint16), np.array([3, 4]))
+    known = knowledge(table, ["b"])
+    before = [one.label for one, _ in told_tables(table, known)]
+    assert before == ["b"]
+    more = known.telling([Fact(0b101, ((0, (0,)), (2, (1,))), None, "of nobody")])
+    assert len(more.facts) == 1
+    assert [one.label for one, _ in told_tables(table, more)] == before
 
 
 # In a build
