@@ -60,7 +60,7 @@ def parts(seed: int) -> dict[str, list[str]]:
     python = sys.executable
     night = ["--hypothesis-profile", "nightly", "--hypothesis-seed", str(seed), "--soaks", "always"]
     return {
-        "tests": [python, "-m", "pytest", "-q", *night],
+        "tests": [python, "-m", "pytest", "-q", "--instafail", *night],
         "killed runs": [python, "tests/benchmarks/killed_runs.py", str(KILLED_RUNS), str(seed)],
     }
 

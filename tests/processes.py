@@ -37,12 +37,16 @@ TOGETHER = {
 
 And the longest of the others, which a night would wait for if they came last.
 """
+APART = ("tests/test_capabilities.py::test_each_pair_that_works_by_itself",)
+"""Tests of which each case is handed out by itself: in the night they take half an hour."""
 
 
 class Together(LoadScopeScheduling):
     """Hands out groups, then all other tests file by file, which make what they share once, to whoever is free."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(APART):
+            return nodeid
         return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid.partition("::")[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
