@@ -6,8 +6,7 @@ so hear of no run that was killed, and of none that has not begun.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
@@ -53,16 +52,15 @@ class Alerts(Section):
     ]
 
 
-def register_alerts(
-    client: SyncPrefectClient, project: str, alerts: Alerts | None, deployments: Sequence[UUID]
-) -> None:
-    """Has the server tell of these deployments alone, and of none where there are no alerts."""
-    name = f"{re.sub('[^a-z0-9]+', '-', project.lower())}-alerts"
-    earlier = client.read_automations_by_name(name)
-    if alerts is not None:
-        client.create_automation(_automation(name, _block(name, alerts.webhook), deployments))
-    for one in earlier:
-        client.delete_automation(one.id)
+def register_alerts(client: SyncPrefectClient, alerts: Alerts | None, deployments: Iterable[UUID]) -> None:
+    """Has the server tell of these deployments, or no longer where there are no alerts; of others nothing changes."""
+    for deployment in deployments:
+        name = f"alerts-of-{deployment}"
+        earlier = client.read_automations_by_name(name)
+        if alerts is not None:
+            client.create_automation(_automation(name, _block(name, alerts.webhook), deployment))
+        for one in earlier:
+            client.delete_automation(one.id)
 
 
 def _block(name: str, webhook: str) -> UUID:
@@ -74,15 +72,12 @@ def _block(name: str, webhook: str) -> UUID:
     return UUID(str(saved))
 
 
-def _automation(name: str, block: UUID, deployments: Sequence[UUID]) -> AutomationCore:
+def _automation(name: str, block: UUID, deployment: UUID) -> AutomationCore:
     """Once for each run and state, and once a day where it stays there."""
     from prefect.events.actions import CallWebhook
     from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
 
-    related = {
-        "prefect.resource.role": "deployment",
-        "prefect.resource.id": [f"prefect.deployment.{one}" for one in deployments],
-    }
+    related = {"prefect.resource.role": "deployment", "prefect.resource.id": f"prefect.deployment.{deployment}"}
     trigger: dict[str, Any] = {
         "posture": Posture.Reactive,
         "expect": {f"prefect.flow-run.{state}" for state in FAILED + LATE},
@@ -93,5 +88,5 @@ def _automation(name: str, block: UUID, deployments: Sequence[UUID]) -> Automati
         "within": AGAIN,
     }
     action = CallWebhook(block_document_id=block, payload=PAYLOAD)
-    says = "Runs of deployments that fail, crash or begin late."
+    says = "Runs of one deployment that fail, crash or begin late."
     return AutomationCore(name=name, description=says, trigger=EventTrigger(**trigger), actions=[action])

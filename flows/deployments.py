@@ -175,7 +175,7 @@ def _tell_of(file: PrefectFile, deployments: list[Deployment]) -> None:
 
     with refusals_of_the_server(), get_client(sync_client=True) as client:
         known = [client.read_deployment_by_name(one.full_name).id for one in deployments]
-        register_alerts(client, file.name, file.alerts, known)
+        register_alerts(client, file.alerts, known)
 
 
 def _make_pools(pools: tuple[WorkPool, ...]) -> None:

@@ -304,9 +304,9 @@ def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
     with temporary_settings({PREFECT_API_URL: server}), SyncPrefectClient(api=server) as client:
         for _ in range(2):  # the second time it is there
             register(project / "prefect.yaml")
-        (automation,) = client.read_automations_by_name("sdc-alerts")
-        assert automation.enabled
         nightly = client.read_deployment_by_name("release-build/nightly-release")
+        (automation,) = client.read_automations_by_name(f"alerts-of-{nightly.id}")
+        assert automation.enabled
         other = client.create_deployment(flow_id=nightly.flow_id, name="of others")
         client.set_flow_run_state(client.create_flow_run_from_deployment(other).id, Failed(), force=True)
 
@@ -332,8 +332,14 @@ def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
         assert "kanarienvogel" not in str(posted)
 
         shutil.copy(ROOT / "configs" / source.name, project / "kanarienvogel.csv")
-        register(edited(project, lambda content: content.pop("alerts")))
-        assert client.read_automations_by_name("sdc-alerts") == []
+        file = edited(project, lambda content: content.pop("alerts"))
+        text = file.read_text()
+        file.write_text(text.replace("name: nightly-release", "name: another"))
+        register(file)  # which does not have this one
+        assert len(client.read_automations_by_name(f"alerts-of-{nightly.id}")) == 1
+        file.write_text(text)
+        register(file)
+        assert client.read_automations_by_name(f"alerts-of-{nightly.id}") == []
 
 
 HOLD = """
