@@ -18,7 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.table import Codes, Counts, Table
 from sdc.solve.ends import Reached, Settled, settled
 from sdc.solve.equations import Equations
-from sdc.solve.integer import IntegerSystem
+from sdc.solve.integer import NEAR_STEPS, IntegerSystem
 
 MAX_CELLS = 4096
 MAX_SUPER_CELLS = 1 << 17  # the shuttle only gives the solver a start, which must not cost more than it saves
@@ -113,14 +113,23 @@ def moving(table: Table, knowledge: Knowledge, groups: Sequence[Counts], useful:
         for end, least in ((1, min(most, needs)), (0, needs)):
             far = least if end else needs - min(gone[1], most)
             if gone[end] < far and min(gone[1], most) + gone[0] < needs:
-                reached = system.farthest(len(truth) + at, end, far=far)
-                steps += reached.steps
-                if reached.table is not None:
-                    found.append(reached.table[: len(truth)])
+                reached, used = _moved(system, len(truth) + at, end, far)
+                steps += used
+                if reached is not None:
+                    found.append(reached[: len(truth)])
                     gone[end] = max(gone[end], abs(int((found[-1][own] - truth[own]).sum())))
         if min(gone[1], most) + gone[0] < needs:
             return GroupsMoved(False, Differences.none(len(table.schema.axes)), steps)
     return GroupsMoved(True, Differences.between(table, found), steps)
+
+
+def _moved(system: IntegerSystem, count: int, end: int, far: int) -> tuple[Counts | None, int]:
+    """A solution in which a count goes so far, near the truth where one is found, or else as far as was found."""
+    near = system.nearest(count, end, far)
+    if near is not None:
+        return near, NEAR_STEPS
+    reached = system.farthest(count, end, far=far)
+    return reached.table, NEAR_STEPS + reached.steps
 
 
 def sums(equations: MarginalEquations, groups: Sequence[Counts], total: int) -> tuple[Intervals, Intervals]:

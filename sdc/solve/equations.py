@@ -68,8 +68,12 @@ class Equations:
         np.minimum.at(found, self.members, np.repeat(self.high, np.diff(self.start)))
         return found
 
+    def sums(self, counts: npt.NDArray[np.integer]) -> Counts:
+        """(equations,) what these (n,) counts come to."""
+        return np.add.reduceat(counts[self.members], self.start[:-1]) if len(self.low) else self.low
+
     def holds(self, counts: npt.NDArray[np.integer]) -> bool:
         """Whether (n,) counts are not negative and have these sums, in integers."""
         # its own sums, whoever made the counts: searches and solvers propose, and this decides
-        sums = np.add.reduceat(counts[self.members], self.start[:-1]) if len(self.low) else self.low
+        sums = self.sums(counts)
         return bool((counts >= 0).all() and (sums >= self.low).all() and (sums <= self.high).all())

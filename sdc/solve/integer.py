@@ -1,4 +1,7 @@
-"""Integer bounds of counts under any equations, by CP-SAT; where no table is known, one is found first."""
+"""Integer bounds of counts under any equations, by CP-SAT; where no table is known, one is found first.
+
+A solution near a known one is looked for by a linear program, whose vertices mostly have whole numbers there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.table import Codes, Counts
 from sdc.solve.ends import STEPS_PER_SECOND, Reached, settled
 from sdc.solve.equations import Equations
+from sdc.solve.linear import Sums, cheapest
 
 MAX_CELLS = 20_000
 FIRST_EFFORT, EFFORT = 60.0, 2.0  # deterministic seconds to find a first solution, and for each end
@@ -20,6 +24,8 @@ FIRST_EFFORT, EFFORT = 60.0, 2.0  # deterministic seconds to find a first soluti
 # minutes and no proof in 3x3x3 cells with counts up to 10^12. Measured there and on 2^4 and 2^5 cells: of two searches
 # that begin at the proven end one finishes nearly every end in 0.1 s, and the other gives up after a second
 WIDE = 1 << 24
+NEAR_TRIES, NEAR_STEPS = 3, 100  # linear programs with other costs each, and what all of them take
+TOLERANCE = 1e-6
 WIDE_EFFORT, WIDE_CONFLICTS = 0.2, 400
 WIDE_SEARCHES: tuple[dict[str, Any], ...] = (
     {"optimize_with_lb_tree_search": True, "linearization_level": 2},
@@ -85,6 +91,44 @@ class IntegerSystem:
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             raise UndecidedError("no solution was found and none excluded")
         return self._checked(solver)
+
+    def nearest(self, count: int, end: int, far: int) -> Counts | None:
+        """(n,) counts that solve it, of which one is so far below (end 0) or above the truth (1), and few others are.
+
+        None where none was found, which proves nothing. The truth must be known. Deterministic.
+        """
+        assert self._truth is not None
+        free, sums = self._changes
+        rooms = np.stack([self._truth - self._lower, self._upper - self._truth])[:, free]
+        if count not in self._free or rooms[end, column := int(np.searchsorted(free, count))] < far:
+            return None
+        least = np.zeros_like(rooms)
+        least[end, column] = rooms[end, column] = far
+        rooms[1 - end, column] = 0
+        for number in range(NEAR_TRIES):
+            # vertices of other costs are others; those of even ones have halves more often
+            costs = np.random.default_rng(number).uniform(1, 3, rooms.size)
+            found = cheapest(costs, least.reshape(-1), rooms.reshape(-1), [sums])
+            if found is None:
+                return None
+            falls, rises = (changes := np.rint(found).astype(np.int64)).reshape(2, -1)
+            table = np.array(self._truth)
+            table[free] += rises - falls
+            if np.abs(found - changes).max() < TOLERANCE and self._is_solved_by(table):
+                return table
+        return None
+
+    @cached_property
+    def _changes(self) -> tuple[Counts, Sums]:
+        """(k,) counts that are not known, and sums of what they lose, and then of what they gain."""
+        from scipy.sparse import csr_matrix, hstack
+
+        assert self._truth is not None
+        rows, free = self._equations, np.flatnonzero(self._lower < self._upper)
+        shape = len(rows.low), len(self._lower)
+        gained = csr_matrix((np.ones(len(rows.members)), rows.members, rows.start), shape)[:, free]
+        true = rows.sums(self._truth)
+        return free, Sums(hstack([-gained, gained]).tocsr(), rows.low - true, rows.high - true)
 
     def farthest(self, count: int, end: int, effort: float | None = None, far: int | None = None) -> Reached:
         """A solution with a count's least (end 0) or largest value (1), as far as was found, and what is proven of it.
@@ -156,7 +200,10 @@ class IntegerSystem:
         found = self._lower.copy()
         for count, variable in self._free.items():
             found[count] = solver.value(variable)
-        within = bool((found >= self._lower).all() and (found <= self._upper).all())
-        if not within or not self._equations.holds(found):
+        if not self._is_solved_by(found):
             raise RuntimeError("the solver returned counts that do not agree with what is known")
         return found
+
+    def _is_solved_by(self, counts: Counts) -> bool:
+        within = bool((counts >= self._lower).all() and (counts <= self._upper).all())
+        return within and self._equations.holds(counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -135,6 +136,25 @@ def test_a_count_goes_no_farther_than_is_asked_for() -> None:
             assert min(far, most) <= found <= most
             assert some.proven >= whole.proven
             assert far > 1 or (found < most and some.steps < whole.steps)
+
+
+def test_what_is_near_goes_as_far_as_is_asked_for() -> None:
+    """Exactly so far; of rows and columns, whose vertices are whole numbers, wherever any table goes so far."""
+    sizes = schema_of([4, 6])
+    counts = np.random.default_rng(3).integers(0, 5, 24)
+    table = Table.of(sizes, every_cell(sizes), counts)
+    equations = MarginalEquations.of(table, knows(table, frontier("A", "B")))
+    system = IntegerSystem(0 * counts, 0 * counts + table.total, equations.sums, equations.truth)
+    for place, end in product(range(24), (0, 1)):
+        whole = system.farthest(place, end).table
+        assert whole is not None
+        most = abs(int((whole - counts)[place]))
+        assert system.nearest(place, end, most + 1) is None
+        for far in {1, most} if most else ():
+            near = system.nearest(place, end, far)
+            assert near is not None
+            assert equations.holds(near)
+            assert (near - counts)[place] == (far if end else -far)
 
 
 def test_large_tables_are_refused() -> None:
