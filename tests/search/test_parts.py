@@ -216,10 +216,7 @@ def asked(**more: Any) -> FoundRelease:
     return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
 
 
-@pytest.mark.parametrize(
-    ("ticks", "proven"),
-    [(130.0, ()), (200.0, ("A*B*C",)), pytest.param(5000.0, IN_PART, marks=pytest.mark.soak)],
-)
+@pytest.mark.parametrize(("ticks", "proven"), [(130.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
 def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     ticks: float, proven: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +242,6 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     assert again.judgement.margin == found.judgement.margin
 
 
-@pytest.mark.soak
 def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> None:
     found = asked(ended_after={"in_part_together": 1})
     assert len(found.parts.tables) == 2
@@ -255,7 +251,6 @@ def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> No
     )
 
 
-@pytest.mark.soak
 def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out() -> None:
     """The more it looks, the less is withheld; one that goes as far finds the same."""
     found = [asked(ended_after={"in_part_together": steps}) for steps in (5, 18, 30)]

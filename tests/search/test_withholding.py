@@ -166,7 +166,7 @@ class Backwards:
         return reversed(found)
 
 
-@pytest.mark.parametrize("views", [(0b0011,), pytest.param((0b0011, 0b1001), marks=pytest.mark.soak)])
+@pytest.mark.parametrize("views", [(0b0011,), (0b0011, 0b1001)])
 def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tuple[SubTable, ...]) -> None:
     table, known = yearbook(np.random.default_rng(4))
     inquiry = Inquiry(table, known, Criteria.of(2, 3))
