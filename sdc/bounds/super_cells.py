@@ -97,7 +97,11 @@ def _by_enumeration(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
 
 
 def _by_fractions(table: Table, knowledge: Knowledge, asked: Asked) -> Ends:
-    integer_program.check_size(table)
+    if table.schema.cells > integer_program.MAX_CELLS:
+        raise ReleaseError(
+            f"the table has {table.schema.cells} cells, and bounds over fractions take at most "
+            f"{integer_program.MAX_CELLS}; leave fractional out, or ask of a table of fewer variables"
+        )
     return fractional.sums(MarginalEquations.of(table, knowledge), [one.places(table.schema) for one in asked])
 
 

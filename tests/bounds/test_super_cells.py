@@ -103,6 +103,8 @@ def test_a_wide_table_is_collapsed() -> None:
         assert found.exact.tolist() == [exact]
     with pytest.raises(ReleaseError, match="the integer program takes at most 4096"):
         bounds(table, knows(table, cycle), [one], "integer-program")
+    with pytest.raises(ReleaseError, match="bounds over fractions take at most 4096; leave fractional out, or ask of"):
+        bounds(table, knows(table, cycle), [one], "fractional")
 
 
 def test_a_method_of_single_cells_is_refused() -> None:
