@@ -169,7 +169,7 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeyp
 
 def told(service: Service, subtable: SubTable, who: str, in_part: bool) -> Reply:
     """What becomes of a request in the end; of one that waits for a round that it does."""
-    reply = service.ask(subtable, who, in_part=in_part).result(60)
+    reply = service.ask(subtable, who, in_part=in_part).result(600)
     if reply.code == "in-progress":
         assert reply.job is not None
         wait_until(lambda: bool(service.reply_to(reply.job, who).code != "in-progress"))  # type: ignore[arg-type,union-attr]
@@ -273,7 +273,7 @@ def ask_one(
 def hold_one(service: Service, desk: Desk, seen: Counter[str], free: dict[SubTable, np.ndarray]) -> None:
     """A round: of its parts all cells are taken for free that what was public before leaves so."""
     before = [*read_back(service, desk.case)]
-    service.round().result(60)
+    service.round().result(600)
     beside = [*before, *(fact for fact in read_back_whole(service, desk.case))]
     for view in service.state.parts.views:
         if view not in free:
@@ -385,7 +385,7 @@ def test_what_is_not_stored_is_not_told(opened: Callable[..., Service], monkeypa
                 raise ChainUnavailableError("it is away")
 
     monkeypatch.setattr(RequestLog, "turn", failing)
-    reply = service.ask(EVERYTHING, "ann", in_part=True).result(30)
+    reply = service.ask(EVERYTHING, "ann", in_part=True).result(600)
     assert reply.decision in ("pending", "released")
     wait_until(lambda: not service.log.course.pending)
     assert failed == ["released_in_part"]
@@ -415,7 +415,7 @@ def test_parts_wait_for_a_round_with_all_else(opened: Callable[..., Service]) ->
     for who in ("ann", "bob"):
         assert told(service, EVERYTHING, who, True).code == "next-round"
     assert told(service, 0b110111, "ann", True).code == "next-round"
-    assert service.round().result(60) == 3
+    assert service.round().result(600) == 3
     codes = [request.code for request in service.requests()[::-1]]
     assert codes == ["released-in-part", "already-released-in-part", "released"]
 

@@ -252,10 +252,10 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse
     asked = np.random.default_rng(1).integers(1, 1 << len(SCHEMA), 25).tolist()
     with closing(service):
         for number in asked:  # closed or not
-            reply = service.ask(number, "ada").result(60)
+            reply = service.ask(number, "ada").result(600)
             assert reply.sub_table == levels.closure(SCHEMA, number)
             assert EVERY.issuperset(reply.projection)
-        service.round().result(60)
+        service.round().result(600)
         truth.check(service.state)
         state, entries = service.state, service.log.history.entries()
         for number in asked:

@@ -152,14 +152,14 @@ def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: lis
     """Whole where that is safe; what nothing is found for at once is looked into, and then told."""
     service = opened()
     Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": failing_later}
-    asked = service.ask(EVERYTHING, "ada", in_part=True).result(30)
+    asked = service.ask(EVERYTHING, "ada", in_part=True).result(600)
     assert asked.code in (TOLD[Way.LOOKED_INTO.after].code, TOLD[Way.SAFE_IN_PART.after].code)
     wait_until(lambda: not service.log.course.pending)
-    assert service.ask(EVERYTHING, "bob", in_part=True).result(30).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
-    assert service.ask(0b11, "ada", in_part=True).result(30).message == WHOLE
+    assert service.ask(EVERYTHING, "bob", in_part=True).result(600).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
+    assert service.ask(0b11, "ada", in_part=True).result(600).message == WHOLE
     assert gone == [Way.SAFE_IN_PART, Way.IS_PUBLIC_IN_PART, Way.SAFE]
     Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done("nothing was found")}
-    assert service.ask(0b11111, "ada", in_part=True).result(30).decision in ("pending", "refused")
+    assert service.ask(0b11111, "ada", in_part=True).result(600).decision in ("pending", "refused")
     wait_until(lambda: not service.log.course.pending)
     assert gone[3:] == [Way.NOT_IN_PART]
     last = service.requests()[0]
@@ -213,10 +213,10 @@ def test_each_way_of_a_round(
     monkeypatch.setattr("tests.server.services.one_way", lambda schema: public)
     service = opened({"rule": "batch"})
     for subtable, who in ((one, "ada"), (one, "bob"), (other, "ada"), (EVERYTHING, "ada"), (0b1, "ada")):
-        service.ask(subtable, who).result(30)
+        service.ask(subtable, who).result(600)
     assert gone == [Way.WAITS, Way.WAITS, Way.WAITS, Way.IS_KNOWN, Way.IS_PUBLIC]
     assert [request.code for request in service.requests()[:1:-1]] == [TOLD["waiting"].code] * 3
-    assert service.round().result(60) == 3
+    assert service.round().result(600) == 3
     of_round = gone[5:]
     assert of_round == [Way.SAFE, Way.ROUND_HAS_IT, Way.ROUND_HAS_OTHERS]
     assert all("waiting" in way.before for way in of_round)
@@ -225,12 +225,12 @@ def test_each_way_of_a_round(
 
 def test_a_round_that_is_not_held(opened: Callable[..., Service]) -> None:
     service = opened({"rule": "batch"})
-    assert service.ask(0b11, "ada").result(30).code == TOLD[Way.NOT_HELD.before[0]].code
+    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.NOT_HELD.before[0]].code
     Scripted.script["round"] = failing(BrokenProcessPool())
     with pytest.raises(ChainUnavailableError, match=r"the round was not held: .* has died; hold it again"):
-        service.round().result(30)
+        service.round().result(600)
     assert service.requests()[0].code == TOLD[Way.NOT_HELD.after].code
-    assert service.round().result(30) == 1
+    assert service.round().result(600) == 1
     assert service.requests()[0].decision == "released"
 
 
@@ -251,7 +251,7 @@ def test_a_request_that_is_looked_into(opened: Callable[..., Service], gone: lis
         return future
 
     Scripted.script["decide"] = unproven
-    assert service.ask(0b11, "ada").result(30).code == TOLD[Way.LOOKED_INTO.after].code
+    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.LOOKED_INTO.after].code
     wait_until(lambda: not service.log.course.pending)
     assert gone == [Way.SAFE]
 
@@ -267,7 +267,7 @@ def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[
             turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b101)), asked)
 
     Scripted.script["decide"] = other
-    assert service.ask(0b11, "ada").result(30).decision == "released"
+    assert service.ask(0b11, "ada").result(600).decision == "released"
     assert Way.OVERTAKEN.after in Way.SAFE.before
     assert gone == [Way.SAFE, Way.SAFE]
     assert [moment.version for moment in service.moments()] == [0, 1, 2]

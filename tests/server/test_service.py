@@ -67,7 +67,7 @@ def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
     service, length = opened(), scaled(80, fewest=40)
     for subtable, who in stream(1, 6, length):
         public = service.state
-        reply = service.ask(subtable, who).result(30)
+        reply = service.ask(subtable, who).result(600)
         if subtable in public.released:
             assert (reply.decision, reply.code) == ("answered", "already-released")
         else:
@@ -101,13 +101,13 @@ def test_nobody_is_told_that_it_listens_before_its_kernels_are_there(czech: Tabl
     warms[1].set_exception(BrokenProcessPool("killed"))
     opening.join(60)
     with closing(opened[0]) as service:
-        assert service.ask(0b11, "ann").result(60).decision == "released"
+        assert service.ask(0b11, "ann").result(600).decision == "released"
 
 
 def test_the_same_after_a_new_start(opened: Open) -> None:
     service = opened()
     for subtable, who in stream(2, 6, scaled(40, fewest=20)):
-        service.ask(subtable, who).result(30)
+        service.ask(subtable, who).result(600)
     before = service.state, service.requests(), service.moments(), service.public_id
     service.close()
     again = opened()
@@ -119,7 +119,7 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
 
     def ask(seed: int) -> None:
         for subtable, who in stream(seed, 6, length):
-            replies.append(service.ask(subtable, who).result(60).decision)
+            replies.append(service.ask(subtable, who).result(600).decision)
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
     for thread in threads:
@@ -135,11 +135,11 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
 
 def test_refusals_tell_what_is_to_be_had(opened: Open) -> None:
     service = opened()
-    reply = service.ask(0b111111, "ada").result(30)
+    reply = service.ask(0b111111, "ada").result(600)
     assert (reply.decision, reply.code) == ("refused", "not-released")
     assert reply.projection == tuple(1 << v for v in range(6))
     assert reply.message == "This table is not released: with all that was released before it might tell too much."
-    assert [service.ask(part, "ada").result(30).decision for part in reply.projection] == ["answered"] * 6
+    assert [service.ask(part, "ada").result(600).decision for part in reply.projection] == ["answered"] * 6
     explained = service.explained(service.requests("ada")[-1].number)
     assert explained is not None
     assert (explained.rule, explained.verdict) == ("myopic", None)  # known to be unreleasable from the start
@@ -150,27 +150,27 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     service = opened(slot=0.3)
     future = service.ask(0b11, "ada")
     assert not future.done()
-    assert future.result(30).decision in ("released", "pending")  # by how fast this machine is
-    while service.ask(0b11, "ada").result(30).decision != "answered":
+    assert future.result(600).decision in ("released", "pending")  # by how fast this machine is
+    while service.ask(0b11, "ada").result(600).decision != "answered":
         pass
 
 
 def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
     service = opened([{"rule": "batch"}])
     for subtable, who in stream(3, 6, 30):
-        reply = service.ask(subtable, who).result(30)
+        reply = service.ask(subtable, who).result(600)
         known = {("answered", "already-released"), ("refused", "not-released")}
         assert (reply.decision, reply.code) in known | {("pending", "next-round")}
     waiting = len(service.log.course.waiting)
     assert waiting > 10
-    assert service.round().result(60) == waiting
+    assert service.round().result(600) == waiting
     assert not service.log.course.waiting
     assert service.state.version > 0
     assert truth.is_safe(service.state.released)
     assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
     told = {request.decision for request in service.requests()}
     assert told <= {"released", "answered", "refused"}
-    assert service.round().result(60) == 0
+    assert service.round().result(600) == 0
 
 
 def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_url: str) -> None:
@@ -179,7 +179,7 @@ def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_ur
 
     def ask(seed: int) -> None:
         for number, (subtable, who) in enumerate(stream(seed, 6, length)):
-            services[(seed + number) % 2].ask(subtable, who).result(60)
+            services[(seed + number) % 2].ask(subtable, who).result(600)
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
     for thread in threads:
@@ -200,7 +200,7 @@ def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:
     service = opened(slot=0.1)
     assert not service.ask(0b11, "ada").cancel()
     assert not service.round().cancel()
-    service.ask(0b11, "ada").result(30)
+    service.ask(0b11, "ada").result(600)
     assert service.health()["status"] == "ok"
 
 
@@ -230,10 +230,10 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
     monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
     service = opened()
-    waiting = service.ask(0b11, "ada").result(30)
+    waiting = service.ask(0b11, "ada").result(600)
     assert (waiting.decision, waiting.code) == ("pending", "in-progress")
     wait_until(lambda: service.health()["status"] == told)
-    assert service.ask(0b101, "ada").result(30).decision == "released"
+    assert service.ask(0b101, "ada").result(600).decision == "released"
     Unwilling.faults.clear()
     wait_until(lambda: not service.log.course.pending)
     assert service.health()["status"] == "ok"
@@ -260,7 +260,7 @@ def test_a_commit_whose_answer_was_lost(opened: Open, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(Chain, "turn", unheard)
     with pytest.raises(ChainUnavailableError, match="the answer was lost"):
-        service.ask(0b11, "ada").result(30)
+        service.ask(0b11, "ada").result(600)
     wait_until(lambda: bool(service.requests()) and not service.log.course.pending)
     assert not lost
     assert [request.decision for request in service.requests()] == ["released"]
@@ -272,7 +272,7 @@ def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
     service = opened()
     left = service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
     while service.log.course.pending:
-        service.ask(0b111111, "ada").result(30)
+        service.ask(0b111111, "ada").result(600)
     reply = service.reply_to(left.seq, "bob")
     assert reply is not None
     assert reply.decision == "released"
@@ -282,7 +282,7 @@ def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
     service = opened()
     service.close()
     with pytest.raises(ChainUnavailableError, match="this server ends"):
-        service.ask(0b11, "ada").result(30)
+        service.ask(0b11, "ada").result(600)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -349,8 +349,8 @@ def course_of(url: str, table: Table, released: list[str], *rules: str) -> Cours
 def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rules: list[dict[str, Any]]) -> None:
     service = opened(rules)
     for subtable, who in stream(4, 6, 25):
-        service.ask(subtable, who).result(60)
-    service.round().result(60)
+        service.ask(subtable, who).result(600)
+    service.round().result(600)
     state = service.state
     service.close()
     history = Chain.read(str(tmp_path / "history.db"))
