@@ -41,6 +41,22 @@ def test_marginals_are_sums(rows: list[tuple[int, ...]], subtable: int) -> None:
     assert np.array_equal(table.count_at(cells), dense_counts(table).ravel())
 
 
+@given(records, some.permutations(range(24)))
+def test_few_cells_are_found_by_their_keys(rows: list[tuple[int, ...]], order: list[int]) -> None:
+    table = Table.of(schema_of(SIZES), np.array(rows))
+    # of a table with levels as variables of their own the cells need not ascend
+    shuffled = np.array([row for row in order if row < len(table)])
+    other = Table(table.schema, table.codes[shuffled], table.counts[shuffled])
+    cells = np.indices(SIZES).reshape(3, -1).T[order]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(table_module, "CELLS_EACH", 0)
+        patch.setattr(Table, "marginal_at", None)
+        found, again, none = table.count_at(cells), other.count_at(cells), table.count_at(cells[:0])
+    assert np.array_equal(found, dense_counts(table).ravel()[order])
+    assert np.array_equal(again, found)
+    assert none.shape == (0,)
+
+
 @given(records, some.integers(1, 7))
 def test_marginals_chunk_by_chunk(rows: list[tuple[int, ...]], subtable: int) -> None:
     whole = Table.of(schema_of(SIZES), np.array(rows))
