@@ -20,6 +20,7 @@ from sdc.model.table import Codes, Counts, Table
 
 Ints = npt.NDArray[np.int64]
 ANY = 1 << 40  # more than any count changes by
+ANYWHERE = np.array([-ANY, ANY])
 MOST_CELLS = 1 << 22  # of a fact that walks know in part
 MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
 
@@ -32,31 +33,34 @@ class InPart:
 
     views   the sub-tables, closed
     prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change
-    room    (places, 2) between which each may change, by what is told of it
+    told    (places, 2) between which each may change, by what is told of it; None where nothing is
     """
 
     views: tuple[SubTable, ...]
-    prices: Ints
-    room: Ints
+    prices: npt.NDArray[np.signedinteger]
+    told: Ints | None = None
 
-    @staticmethod
-    def priced(views: tuple[SubTable, ...], prices: Ints) -> InPart:
-        """Of which nothing is told yet."""
-        return InPart(views, prices, np.tile(np.array([-ANY, ANY]), (len(prices), 1)))
+    @property
+    def room(self) -> Ints:
+        """(places, 2) between which each may change; read-only."""
+        return np.broadcast_to(ANYWHERE, (len(self.prices), 2)) if self.told is None else self.told
 
     def beside(self, other: InPart) -> InPart:
         """These and after them the others."""
+        if not other.views:
+            return self
         both = (np.concatenate(pair) for pair in ((self.prices, other.prices), (self.room, other.room)))
         return InPart((*self.views, *other.views), *both)
 
 
-NO_PART = InPart.priced((), np.zeros(0, np.int64))
+NO_PART = InPart((), np.zeros(0, np.int64))
 
 
+@lru_cache(maxsize=2)
 def told_in_part(known: Knowledge, table: Table) -> tuple[Knowledge, InPart]:
     """What is known without facts that tell some counts between numbers, and these: each cell may change as they say.
 
-    A fact of too many cells stays as it is.
+    A fact of too many cells stays as it is. Kept for the units that follow.
     """
     schema = known.schema
     facts = [fact for fact in known.facts if fact.between is not None and st.cells(fact.view, schema) <= MOST_CELLS]
@@ -69,7 +73,7 @@ def told_in_part(known: Knowledge, table: Table) -> tuple[Knowledge, InPart]:
 def _room(fact: Fact, table: Table) -> Ints:
     """(cells of its view, 2) between which each may change, by what the fact tells of it."""
     schema = table.schema.restrict(st.members(fact.view))
-    room = np.tile(np.array([-ANY, ANY]), (schema.cells, 1))
+    room = np.tile(ANYWHERE, (schema.cells, 1))
     room[fact.exactly(table.schema)] = 0
     if fact.between is not None:
         counts, places = table.marginal(fact.view).count_at(fact.between.cells), schema.keys.pack(fact.between.cells)
@@ -101,10 +105,15 @@ def places_of(views: tuple[SubTable, ...], schema: Schema) -> Ints:
 
 def places_in(cells: Codes, views: tuple[SubTable, ...], schema: Schema) -> Ints:
     """(n, views) the place of each of (n, axes) cells in every view."""
-    axes, found = np.arange(len(schema.axes)), np.empty((len(cells), len(views)), np.int64)
+    found = np.empty((len(cells), len(views)), np.int64)
     for part, own in enumerate(places_of(views, schema)):
-        found[:, part] = own[axes, cells].sum(axis=1)
+        found[:, part] = _places(cells, own)
     return found
+
+
+def _places(cells: Codes, added: Ints) -> Ints:
+    """(n,) the place of each of (n, axes) cells in a view, by what each category adds to it."""
+    return np.asarray(added[np.arange(cells.shape[1]), cells].sum(axis=1))
 
 
 def cells_at(places: Ints, views: tuple[SubTable, ...], schema: Schema) -> tuple[Counts, ...]:
@@ -133,7 +142,7 @@ def cells_of_places(table: Table, views: tuple[SubTable, ...], places: Ints, rai
     Those with records; where it is to be raised also those that would be like one with records, but for one axis of
     the view.
     """
-    schema, begin = table.schema, begins(views, table.schema)
+    schema, begin, added = table.schema, begins(views, table.schema), places_of(views, table.schema)
     order, ascending = by_place(table, views)
     keys = list[Ints]()
     parts = np.searchsorted(begin, places, side="right") - 1
@@ -143,7 +152,7 @@ def cells_of_places(table: Table, views: tuple[SubTable, ...], places: Ints, rai
         for near, axis, code in _beside(place - int(begin[part]), views[part], schema) if raises else ():
             like = table.codes[_rows_at(near + begin[part], rows, column)].copy()
             like[:, axis] = code
-            cells.append(like[places_in(like, views, schema)[:, part] == place])
+            cells.append(like[_places(like, added[part]) == place])
         own = np.unique(schema.keys.pack(np.concatenate(cells)))
         keys.append(own[:: max(1, -(-len(own) // MOST_BEGUN))])
     return np.cumsum([0, *map(len, keys)]), np.concatenate([np.zeros(0, np.int64), *keys])

@@ -252,7 +252,7 @@ def _walker(
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    for kept in (_walker, _totals, _columns, by_place):
+    for kept in (_walker, _totals, _columns, by_place, told_in_part):
         kept.cache_clear()
 
 
@@ -302,10 +302,13 @@ class _Walker:
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
         self._work, self._changed = _new_work(table, knowledge, fixed, also, in_part), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
+        self._priced: InPart | None = None
 
     def price(self, in_part: InPart) -> None:
         """Has cells of the sub-tables in part cost what is said there, and have that room."""
-        self._work.shown[:], self._work.room[:] = in_part.prices, in_part.room
+        if in_part is not self._priced:
+            self._work.shown[:], self._work.room[:] = in_part.prices, in_part.room
+            self._priced = in_part
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
         """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""

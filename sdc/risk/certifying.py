@@ -93,7 +93,7 @@ class Certifying:
             if not can_search(component.frame.table):
                 continue
             frame, own = component.frame, component.frame.own
-            in_part = InPart.priced(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int64))
+            in_part = InPart(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int16))
             for piece in cut(np.arange(len(places)), MOST_PLACES):
                 asked = frame.variables, component.knowledge, in_part, None, places[piece], changes[piece]
                 units.append(PartUnit(*asked, tries, nodes))

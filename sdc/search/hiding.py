@@ -39,6 +39,7 @@ DEARER = 4  # times the price where records count, for half of the cells cost le
 DEAREST = 4  # times the price of a cell of median cost, at most
 FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger batches, this many at least
 LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
+PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that a target takes
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
 MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
 WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
@@ -199,10 +200,11 @@ class Hiding:
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))
         prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = InPart.priced(self._within, prices), np.zeros(len(targets), np.int64)
+        in_part, gone = InPart(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
-        pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, LEAST_PER_UNIT)]
+        least = max(LEAST_PER_UNIT, len(prices) // PLACES_EACH)
+        pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
         units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
             pieces, self._inquiry.executor.run(move_in_part, self._inquiry.table, units), strict=True
@@ -229,8 +231,9 @@ class Hiding:
         best: tuple[int, int, int, tuple[int, ...]] | None = None
         needed, useful = int(selection.needed[target]), int(selection.useful[target])
         downs, ups = self._ways(target, pool, -1), self._ways(target, pool, 1)
-        for (down, one), (up, other) in product(downs, ups):
-            if min(down, useful) + up < needed:
+        for (first, down, one), (second, up, other) in product(downs, ups):
+            # both together cost no less than either
+            if min(down, useful) + up < needed or (best is not None and max(first, second) >= best[0]):
                 continue
             both = tuple(at for at in (one, other) if at >= 0)
             cost = selection.cost(*(pool.found[at].places for at in both))
@@ -240,14 +243,14 @@ class Hiding:
             return []
         return [selection.take(pool.found[at]) for at in best[3]]
 
-    def _ways(self, target: int, pool: Pool, sign: int) -> list[tuple[int, int]]:
-        """How far it goes one way, by what was chosen and by differences of the pool, the cheapest of these."""
+    def _ways(self, target: int, pool: Pool, sign: int) -> list[tuple[int, int, int]]:
+        """What it costs and how far it goes one way, by what was chosen and by the cheapest differences of the pool."""
         selection = self._selection
         moving = (
             (selection.cost(pool.found[at].places), -sign * by, at) for by, at in pool.of(target) if by * sign > 0
         )
         reached = int((selection.low if sign < 0 else selection.high)[target])
-        return [(reached, -1), *((-by, at) for _, by, at in sorted(moving)[:MOST_PAIRED])]
+        return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
     def mend(self, paced: Paced) -> None:
         """What withholding cells protects is protected by less, where that is found, as long as it is worth it."""
