@@ -38,7 +38,7 @@ def tables_and_views(draw: hs.DrawFn) -> tuple[Table, Knowledge, tuple[SubTable,
 
 def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> InPart:
     """Every cell of the views costs as much."""
-    return InPart.priced(views, np.full(begins(views, table.schema)[-1], price))
+    return InPart(views, np.full(begins(views, table.schema)[-1], price))
 
 
 @given(tables_and_views())

@@ -216,7 +216,7 @@ def asked(**more: Any) -> FoundRelease:
     return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
 
 
-@pytest.mark.parametrize(("ticks", "proven"), [(130.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
+@pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
 def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     ticks: float, proven: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
