@@ -935,7 +935,7 @@ def judge_server(case: Case) -> set[str]:
     with open_service(build) as service:
         for sub_table in st.subsets(st.full(len(NAMES)), build.made.table.schema):
             if sub_table:
-                service.ask(sub_table, "somebody").result(60)
+                service.ask(sub_table, "somebody").result(600)
         released = [st.names(element, build.made.table.schema) for element in service.state.released.frontier]
         assert ("labels" in case.asked) == bool(service.texts.labels.variables)
     case.require_safe(released)
