@@ -24,6 +24,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -43,6 +44,28 @@ def inner(function: Function) -> Function:
     """A kernel that only kernels call: without a way in from Python it takes a quarter less to compile."""
     bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _compiled(function, **bare)
+
+
+def _borrowed(_context: Any, arrays: Any) -> Any:
+    """A tuple of arrays as what a kernel reads and writes while its caller keeps them: nobody counts who uses them.
+
+    Numba has each kernel count the arrays that it is given in and out, by locked additions: where one is called for
+    each cell that is looked at they took two thirds of the time.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        (kind,), (whole,) = signature.args, values
+        for at, own in enumerate(kind.types):
+            array = context.make_array(own)(context, builder, builder.extract_value(whole, at))
+            array.meminfo = array.meminfo.type(None)
+            array.parent = array.parent.type(None)
+            whole = builder.insert_value(whole, array._getvalue(), at)
+        return whole
+
+    return arrays(arrays), code
+
+
+borrowed = cast(Callable[[Any], Any], intrinsic(_borrowed))
 
 
 def _compiled(function: Function, **bare: Any) -> Function:

@@ -29,7 +29,8 @@ from sdc.model.table import Codes, Counts, Table
 
 MAX_SPACE = 1 << 59  # a key with what is kept of its cell fits int64
 MAX_VARIABLES = 20
-KEPT_BITS = 22  # 2^22 cells, 32 MB, of which what they weigh is kept
+MOST_KEPT = 1 << 25  # cells, 32 MB, each of which has a place for what it weighs
+SHARED = 1 << 22  # places, 36 MB, that those of larger tables share
 CELLS_AT_ONCE = 64
 MOST_TOTAL = 255  # a byte; larger ones all mean that there is no want of records
 MAX_TOUCHED = 1 << 12  # places of sub-tables in part that a walk keeps one by one
@@ -307,7 +308,8 @@ class _Walker:
     def price(self, in_part: InPart) -> None:
         """Has cells of the sub-tables in part cost what is said there, and have that room."""
         if in_part is not self._priced:
-            self._work.shown[:], self._work.room[:] = in_part.prices, in_part.room
+            told = np.zeros((0, 2), np.int64) if in_part.told is None else in_part.told
+            self._work = self._work._replace(shown=in_part.prices.astype(np.int64), room=told)
             self._priced = in_part
 
     def begin_at(self, keys: Ints, changes: Ints) -> None:
@@ -322,8 +324,16 @@ class _Walker:
         """Has these counts, of cells that may be given twice, be the table."""
         # a quarter full at most, so that a probe mostly ends at its first slot
         slots = 1 << int(4 * len(keys) + 1).bit_length()
-        self._work = self._work._replace(keys=np.full(slots, EMPTY), counts=np.zeros(slots, np.int64))
+        long = sum(size > walk_cell_kernel.LONG for size in self._schema.keys.sizes)
+        lines = 1 << int(2 * len(keys) * long + 1).bit_length()
+        self._work = self._work._replace(
+            keys=np.full(slots, EMPTY),
+            counts=np.zeros(slots, np.int64),
+            lines=np.full(lines, EMPTY),
+            occupied=np.zeros(lines, np.int64),
+        )
         walk_cell_kernel.add(self._work, keys, counts)
+        walk_cell_kernel.count_lines(self._work)
 
     def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
@@ -396,7 +406,7 @@ def _new_work(
     """
     cells_in_part = sum(st.cells(view, table.schema) for view in in_part)
     schema, release = table.schema, knowledge.structure.essential
-    bits = (schema.cells - 1).bit_length()
+    weighed = schema.cells if schema.cells <= MOST_KEPT else SHARED
     frontier = [element for element in release.frontier if st.cells(element, schema) <= MAX_TOTALS]
     totals = [_totals(table, element) for element in frontier]
     parts = [shares(element, schema) for element in frontier]
@@ -433,8 +443,10 @@ def _new_work(
         reach=np.cumsum([0, *(len(share) for element in parts for _, share in element)])[:-1],
         shares=np.concatenate([np.zeros(0, np.int64), *(share for element in parts for _, share in element)]),
         patterns=_patterns(knowledge.zeros, schema),
-        weighed=np.full(1 << min(bits, KEPT_BITS), EMPTY),
-        bits=np.array([(1 << bits) - 1, max(0, bits - KEPT_BITS)]),
+        lines=np.full(1, EMPTY),
+        occupied=np.zeros(1, np.int64),
+        weighed=np.full(weighed, walk_cell_kernel.UNWEIGHED, np.uint8),
+        whose=np.full(0 if weighed == schema.cells else weighed, EMPTY),
         changed=np.full(2 * MAX_CHANGED, EMPTY),
         state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
         places=np.zeros(MAX_CHANGED, np.int64),
@@ -447,7 +459,7 @@ def _new_work(
         random=np.zeros(1, np.int64),
         looked=np.zeros(1, np.int64),
         shown=np.zeros(cells_in_part, np.int64),
-        room=np.zeros((cells_in_part, 2), np.int64),
+        room=np.zeros((0, 2), np.int64),
         place_of=places_of(in_part, schema),
         moved=np.zeros(cells_in_part, np.int64),
         touched=np.zeros(MAX_TOUCHED, np.int64),

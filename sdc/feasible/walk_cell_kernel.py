@@ -29,6 +29,8 @@ MAX_CHANGED = 2048
 VALUE, TRUE, LOW, HIGH, WEIGHT, MOST, TABU, WRONG = range(8)
 NEVER, ENDLESS = 1 << 40, 1 << 60
 UNKNOWN = -NEVER
+UNWEIGHED = 255  # more than what is kept of any cell
+LONG = 16  # categories of an axis along which cells with records are counted once for all
 HEAVIEST, LIGHTEST = 20, 4  # of an empty cell without occupied neighbours, and with many
 AT, AMONG, SKIP, NUMBER = range(4)  # of the categories that a flip may go to, see `WalkWork.flip`
 ALONE, CLOSE, CLOSE_BY = 20, 5, 2  # more, where all records of some released total are the cell's, or all but two
@@ -61,7 +63,9 @@ class WalkWork(NamedTuple):
     parts, part, reach     the axes of each of them, from part[e] to part[e + 1], and where each begins in `shares`
     shares                 what each category of an axis adds to the place in a marginal
     patterns               (structural zeros, axes, categories): whether a cell with that code may match
-    weighed, bits          what is kept of cells, by the scattered bits of their keys: see `_kept`
+    lines, occupied        of axes of more than LONG categories lines of cells that differ in it alone, hashed, and
+                           how many cells of each have records
+    weighed, whose         what is kept of cells, see `_kept`; of which cell it is, nothing where each has its own place
     changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
     wrong, filled          (wrong cells,) where they are; how many cells have been changed, how many are wrong, how many
                            places were touched; the part of a price that counts, a place that moves must change, and how
@@ -71,8 +75,8 @@ class WalkWork(NamedTuple):
                            to a key, cost, variables that tell it; released sets that meet each block of a partial move
     random, looked         state of the generator; cells looked at
     shown, room, place_of  of sub-tables in part what changing each of their cells costs, one after another; (places, 2)
-                           between which it may change; what each category of an axis adds to the place there,
-                           (sub-tables, axes, categories)
+                           between which it may change, none where all may by any number; what each category of an axis
+                           adds to the place there, (sub-tables, axes, categories)
     moved, touched         by how much the walk has changed each of these cells; places where it may have, a ring
     """
 
@@ -100,8 +104,10 @@ class WalkWork(NamedTuple):
     reach: Ints
     shares: Ints
     patterns: Flags
-    weighed: Ints
-    bits: Ints
+    lines: Ints
+    occupied: Ints
+    weighed: npt.NDArray[np.uint8]
+    whose: Ints
     changed: Ints
     state: Ints
     places: Ints
@@ -145,6 +151,27 @@ def add(work: WalkWork, keys: Ints, counts: Ints) -> None:
         work.counts[place] += counts[i]
 
 
+@inner
+def _line(work: WalkWork, key: Key, code: int, axis: int) -> Key:
+    """A key of the cells that differ from one in an axis alone; int64 may wrap, and no two are alike even so."""
+    return (key - code * work.strides[axis]) * len(work.sizes) + axis
+
+
+@kernel
+def count_lines(work: WalkWork) -> None:
+    """Counts the cells with records along each line of a long axis, of a table that is there as a whole."""
+    for place in range(len(work.keys)):
+        if work.counts[place] > 0:
+            key = work.keys[place]
+            codes = codes_of(key, work.sizes, work.strides)
+            for v in range(len(codes)):
+                if work.sizes[v] > LONG:
+                    line = _line(work, key, codes[v], v)
+                    at = _slot(work.lines, line)
+                    work.lines[at] = line
+                    work.occupied[at] += 1
+
+
 @kernel
 def forget_near(work: WalkWork, keys: Ints) -> None:
     """Forgets what is kept of (n,) cells and of those that differ from them in one axis."""
@@ -153,7 +180,7 @@ def forget_near(work: WalkWork, keys: Ints) -> None:
         for v in range(len(codes)):
             for other in range(work.sizes[v]):
                 near = keys[i] + (other - codes[v]) * work.strides[v]
-                work.weighed[((near * SCATTER) & work.bits[0]) >> work.bits[1]] = EMPTY
+                work.weighed[_kept_at(work.weighed, work.whose, near)] = UNWEIGHED
 
 
 @inner
@@ -206,6 +233,9 @@ def _weigh(work: WalkWork, key: Key, count: int) -> int:
         return FORBIDDEN
     near = 0
     for v in range(len(codes)):
+        if sizes[v] > LONG:
+            near += work.occupied[_slot(work.lines, _line(work, key, codes[v], v))] - (count > 0)
+            continue
         for other in range(sizes[v]):
             if other != codes[v]:
                 near += counts[_slot(keys, key + (other - codes[v]) * strides[v])] > 0
@@ -217,23 +247,43 @@ def _weigh(work: WalkWork, key: Key, count: int) -> int:
 
 
 @inner
+def _kept_at(weighed: npt.NDArray[np.uint8], whose: Ints, key: Key) -> int:
+    """Where that of a cell is; cells next to each other are looked at together, so that they are next to each other."""
+    return int(key if len(whose) == 0 else ((key * SCATTER) >> 24) & (len(weighed) - 1))
+
+
+@inner
+def _is_kept(weighed: npt.NDArray[np.uint8], whose: Ints, place: int, key: Key) -> bool:
+    """Whether what is there is of a cell."""
+    return bool(weighed[place] != UNWEIGHED and (len(whose) == 0 or whose[place] == key))
+
+
+@inner
 def _kept(work: WalkWork, key: Key) -> int:
     """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
-    # an odd factor is a permutation of the keys' bits: some of them say where, and the others whose it is. Where there
-    # are as many slots as keys no cell is ever weighed twice
-    scattered = (key * SCATTER) & work.bits[0]
-    place, whose = scattered >> work.bits[1], (scattered & ((1 << work.bits[1]) - 1)) << 8
-    if work.weighed[place] >> 8 << 8 != whose:
+    weighed, whose, place = work.weighed, work.whose, _kept_at(work.weighed, work.whose, key)
+    if not _is_kept(weighed, whose, place, key):
         count = work.counts[_slot(work.keys, key)]
-        work.weighed[place] = whose | 2 * _weigh(work, key, count) | (count > 0)
-    return int(work.weighed[place] & 255)
+        weighed[place] = 2 * _weigh(work, key, count) | (count > 0)
+        if len(whose):
+            whose[place] = key
+    return int(weighed[place])
 
 
 # Changes
 
 
 @inner
-def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key: Key, up: bool, now: int) -> int:
+def price(
+    changed: Ints,
+    state: Ints,
+    weighed: npt.NDArray[np.uint8],
+    whose: Ints,
+    free: bool,
+    key: Key,
+    up: bool,
+    now: int,
+) -> int:
     """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it.
 
     UNKNOWN where nothing is kept of the cell; `free` where no cell is impossible.
@@ -242,11 +292,10 @@ def price(changed: Ints, state: Ints, weighed: Ints, bits: Ints, free: bool, key
     if changed[place] == EMPTY:
         if up and free:
             return 0
-        scattered = (key * SCATTER) & bits[0]
-        kept = weighed[scattered >> bits[1]]
-        if kept >> 8 != scattered & ((1 << bits[1]) - 1):
+        at = _kept_at(weighed, whose, key)
+        if not _is_kept(weighed, whose, at, key):
             return UNKNOWN
-        kept &= 255
+        kept = int(weighed[at])
         if kept >= 2 * FORBIDDEN:
             return 2 * NEVER  # whatever else is mended
         return 0 if up or kept & 1 else kept >> 1
@@ -267,7 +316,7 @@ def price_anew(work: WalkWork, key: Key, up: bool, now: int, room: int) -> int:
         return LIGHTEST
     _kept(work, key)
     free = len(work.patterns) == 0
-    return price(work.changed, work.state, work.weighed, work.bits, free, key, up, now)
+    return price(work.changed, work.state, work.weighed, work.whose, free, key, up, now)
 
 
 @inner
@@ -335,37 +384,62 @@ def places_of(work: WalkWork, key: Key) -> Ints:
 
 
 @inner
-def price_of_shown(work: WalkWork, places: Ints, ways: Ints, flipped: int, up: bool) -> int:
-    """What a whole move costs for cells of sub-tables in part that it changes first, less what it restores.
+def _price_of_place(shown: Ints, room: Ints, moved: Ints, eased: int, place: int, by: int) -> int:
+    """What it costs to change a cell of a sub-table in part, less what that restores."""
+    before, price = moved[place], shown[place]
+    cost = 0
+    if before == 0:
+        cost = price * eased // EASE if price > 0 else price
+    elif before + by == 0:
+        cost = -(price * eased // EASE if price > 0 else price)
+    if len(room):
+        cost += BROKEN_COST * (_is_broken(room, place, before + by) - _is_broken(room, place, before))
+    return int(cost)
 
-    places  (sub-tables in part,) where its cell is in each
-    ways    (sub-tables in part, flips) how far from there each flip leads; where one leads nowhere its changes cancel
 
-    Less and less of a price counts, or walks would go on by moves that cost nothing; of a reward all does. NEVER where
-    there is a place that moves must change, and this one does not.
+@inner
+def _is_broken(room: Ints, place: int, change: int) -> int:
+    """1 where a cell of a sub-table in part has changed by more than is told of it, nothing without room."""
+    return int(len(room) > 0 and (change < room[place, 0] or change > room[place, 1]))
+
+
+@inner
+def price_of_shown(
+    shown: Ints, room: Ints, moved: Ints, eased: int, corners: Ints, costs: Ints, ways: Ints, flips: int, up: bool
+) -> int:
+    """What a move costs for cells of sub-tables in part that it changes first, less what it restores.
+
+    corners  (sub-tables in part, 2^MAX_FLIPS) where the corners of its flips before the last are; of it they are added
+    costs    (MAX_FLIPS + 1, sub-tables in part) what the first 0, 1, ... flips cost; of the last it is written
+    ways     (sub-tables in part,) how far the last flip leads; where one leads nowhere all changes cancel: NEVER
+    flips    how many; of none `corners` says where the cell itself is
+
+    Less and less of a price counts, or walks would go on by moves that cost nothing; of a reward all does.
     """
-    shown, room, moved, goal = work.shown, work.room, work.moved, work.filled[GOAL]
-    cost, of_goal = 0, False
-    for part in range(len(places)):
-        cancels = False
-        for j in range(flipped):
-            cancels |= ways[part, j] == 0
-        for i in range(0 if cancels else 1 << flipped):
-            place = places[part]
-            for j in range(flipped):
-                place += ways[part, j] * (i >> j & 1)
-            before, price = moved[place], shown[place]
-            after = before + (1 if ODD[i] != up else -1)
-            if price > 0:
-                price = price * work.filled[EASED] // EASE
-            if before == 0:
-                cost += price
-            elif after == 0:
-                cost -= price
-            low, high = room[place, 0], room[place, 1]
-            cost += BROKEN_COST * ((after < low or after > high) - (before < low or before > high))
-            of_goal |= place == goal
-    return NEVER if goal >= 0 and not of_goal else int(cost)
+    whole = 0
+    for part in range(len(corners)):
+        if flips and (ways[part] == 0 or costs[flips - 1, part] == NEVER):
+            costs[flips, part] = NEVER
+            continue
+        half = 1 << flips >> 1
+        cost = costs[flips - 1, part] if flips else 0
+        for i in range(half, 1 << flips):
+            if flips:
+                corners[part, i] = corners[part, i - half] + ways[part]
+            cost += _price_of_place(shown, room, moved, eased, corners[part, i], 1 if ODD[i] != up else -1)
+        costs[flips, part] = cost
+        whole += cost
+    return int(whole)
+
+
+@inner
+def begun_in_part(work: WalkWork, key: Key, up: bool) -> tuple[Ints, Ints, Ints]:
+    """`corners`, `costs` and `ways` of `price_of_shown` for a cell of which nothing is flipped yet."""
+    parts = len(work.place_of)
+    corners, costs = np.empty((parts, 1 << MAX_FLIPS), np.int64), np.empty((MAX_FLIPS + 1, parts), np.int64)
+    corners[:, 0], ways = places_of(work, key), np.zeros(parts, np.int64)
+    price_of_shown(work.shown, work.room, work.moved, work.filled[EASED], corners, costs, ways, 0, up)
+    return corners, costs, ways
 
 
 @inner
@@ -378,8 +452,8 @@ def _move_in_part(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool)
                 before = work.moved[places[i]]
                 after = before + (1 if ODD[i] != up else -1)
                 work.moved[places[i]] = after
-                low, high = work.room[places[i], 0], work.room[places[i], 1]
-                work.filled[BROKEN] += (after < low or after > high) - (before < low or before > high)
+                broken = _is_broken(work.room, places[i], after) - _is_broken(work.room, places[i], before)
+                work.filled[BROKEN] += broken
                 work.touched[work.filled[TOUCHED] % len(work.touched)] = places[i]
                 work.filled[TOUCHED] += 1
 

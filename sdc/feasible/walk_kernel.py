@@ -11,14 +11,14 @@ weights (Morris 1993): a donor of a record it does not have costs more the harde
 stays wrong costs more and more.
 
 The inner loops are no functions of their own and get the arrays they use one by one: with all of `WalkWork` handed
-over at each cell that is looked at, the walk took six times as long.
+over at each cell that is looked at, the walk took six times as long, when arrays were still counted (see `borrowed`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sdc.compiled import inner, kernel
+from sdc.compiled import borrowed, inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
@@ -53,6 +53,7 @@ from sdc.feasible.walk_cell_kernel import (
     Key,
     WalkWork,
     apply,
+    begun_in_part,
     codes_of,
     draw,
     enter,
@@ -76,15 +77,24 @@ TABU_STEPS = 3
 
 
 @inner
+def _changes(placed: Ints, costs: Ints, flips: int, goal: int) -> bool:
+    """Whether a move changes a cell of a sub-table in part, of those that its own cell is in."""
+    for part in range(len(placed)):
+        if placed[part, 0] == goal:
+            return bool(costs[flips, part] < NEVER)
+    return False
+
+
+@inner
 def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
     """(axes, categories) what it costs to change each cell next to one."""
-    changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
+    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
     sizes, strides = work.sizes, work.strides
     near = np.empty((len(sizes), sizes.max()), np.int64)
     for v in range(len(own)):
         for other in range(sizes[v]):
             corner = key + (other - own[v]) * strides[v]
-            near[v, other] = price(changed, state, weighed, bits, free, corner, up, now)
+            near[v, other] = price(changed, state, weighed, whose, free, corner, up, now)
             if near[v, other] == UNKNOWN:
                 near[v, other] = price_anew(work, corner, up, now, NEVER)
     work.looked[0] += sizes.sum()
@@ -99,11 +109,12 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     move costs a whole one costs too, but for wrong cells that it might mend, which the bound leaves out.
     """
     # longer than a function should be, for the reason given at the top
-    changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
+    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
     sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
     axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
+    shown, room, moved, eased, goal = work.shown, work.room, work.moved, work.filled[EASED], work.filled[GOAL]
     own, place_of, in_part = codes_of(key, sizes, strides), work.place_of, len(work.place_of) > 0
-    places, ways = places_of(work, key), np.empty((len(place_of), MAX_FLIPS), np.int64)
+    placed, costs, ways = begun_in_part(work, key, up)
     near = _next_to(work, key, own, not up, now)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     stack = np.zeros((MAX_FLIPS + 1, 5), np.int64)  # node, children seen, its child, categories left, cost
@@ -133,19 +144,21 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
         if cost >= least:
             continue
         step[d] = (other - own[v]) * strides[v]
-        for part in range(len(places)):
-            ways[part, d] = place_of[part, v, other] - place_of[part, v, own[v]]
-        if in_part and begin[child] == end[child]:
-            cost += price_of_shown(work, places, ways, d + 1, up)
-            if cost >= least:
-                continue
+        is_whole = begin[child] == end[child]
+        if in_part:
+            for part in range(len(ways)):
+                ways[part] = place_of[part, v, other] - place_of[part, v, own[v]]
+            if is_whole:
+                cost += price_of_shown(shown, room, moved, eased, placed, costs, ways, d + 1, up)
+                if cost >= least or (goal >= 0 and not _changes(placed, costs, d + 1, goal)):
+                    continue
         half = 1 << d
         corners[half] = key + step[d]
         for i in range(half + 1, 2 * half):
             corners[i] = corners[i - half] + step[d]
             looked += 1
             raised = ODD[i] != up
-            one = price(changed, state, weighed, bits, free, corners[i], raised, now)
+            one = price(changed, state, weighed, whose, free, corners[i], raised, now)
             if one == UNKNOWN:
                 one = price_anew(work, corners[i], raised, now, least - cost)
             cost += one
@@ -153,13 +166,15 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
                 break
         if cost >= least:
             continue
-        if begin[child] == end[child]:
+        if is_whole:
             least = cost
             work.best[0] = d + 1
             work.best[1 : d + 2] = step[: d + 1]
             continue
         d += 1
         stack[d, 0], stack[d, 1], stack[d, 3], stack[d, 4] = child, 0, 0, cost
+        if in_part:
+            price_of_shown(shown, room, moved, eased, placed, costs, ways, d, up)
     work.looked[0] = looked
     return least
 
@@ -191,7 +206,7 @@ def _telling(work: WalkWork, axis: int, own: int, other: int) -> int:
 @inner
 def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) -> int:
     """Lists flips of up to `largest` axes, in random order: several only where the donor has a record to give."""
-    changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
+    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
     sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
     own = codes_of(key, sizes, strides)
     # next axis, how many of its categories were looked at, axes flipped, steps, what tells
@@ -215,7 +230,7 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
             continue
         axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
         looked += 1
-        cost = price(changed, state, weighed, bits, free, key + step, False, now)
+        cost = price(changed, state, weighed, whose, free, key + step, False, now)
         if cost == UNKNOWN:
             cost = price_anew(work, key + step, False, now, NEVER)
         telling = stack[d, 4] | _telling(work, v, own[v], other)
@@ -261,10 +276,12 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
     variable of each of them: where no such set is released the move leaves every released marginal.
     """
     # longer than a function should be, for the reason given at the top
-    changed, state, weighed, bits, free = work.changed, work.state, work.weighed, work.bits, len(work.patterns) == 0
+    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
-    places, ways = places_of(work, key), np.empty((len(work.place_of), MAX_BLOCKS), np.int64)
+    shown, room, moved, eased = work.shown, work.room, work.moved, work.filled[EASED]
+    placed, costs, ways = begun_in_part(work, key, True)
+    in_part, leads = len(ways) > 0, np.full((found, len(ways)), NEVER)
     stack = np.zeros((MAX_BLOCKS + 1, 4), np.int64)  # next flip, axes, cost, released sets that meet all blocks
     step = np.zeros(MAX_BLOCKS, np.int64)
     corners[0], stack[0, 3], sets[0, 0] = key, 1, 0
@@ -285,7 +302,7 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         for i in range(half + 1, 2 * half):
             corners[i] = corners[i - half] + step[d]
             looked += 1
-            one = price(changed, state, weighed, bits, free, corners[i], not ODD[i], now)
+            one = price(changed, state, weighed, whose, free, corners[i], not ODD[i], now)
             if one == UNKNOWN:
                 one = price_anew(work, corners[i], not ODD[i], now, least - cost)
             cost += one
@@ -295,10 +312,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
         if kept == 0:
-            if len(places):
-                for j in range(d + 1):
-                    ways[:, j] = places_of(work, key + step[j]) - places
-                cost += price_of_shown(work, places, ways, d + 1, True)
+            if in_part:
+                if leads[at, 0] == NEVER:
+                    leads[at] = places_of(work, key + step[d]) - placed[:, 0]
+                cost += price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d + 1, True)
                 if cost >= least:
                     continue
             least = cost
@@ -307,6 +324,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         elif d + 1 < MAX_BLOCKS and kept <= sets.shape[1]:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = at + 1, stack[d - 1, 1] | flips[at, 0], cost, kept
+            if in_part:
+                if leads[at, 0] == NEVER:
+                    leads[at] = places_of(work, key + step[d - 1]) - placed[:, 0]
+                price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d, True)
     work.looked[0] = looked
     return least
 
@@ -471,6 +492,7 @@ def shift(
     nodes     (n,) that may be used; afterwards those that were
     found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
     """
+    work = borrowed(work)
     for t in range(len(targets)):
         most, reached = nodes[t] * LOOKUPS, 0
         work.looked[0] = 0
@@ -536,6 +558,7 @@ def shift_in_part(
 
     gone  (n,) how far each was changed
     """
+    work = borrowed(work)
     for t in range(len(places)):
         most = nodes[t] * LOOKUPS
         work.looked[0], found[t + 1], gone[t] = 0, found[t], 0
