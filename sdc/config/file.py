@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 import reprlib
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -27,6 +28,9 @@ from sdc.run_format import MANIFEST
 Model = TypeVar("Model", bound=BaseModel)
 
 MAX_BYTES, MAX_LEVELS, MAX_VALUES = 1 << 26, 50, 1_000_000
+_A_SECTION = re.compile(r"a valid dictionary( or (instance of \w+|object to extract fields from))?")
+_A_SECTION = re.compile(r"a valid dictionary( or (instance of \w+|object to extract fields from))?")
+_KIND = re.compile(r"\[|^constrained-str$|^[A-Z]\w*Config$")  # among keys, what pydantic says of a kind it tried
 MAX_BITS = 1024  # of an integer: a setting can say of one that is too large for it what is allowed
 
 
@@ -302,7 +306,23 @@ def _where(error: yaml.YAMLError) -> str:
 
 def faults_of(error: ValidationError, model: type[BaseModel], *section: str) -> str:
     """What pydantic found in a model, or in this section of it: key, value and what is allowed of each."""
-    return "; ".join(_fault(model, {**e, "loc": (*section, *e["loc"])}) for e in error.errors(include_url=False))
+    faults = _of_one_kind(error.errors(include_url=False))
+    return "; ".join(_fault(model, {**e, "loc": (*section, *e["loc"])}) for e in faults)
+
+
+def _of_one_kind(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Faults at their keys, one each; of a setting of several kinds, what is wrong within it where that is one of them.
+
+    pydantic tries all kinds, and has the kind that was tried stand among the keys.
+    """
+    found = dict[tuple[Any, ...], dict[str, Any]]()
+    for fault in faults:
+        keys = tuple(key for key in fault["loc"] if not _KIND.search(str(key)))
+        if keys in found:
+            fault = {**fault, "msg": f"{found[keys]['msg']}, or {fault['msg'].removeprefix('Input should be ')}"}
+        found[keys] = {**fault, "loc": keys}
+    around = {other[:depth] for other in found for depth in range(len(other))}
+    return [fault for keys, fault in found.items() if keys not in around]
 
 
 def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
@@ -312,7 +332,8 @@ def _fault(model: type[BaseModel], error: Mapping[str, Any]) -> str:
         return _unknown_key(model, keys, name)
     if error["type"] == "missing":
         return f"{name} is missing; add it ({_allowed(model, keys)})"
-    reason = error["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    reason = _A_SECTION.sub("a section", error["msg"].removeprefix("Value error, ").removeprefix("Input "))
+    reason = reason.replace("a valid tuple", "a list")
     if not keys:
         return str(reason)
     return f"{name} = {reprlib.repr(error['input'])}: {reason} ({_allowed(model, keys)})"
@@ -338,6 +359,14 @@ def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
 
 
+def _models(kind: Any) -> Iterator[type[BaseModel]]:
+    """Those that a setting of this kind is, or has within it."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+    for part in get_args(kind):
+        yield from _models(part)
+
+
 def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseModel], Sequence[str]]:
     """The innermost section at these keys of a model, and the keys that are left within it."""
     section = model
@@ -347,9 +376,8 @@ def _section(model: type[BaseModel], keys: Sequence[str]) -> tuple[type[BaseMode
             by_name = False
             continue
         field = section.model_fields.get(key)
-        kinds = [field.annotation, *get_args(field.annotation)] if field else []
-        within = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-        if not within:
+        within = [*_models(field.annotation)] if field else []
+        if not field or not within:
             return section, keys[depth:]
-        section, by_name = within[0], get_origin(kinds[0]) is dict
+        section, by_name = within[0], get_origin(field.annotation) is dict
     return section, ()

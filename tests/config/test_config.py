@@ -291,7 +291,7 @@ def test_a_config_is_frozen(file: Path) -> None:
         (
             "path: t.csv",
             "path: t, variables: a",
-            "table.variables = 'a': should be a valid tuple .a list of the column",
+            "table.variables = 'a': should be a list .a list of the column",
         ),
         (
             "path: t.csv",
@@ -355,6 +355,26 @@ def test_a_config_is_frozen(file: Path) -> None:
             "name: small",
             "name: small\nrelease: {seconds_per_cell: '1'}",
             "seconds_per_cell = '1': should be a valid n",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: withold}",
+            r": release.in_part = 'withold': should be 'withhold', or a list \([^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, how: round, base: 1}]}",
+            r": release.in_part.0.base = 1: should be greater than or equal to 2 \(what counts are rounded to[^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, cost: money}]}",
+            r": release.in_part.0.cost = 'money': should be 'cells' or 'records', or a section \([^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}",
+            r"cost.weights is missing; .*cost.weight is an unknown key; did you mean weights\? allowed: weights$",
         ),
         ("name: small", "name: small\nwidths: {floor: -1}", "widths.floor = -1"),
         ("name: small", "name: small\nwidths: {most: 0}", "widths.most = 0"),

@@ -62,7 +62,7 @@ def test_a_pattern_of_too_many() -> None:
     wide = Schema(tuple(Variable(f"v{k}", ("0", "1")) for k in range(40)))
     with pytest.raises(InputError, match="'all:10' is more than 100000 sub-tables; name fewer"):
         named("forbid", ["all:10"], wide)
-    with pytest.raises(InputError, match=r"release.require = 'A': should be a valid tuple \(a list of sub-tables"):
+    with pytest.raises(InputError, match=r"release.require = 'A': should be a list \(a list of sub-tables"):
         with_given(ReleaseConfig(), {"require": "A"})
 
 
