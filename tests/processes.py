@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ TOGETHER = {
 And the longest of the others, which a night would wait for if they came last.
 """
 APART = ("tests/test_capabilities.py::test_each_pair_that_works_by_itself",)
-"""Tests of which each case is handed out by itself: in the night they take half an hour."""
+"""Tests of which each case is handed out by itself, after those: in the night they take half an hour."""
 
 
 class Together(LoadScopeScheduling):
@@ -50,8 +51,11 @@ class Together(LoadScopeScheduling):
         return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid.partition("::")[0])
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        first = next((group for group in TOGETHER if group in self.workqueue), next(iter(self.workqueue)))
-        self.workqueue.move_to_end(first, last=False)  # else whoever gets a long group last is waited for
+        waiting = self.workqueue
+        together, apart = (group for group in TOGETHER if group in waiting), (s for s in waiting if s.startswith(APART))
+        waiting.move_to_end(
+            next(chain(together, apart, waiting)), last=False
+        )  # else a long one that is last is waited for
         super()._assign_work_unit(node)
 
 

@@ -29,7 +29,6 @@ Model = TypeVar("Model", bound=BaseModel)
 
 MAX_BYTES, MAX_LEVELS, MAX_VALUES = 1 << 26, 50, 1_000_000
 _A_SECTION = re.compile(r"a valid dictionary( or (instance of \w+|object to extract fields from))?")
-_A_SECTION = re.compile(r"a valid dictionary( or (instance of \w+|object to extract fields from))?")
 _KIND = re.compile(r"\[|^constrained-str$|^[A-Z]\w*Config$")  # among keys, what pydantic says of a kind it tried
 MAX_BITS = 1024  # of an integer: a setting can say of one that is too large for it what is allowed
 

@@ -27,7 +27,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 
-MAX_SPACE = 1 << 59  # a key with what is kept of its cell fits int64
+MAX_SPACE = 1 << 59  # a key and the steps of a move from it fit int64
 MAX_VARIABLES = 20
 MOST_KEPT = 1 << 25  # cells, 32 MB, each of which has a place for what it weighs
 SHARED = 1 << 22  # places, 36 MB, that those of larger tables share
@@ -44,7 +44,7 @@ ALL, FIRST, OTHERS = range(len(TRIES)), range(1), range(1, len(TRIES))
 
 
 def can_search(table: Table) -> bool:
-    """Whether a cell fits 59 bits and the variables are at most 20, which their sets are listed for."""
+    """Whether a cell's key fits 59 bits and the variables are at most 20, which their sets are listed for."""
     return table.schema.cells <= MAX_SPACE and len(table.schema) <= MAX_VARIABLES
 
 

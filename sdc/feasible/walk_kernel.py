@@ -311,10 +311,10 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         if cost >= least:
             continue
         kept = _meeting(released, sets, d, stack[d, 3], flips[at, 3])
+        if in_part and leads[at, 0] == NEVER:
+            leads[at] = places_of(work, key + step[d]) - placed[:, 0]
         if kept == 0:
             if in_part:
-                if leads[at, 0] == NEVER:
-                    leads[at] = places_of(work, key + step[d]) - placed[:, 0]
                 cost += price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d + 1, True)
                 if cost >= least:
                     continue
@@ -325,8 +325,6 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
             d += 1
             stack[d, 0], stack[d, 1], stack[d, 2], stack[d, 3] = at + 1, stack[d - 1, 1] | flips[at, 0], cost, kept
             if in_part:
-                if leads[at, 0] == NEVER:
-                    leads[at] = places_of(work, key + step[d - 1]) - placed[:, 0]
                 price_of_shown(shown, room, moved, eased, placed, costs, leads[at], d, True)
     work.looked[0] = looked
     return least

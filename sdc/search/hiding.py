@@ -43,6 +43,7 @@ PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
 MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
 WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
+LOOKS = 20_000  # nodes that all looks may take, or as many as withholding took: some seconds of one core
 MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
@@ -253,10 +254,14 @@ class Hiding:
         return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
     def mend(self, paced: Paced) -> None:
-        """What withholding cells protects is protected by less, where that is found, as long as it is worth it."""
+        """What withholding cells protects is protected by less, where that is found, as long as it is worth it.
+
+        Looks end when they have cost what withholding did, the dearest cells having been looked at first.
+        """
+        until = self.spent + max(self.spent, LOOKS)
         for tries in MENDING:
             before = self._selection.spent
-            self._mend_once(paced, tries)
+            self._mend_once(paced, tries, until)
             if before - self._selection.spent <= before // WORTH:
                 break
         if self._takes_programs:
@@ -265,9 +270,9 @@ class Hiding:
                     with paced.step():
                         self._prove(place)
 
-    def _mend_once(self, paced: Paced, tries: range) -> None:
-        seen = np.zeros(len(self._counts), np.bool_)
-        while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and not self._is_over:
+    def _mend_once(self, paced: Paced, tries: range, until: int) -> None:
+        seen, until = np.zeros(len(self._counts), np.bool_), min(until, self._inquiry.effort.budget.steps)
+        while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and self.spent < until:
             places = waiting[: -(-len(waiting) // MENDED)]
             with paced.step():
                 self._mend_batch(places, tries)

@@ -85,10 +85,11 @@ def withhold(
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
-    withheld does not depend on the workers. A pace that is over once all is proven ends the search for less; what was
-    found then is withheld. NotReleasableError where a view has too many cells, or a small cell stays
-    without a proof, but one that is refuted by what is known without the views: that cannot be helped by withholding;
-    ReleaseError where a component is too large for walks; ToldToEndError where the pace is over before.
+    withheld does not depend on the workers. The search for less ends when it has cost what withholding did, or when the
+    pace is over once all is proven; what was found then is withheld. NotReleasableError where a view has too many
+    cells, or a small cell stays without a proof, but one that is refuted by what is known without the views: that
+    cannot be helped by withholding; ReleaseError where a component is too large for walks; ToldToEndError where the
+    pace is over before.
     """
     table, paced = inquiry.table, paced or Paced()
     closed = tuple(map(table.schema.levels.closed, views))
