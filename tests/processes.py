@@ -53,9 +53,8 @@ class Together(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         waiting = self.workqueue
         together, apart = (group for group in TOGETHER if group in waiting), (s for s in waiting if s.startswith(APART))
-        waiting.move_to_end(
-            next(chain(together, apart, waiting)), last=False
-        )  # else a long one that is last is waited for
+        # else whoever gets a long one last is waited for
+        waiting.move_to_end(next(chain(together, apart, waiting)), last=False)
         super()._assign_work_unit(node)
 
 

@@ -13,7 +13,7 @@ least  Two-way tables by themselves, also with rows in groups: records and cells
        are wide enough and with any that are not 0; and beside G-Confid, where GCONFID_PYTHON names an interpreter
        that has it. Of what others withhold it is said how many small cells it leaves too narrow.
 
-The areas take some five minutes, the searches half an hour, `least` twenty minutes: most of it is for the proofs.
+The areas take a minute, the searches half an hour, `least` twenty minutes: most of it is for the proofs.
 """
 
 from __future__ import annotations

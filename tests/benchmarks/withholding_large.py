@@ -12,7 +12,8 @@ cps    The same of the monthly surveys of cps_basic_2011.parquet by state, quart
 large  Made-up sub-tables in part beside their margins, of ten thousand cells to a million, a tenth of them small.
 
 Three takes a minute, cps8, census and cps five to ten each. Of many each by itself takes from one minute to more than
-five. A table of a million cells, of which a hundred thousand are small, takes eight minutes of processor time.
+five, and all three together some twenty-five. A table of a million cells, of which a hundred thousand are small, takes
+eight minutes of processor time.
 """
 
 from __future__ import annotations
