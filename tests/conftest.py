@@ -19,7 +19,6 @@ from tests.console import Console
 from tests.kept import kept_folder
 from tests.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
-from tests.soaks import add_option, leave_out
 
 ROOT = Path(__file__).parents[1]
 CZECH_CSV = ROOT / "configs" / "czech_auto_workers.csv"
@@ -42,7 +41,6 @@ for number in (signal.SIGINT, signal.SIGHUP):
 os.environ.setdefault("NUMBA_CACHE_DIR", str(kept_folder("kernels", [])))
 register_profiles()
 
-pytest_addoption = add_option
 pytest_xdist_auto_num_workers = processes
 
 
@@ -50,9 +48,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="also run the tests marked `slow`, as the nightly run does")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    leave_out(items, config)
+    deselect_slow(items, config)
     scale_examples([getattr(item, "obj", None) for item in items])
+
+
+def deselect_slow(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Leave out slow tests, unless `--slow` is given or only files are named, which are tested with all of theirs."""
+    if config.getoption("slow") or not any(Path(argument).is_dir() for argument in config.args):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
 
 
 @pytest.fixture(scope="session", autouse=True)

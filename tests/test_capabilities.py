@@ -312,7 +312,7 @@ def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:
     raise AssertionError(f"{asked}: no table of this seed can be published and judged")
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_every_pair_that_works_is_met_by_a_case_that_is_judged(tmp_path: Path, night: list[int]) -> None:
     cases = [*covering(WORKING)]
     assert {pair for asked in cases for pair in met(asked)} == WORKING
@@ -321,7 +321,7 @@ def test_every_pair_that_works_is_met_by_a_case_that_is_judged(tmp_path: Path, n
     print(f"{len(WORKING)} pairs work, met by {len(cases)} cases")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [*METHODS, *FEATURES][:-1])
 def test_each_pair_that_works_by_itself(first: str, tmp_path: Path, night: list[int]) -> None:
     order = [*METHODS, *FEATURES]
@@ -330,7 +330,7 @@ def test_each_pair_that_works_by_itself(first: str, tmp_path: Path, night: list[
             judged(tmp_path / second, method_for((first, second)), [order.index(first), number, *night])
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_random_triples_that_work(tmp_path: Path, night: list[int]) -> None:
     rng, triples = np.random.default_rng([39, *night]), 0
     while triples < scaled(100):

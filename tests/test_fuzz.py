@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 CASES = {"config": scaled(16, fewest=8), "command": scaled(20, fewest=10), "table": scaled(8, fewest=4)}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_hostile_input_is_one_message_and_leaves_nothing() -> None:
     command = [sys.executable, "tests/benchmarks/fuzz.py", *map(str, CASES.values()), "forks"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}

@@ -112,7 +112,7 @@ def _address(server: subprocess.Popen[bytes], runtime: Path) -> str:
     raise AssertionError("JupyterLab did not start")
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 @pytest.mark.skipif(find_spec("jupyterlab") is None, reason="no JupyterLab; install the extra lab")
 def test_the_explorer_in_a_notebook(notebook: tuple[str, Path]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from tests import kept, nightly, processes, profiles, soaks
+from tests import conftest, kept, nightly, processes, profiles
 
 
 @pytest.fixture
@@ -80,30 +80,19 @@ class Item:
         return name == self._mark
 
 
-def left(chosen: str, arguments: list[str]) -> list[str]:
-    """What is collected of two soaks, a test, and one of the night."""
+@pytest.mark.parametrize(
+    ("is_slow_asked", "argument", "kept_tests"),
+    [(False, "tests", ["c"]), (True, "tests", ["a", "b[x]", "c"]), (False, "tests/test_kept.py", ["a", "b[x]", "c"])],
+)
+def test_slow_tests_run_when_asked_or_when_files_are_named(
+    is_slow_asked: bool, argument: str, kept_tests: list[str]
+) -> None:
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
-    config: Any = SimpleNamespace(getoption=lambda name: chosen, args=arguments, hook=hook)
-    items: Any = [Item("a", "soak"), Item("b[x]", "soak"), Item("c"), Item("d", "nightly")]
-    soaks.leave_out(items, config)
-    return [item.nodeid for item in items]
-
-
-def test_what_soaks_try_is_there() -> None:
-    assert [pattern for pattern in soaks.PATTERNS if not list(kept.ROOT.glob(pattern))] == []
-
-
-def test_soaks_that_have_passed_with_this_code_are_left_out(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(soaks, "RECORD", source.with_name("soaks.txt"))
-    monkeypatch.setattr(soaks, "code_tried", lambda: [source])
-    folder = str(source.parent)
-    assert left("changed", [folder]) == ["a", "b[x]", "c"]
-    soaks.note_that_they_passed()
-    assert left("changed", [folder]) == ["c"]
-    assert left("changed", ["tests/commands/test_cli.py"]) == ["a", "b[x]", "c", "d"]
-    assert left("always", [folder]) == ["a", "b[x]", "c", "d"]
-    source.write_text("changed")
-    assert left("changed", [folder]) == ["a", "b[x]", "c"]
+    arguments = [str(kept.ROOT / argument)]
+    config: Any = SimpleNamespace(getoption=lambda name: is_slow_asked, args=arguments, hook=hook)
+    items: Any = [Item("a", "slow"), Item("b[x]", "slow"), Item("c")]
+    conftest.deselect_slow(items, config)
+    assert [item.nodeid for item in items] == kept_tests
 
 
 def test_groups_of_tests_are_there() -> None:

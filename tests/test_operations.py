@@ -165,7 +165,7 @@ def played(script: str, place: Path) -> tuple[str, str]:
                 os.killpg(shell.pid, signal.SIGKILL)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_strangers_night(tmp_path: Path) -> None:
     """Each command of the transcript ends with the status that it has there, and prints what follows it."""
     shutil.copy(CZECH_CSV, tmp_path)

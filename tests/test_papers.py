@@ -90,7 +90,7 @@ def test_every_item_stands_as_it_should(found: list[Outcome]) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.nightly if "annealed" in key else ()) for key in sorted(OF_FILES)]
+    "key", [pytest.param(key, marks=pytest.mark.slow if "annealed" in key else ()) for key in sorted(OF_FILES)]
 )
 def test_items_that_need_a_file(public_data: Callable[[str], Path], key: str) -> None:
     (one,) = computed(chosen([key]), Sources(public_data("cps13.parquet").parent))

@@ -168,8 +168,8 @@ def test_large_tables_are_refused() -> None:
     [
         *(([3] * 3, scale) for scale in (10**9, 10**12, 10**14)),
         *(([2] * 5, 10**14), ([2] * 4, 10**9)),
-        *(pytest.param([2] * 5, scale, marks=pytest.mark.nightly) for scale in (10**9, 10**12)),
-        *(pytest.param([2] * 4, scale, marks=pytest.mark.nightly) for scale in (10**12, 10**14)),
+        *(pytest.param([2] * 5, scale, marks=pytest.mark.slow) for scale in (10**9, 10**12)),
+        *(pytest.param([2] * 4, scale, marks=pytest.mark.slow) for scale in (10**12, 10**14)),
     ],
 )
 def test_large_counts_are_proven_as_small_ones_are(sizes: list[int], scale: int) -> None:

@@ -64,7 +64,7 @@ def test_its_build_prints_what_it_shows(place: Path, console: Console) -> None:
     assert set(drawn()) <= {path.name for path in run.iterdir()}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_its_build_prints_it_in_a_shell(place: Path) -> None:
     (command, expected), _ = shown().items()
     done = subprocess.run(

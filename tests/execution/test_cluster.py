@@ -357,17 +357,23 @@ def test_slurm_needs_sbatch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
 
 
-def test_slurm_needs_its_scratch_folder(tmp_path: Path) -> None:
+def fake_slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put commands named as those of SLURM first on the PATH, so that a test needs no SLURM."""
+    for command in slurm_jobs.COMMANDS:
+        (folder / command).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / command).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_slurm_needs_its_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(tmp_path, monkeypatch, "exit 0")
     with pytest.raises(ConfigError, match=f"scratch = '{tmp_path}/scratch': there is no such folder; make it"):
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))
 
 
 def test_slurm_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scratch").mkdir()
-    for command in slurm_jobs.COMMANDS:
-        (tmp_path / command).write_text("#!/bin/sh\nexec sleep 60\n")
-        (tmp_path / command).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    fake_slurm(tmp_path, monkeypatch, "exec sleep 60")
     monkeypatch.setattr(slurm_jobs, "ANSWER_SECONDS", 0.2)
     whole = r"cluster\.yaml: sbatch does not answer within 0\.2 s; is SLURM at work"
     with pytest.raises(ConfigError, match=whole) as refused:
@@ -377,11 +383,8 @@ def test_slurm_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_slurm_whose_controller_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "scratch").mkdir()
-    for command in slurm_jobs.COMMANDS:
-        said = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
-        (tmp_path / command).write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
-        (tmp_path / command).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    message = "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)"
+    fake_slurm(tmp_path, monkeypatch, f"echo '{message}' >&2\nexit 1")
     whole = r"cluster\.yaml: SLURM takes no job just now: .*controller \(connect failure\); see that slurmctld runs"
     with pytest.raises(ConfigError, match=whole) as refused:
         check_cluster(ExecutionConfig(cluster=str(write(tmp_path, SLURM))))

@@ -261,7 +261,7 @@ def test_long_units_have_tasks_of_their_own(
         assert len({name for name, _ in executor.run(task, czech, range(50))}) == 50
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows of no workers. The unit may still be answered; once the client is closed it will not be."""
     monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
@@ -281,7 +281,7 @@ def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyP
         monkeypatch.undo()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_worker_keeps_no_memory_that_it_does_not_use(czech: Table) -> None:
     """Dask would give no unit to one that had four fifths of its memory."""
     with open_executor(ExecutionConfig(workers=1, memory_per_worker="1GiB")) as one:
@@ -289,7 +289,7 @@ def test_a_worker_keeps_no_memory_that_it_does_not_use(czech: Table) -> None:
     assert full - before > 400 > 200 > after - before, (before, full, after)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_client_that_was_not_closed_does_not_stop_the_next_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask closes it when it is collected, with a lock that it holds while a loop is started."""
     from distributed.utils import LoopRunner
@@ -322,7 +322,7 @@ def test_a_client_that_was_not_closed_does_not_stop_the_next_cluster(monkeypatch
     assert was_free == [True]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_executor(ExecutionConfig(workers=1)) as executor:
         assert isinstance(executor, DaskExecutor)
@@ -332,7 +332,7 @@ def test_a_paused_worker_is_no_worker(czech: Table, monkeypatch: pytest.MonkeyPa
             list(executor.run(total_and, czech, [1]))
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("failures", [2, 3])
 def test_workers_that_die_before_they_are_up(failures: int, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask gives up the whole cluster then; it is started anew, but not for ever."""
@@ -355,7 +355,7 @@ def test_workers_that_die_before_they_are_up(failures: int, czech: Table, monkey
             assert list(executor.run(total_and, czech, [1])) == [(1841, 1)]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_unit_that_kills_every_worker_is_named(czech: Table) -> None:
     with (
         open_executor(ExecutionConfig(workers=2)) as executor,

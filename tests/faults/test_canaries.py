@@ -243,7 +243,7 @@ def test_nothing_confidential_is_in_other_files(
     assert_kept_apart(case, tmp_path)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_confidential_is_anywhere_else(name: str, tmp_path: Path, api: tuple[str, Path]) -> None:
     case, (url, home) = CASES[name], api

@@ -40,7 +40,7 @@ def config(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("damaged", "reader", "damage"),
     [
-        pytest.param(*pair, damage, marks=() if pair[0] == "table" or damage is cut_short else pytest.mark.nightly)
+        pytest.param(*pair, damage, marks=() if pair[0] == "table" or damage is cut_short else pytest.mark.slow)
         for pair in (("table", "widths"), ("widths", "search"), ("assessment", "release"))
         for damage in (cut_short, change, Path.unlink)
     ],

@@ -51,7 +51,7 @@ def kill_server(build: subprocess.Popen[str]) -> None:
     server.kill()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "status", "message"),
     [
@@ -75,7 +75,7 @@ def test_a_build_that_is_to_end_does(
     assert not list(tmp_path.glob("sdc-*"))
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_an_interrupted_search_is_published_as_far_as_it_went(tmp_path: Path) -> None:
     """The build goes on, its release holds, and one that goes as far has the same bytes."""
     build, said = ended(tmp_path, interrupt)

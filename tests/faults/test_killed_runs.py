@@ -33,7 +33,7 @@ if __name__ == "__main__":
 VICTIMS, SEED = ["worker", "driver"], 2
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_build_that_is_killed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
     content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv"), "partitions": 2}

@@ -44,7 +44,7 @@ MOST_SECONDS = 4.0
 SEED = 18
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_server_killed_at_any_moment(tmp_path: Path) -> None:
     """Within its start, its first decisions and its commits, with several clients; each history is taken up again."""
     config, rng = czech_config(tmp_path), random.Random(SEED)
@@ -87,7 +87,7 @@ Database.writing, Turn.append = writing, noted
 MOMENTS = [("before", "request"), ("after", "request"), ("before", "decision"), ("after", "decision")]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize(("moment", "kind"), MOMENTS)
 @pytest.mark.parametrize("next_one", ["another", "a new start"])
 def test_a_server_killed_beside_a_commit(
@@ -118,7 +118,7 @@ FEW_REQUESTS, SECONDS_AWAY = 600, 4.0
 REQUESTS, ASKERS = scaled(10_000), 32
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_two_servers_on_one_database(tmp_path: Path, czech: Table, postgres_url: str) -> None:
     """Thousands of requests to both; one is killed in the middle and started again."""
     config = czech_config(tmp_path)
@@ -141,7 +141,7 @@ def test_two_servers_on_one_database(tmp_path: Path, czech: Table, postgres_url:
     print(streams)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_many_requests_on_a_file(tmp_path: Path, czech: Table) -> None:
     config, history = czech_config(tmp_path), str(tmp_path / "history.db")
     prepare(config)
@@ -162,7 +162,7 @@ def assert_never_a_breach(found: Replayed, table: Table) -> None:
     assert BruteForce(table, Criteria.of(2, 6)).is_safe(released)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("victim", ["worker", "server"])
 def test_a_worker_killed_while_it_decides(victim: str, tmp_path: Path, public_data: Callable[[str], Path]) -> None:
     """Of a table of more than 256 cells, which is judged by processes; none is left when the server is gone."""
@@ -192,7 +192,7 @@ def test_a_worker_killed_while_it_decides(victim: str, tmp_path: Path, public_da
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", ["crashed", "read-only", "moved"])
 def test_a_database_that_ends_for_a_while(fate: str, tmp_path: Path, czech: Table) -> None:
     """Who asks meanwhile is told 503; nothing is half-done, and afterwards all is well."""

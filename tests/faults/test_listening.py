@@ -19,7 +19,7 @@ from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.listening import PATHS, listened_to, status_of
 from tests.prefect_home import made_home
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.slow
 
 BUILD = """
 from pathlib import Path

@@ -76,7 +76,7 @@ def told() -> Iterator[list[str]]:
         yield lines
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
     """What was answered is kept; what was not is asked again, of a scheduler that knows nothing."""
     with connected(cluster, tmp_path, 60) as executor, told() as lines:
@@ -95,7 +95,7 @@ def test_a_scheduler_that_comes_back_answers_the_rest(cluster: Cluster, czech: T
     ]
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_path: Path) -> None:
     """A worker and then the scheduler go, and each is one message; a worker that comes back is made use of."""
     with connected(cluster, tmp_path, 60) as executor, told() as lines:

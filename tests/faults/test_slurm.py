@@ -30,7 +30,7 @@ from tests.listening import listened_to, status_of
 from tests.prefect_home import made_home
 from tests.slurm import SHORT, Slurm, slurm, wait_until
 
-pytestmark = pytest.mark.nightly
+pytestmark = pytest.mark.slow
 __all__ = ["slurm"]
 CLUSTER = {
     "kind": "slurm",

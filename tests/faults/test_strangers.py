@@ -116,7 +116,7 @@ PAGES = ["/", "/status", "/info/main/workers.html", "/json/counts.json", "/metri
 # Prefect
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path) -> None:
     """In a home that it makes; a server in one that is there already is tried by tests/flows/test_release_build.py."""
     home = tmp_path / "prefect"

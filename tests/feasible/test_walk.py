@@ -154,7 +154,7 @@ def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Knowl
     [
         *(("nested", 2), ("cyclic", -2), ("all-ways", 2), ("any", -2)),
         *(
-            pytest.param(*case, marks=pytest.mark.nightly)
+            pytest.param(*case, marks=pytest.mark.slow)
             for case in (("nested", -2), ("cyclic", 2), ("all-ways", -2), ("any", 2))
         ),
     ],

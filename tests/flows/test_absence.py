@@ -122,7 +122,7 @@ def of_a_run(folder: Path, process: int) -> RunFolder:
     return RunFolder(folder)
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_runs_whose_process_is_gone_have_crashed(prefect_server: None, tmp_path: Path) -> None:
     """Those that hold their folder run, and so may those whose folder is another machine's; ours had another holder."""
     from prefect import flow
@@ -199,7 +199,7 @@ def events(project: Path) -> list[dict[str, Any]]:
     return [event for log in project.glob("runs/*/*/log.jsonl") for event in RunFolder(log.parent).events()]
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", ["120", "3"])
 def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectServer, seconds: str) -> None:
     """The build goes on with it, to the same bytes; or ends with one sentence, and the next takes its stages over."""
@@ -227,7 +227,7 @@ def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectSe
     assert contents(release) == made_here(project)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("with_its_run", [True, False])
 def test_a_worker_that_is_killed(
     project: Path, server: PrefectServer, monkeypatch: pytest.MonkeyPatch, with_its_run: bool

@@ -221,7 +221,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.end()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.filters import FlowRunFilter
@@ -287,7 +287,7 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
         listening.shutdown()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
     project: Path, late_soon: None, server: str, hook: tuple[str, list[dict[str, str]]]
 ) -> None:

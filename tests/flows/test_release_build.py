@@ -201,7 +201,7 @@ def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
     assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> None:
     """Chains are units of two Dask workers; the curve is one task more, before the report."""
     from flows.release_build import release_build
@@ -286,7 +286,7 @@ with embedded_server() as await_server:
 """
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.soak), True])
+@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
     home = {
         "PREFECT_HOME": str(made_home(tmp_path)),

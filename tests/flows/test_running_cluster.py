@@ -40,7 +40,7 @@ from tests.folders import contents
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from sdc.stages.stages import run_all
 from tests.flows.test_release_build import write_config
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_simulation_is_beside_the_build(prefect_server: None, tmp_path: Path) -> None:
     from flows.server_simulation import server_simulation
 

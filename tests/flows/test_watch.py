@@ -23,7 +23,7 @@ from tests.listening import status_of
 CHROMIUM = shutil.which("chromium")
 UNIT = "unit_of_the_test"
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.slow
 
 
 def unit_of_the_test(table: None, unit: int) -> int:

@@ -40,7 +40,7 @@ CZECH_TABLE = {
 }
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
-pytestmark = pytest.mark.soak
+pytestmark = pytest.mark.slow
 
 
 def rows() -> list[tuple[str, list[str], list[str]]]:

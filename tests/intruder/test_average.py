@@ -83,7 +83,7 @@ def test_the_published_average_beside_integration() -> None:
         assert (np.abs(found.cells.of(place_of(cell)) - law) < 3.5 * errors).all()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_the_published_average_by_default_is_within_three_errors_none_above_5_in_1000() -> None:
     found = sdc.posterior(dense(DELAWARE, DELAWARE_COUNTS), DELAWARE_RELEASE, law="average", priors=MODELS, alpha=0.5)
     weights, laws, _ = exactly()
@@ -130,7 +130,7 @@ def sampled_evidence(table: Table, release: Release, law: Law, sampling: Samplin
     return averages._sampled(table, begun, table.codes, sampling, IN_PROCESS, number)
 
 
-@pytest.mark.parametrize("alpha", [0.5, *(pytest.param(alpha, marks=pytest.mark.nightly) for alpha in (0.2, 2.0))])
+@pytest.mark.parametrize("alpha", [0.5, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (0.2, 2.0))])
 def test_decomposable_models_beside_their_closed_form(alpha: float) -> None:
     """Released in part, wholly or not at all; their errors are neither too small nor too large."""
     rng, missed = np.random.default_rng(5), []
@@ -188,7 +188,7 @@ def exact_log(table: Table, alpha: float) -> float:
     ("release", "alpha"),
     [
         (frontier("AB", "C"), 0.7),
-        pytest.param(frontier("A", "B"), 0.3, marks=pytest.mark.nightly),
+        pytest.param(frontier("A", "B"), 0.3, marks=pytest.mark.slow),
         (frontier("AB", "BC", "AC"), 0.7),
     ],
 )

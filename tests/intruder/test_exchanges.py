@@ -51,7 +51,7 @@ BRANCHED = frontier("AB", "BC", "E")
 
 @pytest.mark.parametrize(
     "name",
-    ["uniform", "[A,C][C,D]", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("released", "saturated"))],
+    ["uniform", "[A,C][C,D]", *(pytest.param(name, marks=pytest.mark.slow) for name in ("released", "saturated"))],
 )
 def test_a_tree_with_branches(name: str) -> None:
     table = dense(schema_of([2, 2, 3, 2]), [2, 0, 1, 0, 0, 3, 1, 0, 0, 1, 0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 2, 0, 0, 0])

@@ -51,7 +51,7 @@ DELAWARE_COUNTS = [96, 72, 161, 10, 7, 6, 1, 1, 2, 186, 127, 51, 11, 7, 3, 0, 1,
 DELAWARE_RELEASE = ["race*income", "gender*income"]
 SMALL_CELLS = [(0, 2, 0), (0, 2, 1), (1, 2, 1), (0, 2, 2)]
 """Those of [DFT] tables 2 to 5."""
-LISTED = [10_000, pytest.param(MAX_TABLES, marks=pytest.mark.nightly)]
+LISTED = [10_000, pytest.param(MAX_TABLES, marks=pytest.mark.slow)]
 """Most tables that are listed: of more it takes seconds to find that they are too many."""
 
 

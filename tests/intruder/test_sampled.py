@@ -93,7 +93,7 @@ def test_a_record_moves_where_one_variable_at_a_time_may_not(cell: tuple[int, in
 
 
 @pytest.mark.parametrize(
-    "name", ["saturated", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("uniform", "released"))]
+    "name", ["saturated", *(pytest.param(name, marks=pytest.mark.slow) for name in ("uniform", "released"))]
 )
 def test_chains_on_the_czech_table(czech: Table, name: str) -> None:
     """Of all 64 cells; 3 of a thousand would miss by three standard errors."""

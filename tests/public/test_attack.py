@@ -217,7 +217,7 @@ def of_czech() -> list[Told]:
     return [marginal(table, sum(1 << "ABCDEF".index(v) for v in name), name) for name in frontier]
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_mixture_is_fitted_to_all_that_is_published(reconstructed: Attack) -> None:
     """Each count within a record, the cells summing up to all; better than independence, and the same every time."""
     scaling, found = Scaling(), reconstructed
@@ -234,7 +234,7 @@ def test_a_mixture_is_fitted_to_all_that_is_published(reconstructed: Attack) -> 
     assert attack_on(of_czech(), (0, 1), Mixture()).guessed.tobytes() == found.guessed.tobytes()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_a_mixture_is_fitted_to_sums_too() -> None:
     """Of a table with a cell withheld, and of one whose categories are merged."""
     pytest.importorskip("mbi", reason=APART)

@@ -586,7 +586,7 @@ def test_px_refuses_what_would_read_the_same() -> None:
 # Many categories
 
 
-@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_many_categories_come_back(many: int, tmp_path: Path) -> None:
     """Municipalities by sex, with leading zeros and commas, through each reader that is not ours."""
     codes = tuple(f"{n:05}" for n in range(many))

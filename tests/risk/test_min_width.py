@@ -161,7 +161,7 @@ def sharp_bounds(table: Table, release: Release) -> CellBounds:
     ("seed", "release"),
     [
         *((1, PAIRS), (1, CYCLE), (1, all_ways(5, 3))),
-        *(pytest.param(seed, CYCLE, marks=pytest.mark.nightly) for seed in (0, 2)),
+        *(pytest.param(seed, CYCLE, marks=pytest.mark.slow) for seed in (0, 2)),
     ],
     ids=str,
 )
@@ -195,7 +195,7 @@ def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
     [
         *((40, PAIRS), (40, SPLIT), (100, CYCLE), (1, SPLIT)),
         *(
-            pytest.param(*case, marks=pytest.mark.nightly)
+            pytest.param(*case, marks=pytest.mark.slow)
             for case in ((40, CYCLE), (100, PAIRS), (100, SPLIT), (1, PAIRS), (1, CYCLE))
         ),
     ],
@@ -260,7 +260,7 @@ def told(executor: Executor, release: Release, min_width: int) -> Told:
     [
         *((release, min_width) for release in (PAIRS, CYCLE, SPLIT) for min_width in (1, 3)),
         (all_ways(5, 3), 3),
-        pytest.param(all_ways(5, 3), 1, marks=pytest.mark.nightly),
+        pytest.param(all_ways(5, 3), 1, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -79,7 +79,7 @@ def test_where_not_even_the_grand_total_reaches_the_least_nothing_is_listed(tabl
     assert (len(found), found.floor) == (0, table.total + 1)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_forty_variables_and_60_000_records_have_one_floor(two_workers: Executor) -> None:
     table = wide_table(40, 60_000, 40)
     alone, both = (critical_widths(table, floor=3, most=800, executor=each) for each in (IN_PROCESS, two_workers))

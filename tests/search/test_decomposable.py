@@ -109,7 +109,7 @@ def test_the_czech_release(czech: Table) -> None:
     assert found.value == 47
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(4, 12))])
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
 def test_random_tables_of_five_variables(seed: int) -> None:
     generator = np.random.default_rng(seed)
     table = random_table(seed, generator.integers(2, 5, 5).tolist(), int(generator.integers(60, 800)))
@@ -122,10 +122,10 @@ def test_random_tables_of_five_variables(seed: int) -> None:
     ("sizes", "min_width", "seed"),
     [
         ([2] * 6, 100, 2),
-        pytest.param([2] * 6, 12, 2, marks=pytest.mark.nightly),
+        pytest.param([2] * 6, 12, 2, marks=pytest.mark.slow),
         ([3] * 7, 90, 4),
         *(
-            pytest.param(*case, marks=pytest.mark.nightly)
+            pytest.param(*case, marks=pytest.mark.slow)
             for case in (([3] * 7, 80, 4), ([3] * 6, 6, 1), ([4] * 7, 25, 3))
         ),
     ],
@@ -142,8 +142,8 @@ def test_random_tables_of_more_variables(sizes: list[int], min_width: int, seed:
     [
         ({"variables": {"F": 50.0}}, 65),
         ({"sub_tables": {"B*D*E": 60, "A*D": 0.5}}, 65),
-        pytest.param({"variables": {"F": 50.0}}, 11, marks=pytest.mark.nightly),
-        pytest.param({"sub_tables": {"B*C*F": 60, "A*D": 0.5}}, 11, marks=pytest.mark.nightly),
+        pytest.param({"variables": {"F": 50.0}}, 11, marks=pytest.mark.slow),
+        pytest.param({"sub_tables": {"B*C*F": 60, "A*D": 0.5}}, 11, marks=pytest.mark.slow),
     ],
 )
 def test_weights_choose_what_is_released(czech: Table, heavy: dict[str, dict[str, float]], min_width: int) -> None:

@@ -80,7 +80,7 @@ def test_what_is_reconstructed_exactly_has_a_floor() -> None:
     assert value == pytest.approx(log2(error_of(table, NOTHING, 1)) - log2(LEAST_ERROR), abs=1e-9)
 
 
-@pytest.mark.parametrize("min_width", [53, pytest.param(11, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("min_width", [53, pytest.param(11, marks=pytest.mark.slow)])
 def test_chains_find_the_czech_release_of_least_error(czech: Table, min_width: int) -> None:
     value = Halvings(czech, knows(czech, NOTHING))
     graphs = releasable(czech, 2, min_width)

@@ -140,7 +140,7 @@ def test_tables_of_the_czech_release_are_told_alike(czech: Table, czech_steps: t
         assert tuple(decisions_of(table, Criteria.of(2, 6))) == czech_steps
 
 
-@pytest.mark.parametrize("simulation", [FEW, pytest.param(SimulatableConfig(), marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("simulation", [FEW, pytest.param(SimulatableConfig(), marks=pytest.mark.slow)])
 def test_the_czech_release(czech: Table, simulation: SimulatableConfig) -> None:
     """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
     steps: list[SimulatedStep] = []

@@ -256,7 +256,7 @@ def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
 
 @pytest.mark.parametrize(
     "shape",
-    [pytest.param(s, marks=() if s.zeros == s.totals else pytest.mark.nightly) for s in SHAPES],
+    [pytest.param(s, marks=() if s.zeros == s.totals else pytest.mark.slow) for s in SHAPES],
 )
 def test_every_sub_table_of_the_czech_table(czech: Table, shape: Shape) -> None:
     for sub in range(1, 64):

@@ -47,7 +47,7 @@ def table() -> Table:
     return Table.of(schema, cells, counts)
 
 
-@pytest.fixture(params=[pytest.param("small desk", marks=pytest.mark.nightly), "service"])
+@pytest.fixture(params=[pytest.param("small desk", marks=pytest.mark.slow), "service"])
 def desk(request: pytest.FixtureRequest, table: Table, tmp_path: Path) -> Iterator[DeskLike]:
     if request.param == "small desk":
         yield SmallDesk(table, CRITERIA)

@@ -225,7 +225,7 @@ def test_statuses_agree(released: list[int], unreleasable: list[int], undecided:
     assert set(st.minimal(state.unreleasable)) == set(state.unreleasable)
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> None:
     """Whatever table agrees with what is public: of what is asked then the same is refused; under myopic it is not.
 

@@ -68,7 +68,7 @@ class Running:
         return socket.create_connection((host, int(port)), timeout=30)
 
 
-@pytest.fixture(scope="module", params=["prepared", pytest.param("new", marks=pytest.mark.nightly)])
+@pytest.fixture(scope="module", params=["prepared", pytest.param("new", marks=pytest.mark.slow)])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of a server that is prepared, or that the command prepares first, by a flow."""
     folder = tmp_path_factory.mktemp("server")

@@ -223,7 +223,7 @@ def test_what_can_no_longer_be_released_is_told_where_that_is_published(
         assert page.locator("input:disabled").count() == 0
 
 
-@pytest.mark.parametrize("has_script", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("has_script", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_the_frontier_is_a_matrix_that_one_steps_through(browser: Browser, begun: SmallDesk, has_script: bool) -> None:
     desk = begun.copy()
     for subtable in (0b11, 0b1100, 0b1111):

@@ -92,7 +92,7 @@ def opening(judge: Judge, first: State) -> Opening:
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        pytest.param(kind, name, marks=() if (kind, name) in ROUTINE else pytest.mark.nightly)
+        pytest.param(kind, name, marks=() if (kind, name) in ROUTINE else pytest.mark.slow)
         for kind in KINDS
         for name in NAMES
     ],

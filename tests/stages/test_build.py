@@ -1059,7 +1059,7 @@ def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatc
     assert not build.folder.checkpoint("posterior").exists()
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 def test_what_refusals_tell_of_the_czech_table(config: Config) -> None:
     """Of the 810 tables that agree with the release 744 lead to it; each is built again by what makes a build."""
     build, _ = made(config(posterior={"refusals": 1000}))
@@ -1256,7 +1256,7 @@ stages.run_all(open_build(Path(sys.argv[1])), IN_PROCESS, say)
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Executor) -> None:
     """Killed in one process, it goes on with two workers and ends as if nothing had happened."""
     file = config(release=ANNEALED)
@@ -1271,7 +1271,7 @@ def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Ex
     assert {path.name for path in build.folder.path.iterdir()} == {".lock", "log.jsonl", "manifest.json", *NAMES}
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 4])
 def test_any_number_of_workers_anneals_the_same(workers: int, config: Config) -> None:
     with open_executor(ExecutionConfig(workers=workers)) as executor:
@@ -1310,7 +1310,7 @@ def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...
     ("name", "after"),
     [
         *((name, False) for name in NAMES),
-        *(pytest.param(name, True, marks=() if name == "release" else pytest.mark.nightly) for name in NAMES),
+        *(pytest.param(name, True, marks=() if name == "release" else pytest.mark.slow) for name in NAMES),
     ],
 )
 def test_a_stage_that_fails_publishes_nothing(

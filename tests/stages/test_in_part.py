@@ -612,7 +612,7 @@ ONE_OF_MANY: dict[str, tuple[Callable[[Path, int], None], str]] = {
 }
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONE_OF_MANY)
 def test_whichever_of_many_was_forged_is_rejected(name: str, yearbook: Callable[[], Build], tmp_path: Path) -> None:
     forge, message = ONE_OF_MANY[name]

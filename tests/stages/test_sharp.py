@@ -230,9 +230,7 @@ def parts_of(build: Build, monkeypatch: pytest.MonkeyPatch) -> int:
     return len(written)
 
 
-@pytest.mark.parametrize(
-    "kills", [pytest.param(2, marks=pytest.mark.soak), pytest.param(10, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("kills", [pytest.param(2, marks=pytest.mark.slow), pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_random_and_run_again_it_makes_the_same_bytes(
     kills: int, build: Build, monkeypatch: pytest.MonkeyPatch, night: list[int]
 ) -> None:
@@ -304,7 +302,7 @@ def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
     assert not proven.folder.parts("bounds").exists()
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 def test_the_command_goes_on_where_it_was_killed(proven: Build) -> None:
     words = "bounds", proven.folder.path, "--sharp", "--seconds", 5, "--json"
     expected = sdc(*words).stdout

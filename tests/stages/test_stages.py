@@ -130,7 +130,7 @@ def test_parts_without_what_is_named_are_refused(config: Path, refusal: str) -> 
 
 @pytest.mark.parametrize(
     "refusal",
-    [LACKING[0], pytest.param(LACKING[1], marks=pytest.mark.nightly)],
+    [LACKING[0], pytest.param(LACKING[1], marks=pytest.mark.slow)],
     ids=["of one", "of all"],
     indirect=True,
 )

@@ -44,7 +44,7 @@ print(sorted(compiled() - before))
 """
 
 
-@pytest.mark.soak
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["best", "ordered"])
 def test_a_search_calls_nothing_that_was_not_compiled_before(method: str, tmp_path: Path) -> None:
     """Of a small table, and of one with 3^7 cells."""
