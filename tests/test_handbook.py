@@ -26,6 +26,7 @@ from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
 import sdc
 from sdc.commands.cli import app
+from sdc.commands.panels import PANELS
 from sdc.config.build import BuildConfig
 from sdc.config.reference import reference
 from sdc.handbook import handbook, pages
@@ -160,7 +161,11 @@ def check_part(text: str) -> None:
 
 def test_commands_on_their_page() -> None:
     text = dict(pages())["16_use.md"]
-    assert {*re.findall(r"^\| `sdc (\w+)", text, re.MULTILINE)} == {*typer.main.get_command(app).commands}  # type: ignore[attr-defined]
+    parts = re.split(r"^## (.*)\n", text.partition("\n## Output")[0], flags=re.MULTILINE)[1:]
+    assert parts[::2] == [panel.partition(" (")[0] for panel in PANELS]
+    for panel, part in zip(PANELS, parts[1::2], strict=True):
+        expected = [name for name, command in COMMANDS.items() if command.rich_help_panel == panel]
+        assert re.findall(r"^\| `sdc (\w+)", part, re.MULTILINE) == expected
 
 
 def test_verbs_on_their_page() -> None:

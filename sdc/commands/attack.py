@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdc.commands.options import Json, print_json, require_columns_file, write_columns_file
+from sdc.commands.panels import PUBLISH
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ attacks = typer.Typer()
 MOST_SHOWN, MEAN = 20, "mean of seeds"
 
 
-@attacks.command("attack")
+@attacks.command("attack", rich_help_panel=PUBLISH)
 def attack_command(
     release: Annotated[
         Path, typer.Argument(parser=checked_path, metavar="RELEASE", help="A published folder or file of tables.")
@@ -43,7 +44,10 @@ def attack_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What published tables let an intruder guess. Each cell is reconstructed from them alone, by a method not ours."""
+    """Reconstruct a published table, as an intruder would.
+
+    Uses only what is published. With --truth, shows which guesses are right.
+    """
     from sdc.stages.attacked import attack
 
     require_columns_file(out)

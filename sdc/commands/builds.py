@@ -27,6 +27,7 @@ from sdc.commands.options import (
     status_of_release,
     write_page,
 )
+from sdc.commands.panels import BUILD, INSPECT, MAINTAIN, PUBLISH
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
@@ -42,7 +43,7 @@ SIZES = {
 }
 
 
-@builds.command()
+@builds.command(rich_help_panel=BUILD)
 def run(
     config: ConfigPath,
     data: Data = None,
@@ -51,7 +52,10 @@ def run(
     watch_port: WatchPort = None,
     as_json: Json = False,
 ) -> None:
-    """The whole build, from microdata to release and audit report."""
+    """Build a release and its audit report from a config.
+
+    This is the whole build: it counts the microdata, searches, assesses and publishes.
+    """
     from flows.run import run as run_build
 
     built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port)
@@ -68,7 +72,7 @@ def run(
     raise typer.Exit(status_of_release(built.facts["release"]))
 
 
-@builds.command()
+@builds.command(rich_help_panel=BUILD)
 def sweep(
     config: ConfigPath,
     data: Data = None,
@@ -77,9 +81,9 @@ def sweep(
     watch_port: WatchPort = None,
     as_json: Json = False,
 ) -> None:
-    """The critical widths alone, on the config's cluster.
+    """Compute only the critical widths of a config's table.
 
-    A later build takes table and widths over.
+    A later `sdc run` of the same config reuses the table and the widths.
     """
     from flows.run import through_flow
 
@@ -92,7 +96,7 @@ def sweep(
     print("\n".join(sweep_lines(result)))
 
 
-@builds.command()
+@builds.command(rich_help_panel=BUILD)
 def plan(
     config: ConfigPath,
     data: Data = None,
@@ -100,7 +104,10 @@ def plan(
     quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What a build would run and need, from a short trial. Writes nothing; refuses what does not fit."""
+    """Estimate the time, memory and disk that a build needs.
+
+    Short trials measure the time. Nothing is written. A build that does not fit is refused.
+    """
     from sdc.execution.cluster import open_executor
     from sdc.executor import IN_PROCESS
     from sdc.stages.build import open_build
@@ -139,7 +146,7 @@ def _span(planned: Mapping[str, Any]) -> str:
     return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
 
 
-@builds.command()
+@builds.command(rich_help_panel=PUBLISH)
 def verify(
     folder: Annotated[
         Path,
@@ -156,9 +163,11 @@ def verify(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a build by its table, release and certificate alone. With --published what went out, by its signer's key.
+    """Verify a build or a published folder, independently of its search.
 
-    What was published before is read again where it can be; else it is said to be as the run folder has it.
+    A build is checked by its table, release and certificate alone. With --published, a published folder is checked by
+    the public key of its signer. Earlier publications are read again if possible; otherwise the output says that they
+    are taken from the run folder.
     """
     if published != (key is not None):
         raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
@@ -212,9 +221,9 @@ def _verify_run(run_folder: Path, as_json: bool) -> None:
     raise typer.Exit(NOT_RELEASABLE if found.uncertified else 0)
 
 
-@builds.command()
+@builds.command(rich_help_panel=INSPECT)
 def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
-    """How far a build is, what is at work now, and why it ended."""
+    """Show how far a build is, and why it ended."""
     from sdc.storage.runs import read_run
 
     facts = read_run(run_folder).status
@@ -238,7 +247,7 @@ def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
         print(f"ended with    {facts['error']}")
 
 
-@builds.command()
+@builds.command(rich_help_panel=INSPECT)
 def explore(
     run_folder: RunFolderPath,
     to: Annotated[
@@ -247,9 +256,10 @@ def explore(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Opens a run's query space in a browser. What is released, what may still be, and what each would add and exclude.
+    """Show the query space of a run in a browser.
 
-    The page is written in the run folder, and is as confidential as the audit report.
+    The page shows what is released, what could still be released, and what each sub-table would add or exclude.
+    It is written to the run folder and is as confidential as the audit report.
     """
     from sdc.run_format import RELEASE
     from sdc.stages.explore import PAGE, space_of_run
@@ -277,9 +287,9 @@ def _open_in_browser(page: Path) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-@builds.command("list")
+@builds.command("list", rich_help_panel=INSPECT)
 def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None:
-    """The runs in a folder, by name, and what became of each."""
+    """List the runs in a folder and their state."""
     from sdc.storage.runs import read_runs
 
     runs = [run.facts for run in read_runs(folder)]
@@ -293,7 +303,7 @@ def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None
         print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
 
 
-@builds.command()
+@builds.command(rich_help_panel=MAINTAIN)
 def clean(
     folder: RunsPath = Path("runs"),
     keep: Annotated[
@@ -315,7 +325,10 @@ def clean(
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Removes runs that a later release supersedes. Those of its name without one; only says which, unless --yes."""
+    """List superseded runs, or remove them with --yes.
+
+    These are runs that ended without a release, if a later run of the same name has one.
+    """
     from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
 
     chosen = superfluous(read_runs(folder), keep, unfinished)

@@ -13,6 +13,7 @@ from sdc.commands.builds import builds
 from sdc.commands.config import configs
 from sdc.commands.doctor import machines
 from sdc.commands.fits import fits
+from sdc.commands.panels import Panels
 from sdc.commands.papers import papers
 from sdc.commands.publication import publications
 from sdc.commands.releases import releases
@@ -29,7 +30,8 @@ app = typer.Typer(
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # which would take [a,b] for markup, and print nothing of it
-    help="Decides which exact marginal tables may be published, proves it cell by cell, and publishes them.",
+    cls=Panels,
+    help="Decide which exact marginal tables may be published, prove it cell by cell, and publish them.",
 )
 app.add_typer(builds)
 app.add_typer(configs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdc.commands.options import Json, print_json
+from sdc.commands.panels import BUILD
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -21,7 +22,7 @@ TablePath = Annotated[
 ]
 
 
-@configs.command("config")
+@configs.command("config", rich_help_panel=BUILD)
 def config_command(
     subject: Annotated[
         str | None, typer.Argument(metavar="CONFIG|KEY", help="A config to be checked and shown whole; or a key.")
@@ -34,7 +35,7 @@ def config_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What a config's keys are, or a config with all defaults."""
+    """Explain the keys of a config, or show one with its defaults."""
     if page is not None:
         _write_page(page)
     elif explain:
@@ -80,14 +81,17 @@ def _write_page(path: Path) -> None:
         raise ConfigError(f"--page {path} cannot be written: {error.strerror}; name another file") from error
 
 
-@configs.command()
+@configs.command(rich_help_panel=BUILD)
 def capabilities(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[A [B]]", help="A method, verb or feature of a config, or two.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What works with what. All pairs, those of A, or A with B; and the sentence with which the others are refused."""
+    """Show which features work together.
+
+    All pairs, those of A, or A with B. For a refused pair the command prints the message.
+    """
     from sdc.config.capabilities import told
 
     found = told(*(names or []))
@@ -100,7 +104,7 @@ def capabilities(
     print(f"{len(found) - len(refused)} pairs work, {len(refused)} are refused")
 
 
-@configs.command()
+@configs.command(rich_help_panel=BUILD)
 def init(
     table: TablePath,
     out: Annotated[
@@ -108,9 +112,10 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """A first config from a table. With comments: variables, bins, missing values, likely structural zeros.
+    """Propose a first config for a table.
 
-    Where nothing tells whether numbers are codes or amounts it asks, at a terminal; else it takes them for codes.
+    Comments explain the variables, bins, missing values and likely structural zeros. At a terminal the command asks
+    whether numbers are codes or amounts if it cannot tell; otherwise it treats them as codes.
     """
     from sdc.ingest.profile import config_name, never_amounts, written
     from sdc.ingest.source import open_source

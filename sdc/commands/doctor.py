@@ -9,20 +9,24 @@ from typing import Annotated
 import typer
 
 from sdc.commands.options import Json, print_json
+from sdc.commands.panels import MAINTAIN
 from sdc.paths import checked_path
 from sdc.refusal import MEND
 
 machines = typer.Typer()
 
 
-@machines.command()
+@machines.command(rich_help_panel=MAINTAIN)
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Whether this machine can run builds and servers. A line for each thing that is looked at; writes nothing."""
+    """Check that this machine can run builds and servers.
+
+    Prints one line for each check. Writes nothing.
+    """
     from sdc.execution.doctor import examined
 
     found = list(examined(config))

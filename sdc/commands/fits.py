@@ -20,6 +20,7 @@ from sdc.commands.options import (
     require_columns_file,
     write_columns_file,
 )
+from sdc.commands.panels import INSPECT
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 fits = typer.Typer()
 
 
-@fits.command("fit")
+@fits.command("fit", rich_help_panel=INSPECT)
 def fit_command(
     subject: SubjectPath,
     release: ReleaseOption = None,
@@ -53,7 +54,10 @@ def fit_command(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Fits the log-linear model of a release, or the best. Fitted counts, deviance, degrees of freedom, terms."""
+    """Fit the log-linear model of a release.
+
+    Shows fitted counts, deviance, degrees of freedom and terms. With --search, the decomposable model of lowest BIC.
+    """
     from sdc import api
     from sdc.storage.documents import fit_facts, models_facts
 

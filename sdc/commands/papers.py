@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdc.commands.options import Json, print_json
+from sdc.commands.panels import MAINTAIN
 from sdc.model.errors import SdcError
 from sdc.paths import checked_path
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 papers = typer.Typer()
 
 
-@papers.command("papers")
+@papers.command("papers", rich_help_panel=MAINTAIN)
 def papers_command(
     out: Annotated[
         Path | None,
@@ -35,9 +36,10 @@ def papers_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tables and figures of the founding papers recomputed. Beside the printed ones, with the reason where they differ.
+    """Recompute the tables and figures of the founding papers.
 
-    Status 1 where one differs for no known reason.
+    Shows them beside the printed ones, with the reason for each difference. Status 1 if a difference has no known
+    reason.
     """
     from sdc.papers.item import Standing
     from sdc.papers.papers import WORDS, chosen, computed, facts, new_folder, numbers, write

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdc.commands.options import Json, SmallCount, print_json, write_page
+from sdc.commands.panels import INSPECT, MAINTAIN, PUBLISH
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
@@ -19,7 +20,7 @@ publications = typer.Typer()
 MOST_SHOWN = 20
 
 
-@publications.command()
+@publications.command(rich_help_panel=PUBLISH)
 def check(
     folders: Annotated[
         list[Path],
@@ -43,7 +44,10 @@ def check(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """What published tables tell together. Whether they agree, and between which counts each cell must lie."""
+    """Compute what several publications reveal together.
+
+    Shows whether they agree, and the bounds of each cell.
+    """
     from sdc import api
 
     small = small_count or 2
@@ -62,13 +66,16 @@ def check(
     raise typer.Exit(0 if found.is_kept else NOT_RELEASABLE)
 
 
-@publications.command()
+@publications.command(rich_help_panel=PUBLISH)
 def ledger(
     file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
     new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What was published, entry by entry. Each is chained to the one before; a chain that is broken is refused."""
+    """List what was published, and check the chain of entries.
+
+    Each entry is chained to the previous one. A broken chain is refused.
+    """
     from sdc.record.ledger import ledger as read_or_make
 
     found = read_or_make(file, new=new)
@@ -85,13 +92,16 @@ def ledger(
             print(f"      by the word of its config {said}")
 
 
-@publications.command()
+@publications.command(rich_help_panel=INSPECT)
 def compare(
     before: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="A run folder.")],
     after: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="Another one.")],
     as_json: Json = False,
 ) -> None:
-    """What changed between two runs. In config and table, which sub-tables came and went, and why."""
+    """Show what changed between two runs.
+
+    Lists the changes of config and table, and the sub-tables that came or went, with reasons.
+    """
     from sdc.stages.compare import compare as compare_runs
 
     found = compare_runs(before, after)
@@ -117,7 +127,7 @@ def _of_part(told: int | str | None) -> str:
     return told if isinstance(told, str) else f"{told} cells withheld"
 
 
-@publications.command()
+@publications.command(rich_help_panel=MAINTAIN)
 def docs(
     context: typer.Context,
     out: Annotated[
@@ -125,7 +135,10 @@ def docs(
     ] = Path("handbook.html"),
     as_json: Json = False,
 ) -> None:
-    """Writes the handbook, one page of HTML. A page for each feature, all commands and verbs, every key of a config."""
+    """Write the handbook as one HTML page.
+
+    It has a page for each feature, every command, every Python function and every key of a config.
+    """
     from sdc.handbook import handbook
     from sdc.handbook.lists import lists
 

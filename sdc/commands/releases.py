@@ -33,6 +33,7 @@ from sdc.commands.options import (
     print_required,
     status_of_release,
 )
+from sdc.commands.panels import BUILD, INSPECT
 from sdc.config.capabilities import CAPABILITIES, FORBID, LIMIT, MINUTES, N_RULE, OBJECTIVE, ONLY, REQUIRE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
@@ -52,7 +53,7 @@ releases = typer.Typer()
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
 
 
-@releases.command()
+@releases.command(rich_help_panel=INSPECT)
 def assess(
     subject: SubjectPath,
     release: ReleaseOption = None,
@@ -70,7 +71,7 @@ def assess(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Is a release safe, and which cells say so."""
+    """Decide whether a release is safe, and show the deciding cells."""
     from sdc import api
     from sdc.model.sharpness import Sharpness
     from sdc.storage.documents import assessment_facts
@@ -103,7 +104,7 @@ def assess(
     raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
 
 
-@releases.command("why")
+@releases.command("why", rich_help_panel=INSPECT)
 def why_command(
     subject: SubjectPath,
     sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
@@ -122,7 +123,10 @@ def why_command(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Why a sub-table is released or not. Of a table or config without --release, beside the one-way sub-tables."""
+    """Explain why a sub-table is released or not.
+
+    For a table or config without --release, the command assumes that the one-way sub-tables are released.
+    """
     from sdc import api
     from sdc.storage.documents import reason_facts
 
@@ -176,7 +180,7 @@ def why_command(
         print("instead        nothing coarser may go out either; declare hierarchies under table, or merge categories")
 
 
-@releases.command()
+@releases.command(rich_help_panel=BUILD)
 def release(
     subject: SubjectPath,
     method: Annotated[
@@ -230,7 +234,7 @@ def release(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Finds a release, and publishes it where a folder is given."""
+    """Find a release of a table, and publish it if --out is given."""
     from sdc import api
     from sdc.search.best import require_method
     from sdc.stages.assemble import Watch

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
+from sdc.commands.panels import SERVE
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -26,7 +27,7 @@ HistoryName = Annotated[
 ]
 
 
-@served.command()
+@served.command(rich_help_panel=SERVE)
 def serve(
     config: ConfigPath,
     data: Data = None,
@@ -39,7 +40,10 @@ def serve(
     workers: BuildWorkers = None,
     as_json: Json = False,
 ) -> None:
-    """The table server. Answers requests for sub-tables one by one, each judged with all earlier ones."""
+    """Start a table server, which answers requests for sub-tables.
+
+    Each request is judged together with everything that was released before.
+    """
     from sdc.server.desk.prepare import folder_of, is_prepared, server_of
     from sdc.stages.build import open_build
     from sdc.stages.checks import check_before
@@ -78,7 +82,7 @@ def _prepare(config: Path, data: str | None, workers: int | None) -> None:
         prepare_server(str(config), data, workers)
 
 
-@served.command()
+@served.command(rich_help_panel=SERVE)
 def audit(
     history: HistoryName,
     table: Annotated[
@@ -94,9 +98,11 @@ def audit(
     n_rule: Annotated[int | None, typer.Option(min=2, help="That of the criterion, without a config.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Checks a server's history. Was an entry changed, and by a table: did every R(t) meet the criterion asked.
+    """Check a server's history for an auditor.
 
-    What the history says of its own criterion is not taken for it: where it differs the history is refused.
+    Checks that no entry was changed. With --table, also checks that every release satisfied the risk criterion.
+
+    The criterion comes from the options or the config. A history that names another criterion is refused.
     """
     from sdc.record.chain import Chain
     from sdc.server.desk.audit import audit as audit_history
@@ -140,9 +146,12 @@ def audit(
         raise typer.Exit(1)
 
 
-@served.command()
+@served.command(rich_help_panel=SERVE)
 def migrate(history: HistoryName, as_json: Json = False) -> None:
-    """Brings the history of an older version to this one. No entry is changed."""
+    """Upgrade the history of a server to this version of sdc.
+
+    No entry is changed.
+    """
     from sdc.record.chain import Chain
 
     Chain.migrate(history_url(history))

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, history_url, print_json
+from sdc.commands.panels import SERVE
 from sdc.paths import checked_path
 
 simulations = typer.Typer()
@@ -21,7 +22,7 @@ Rules = Annotated[
 ]
 
 
-@simulations.command()
+@simulations.command(rich_help_panel=SERVE)
 def simulate(
     config: ConfigPath,
     rules: Rules = "myopic,one_step",
@@ -40,7 +41,7 @@ def simulate(
     workers: BuildWorkers = None,
     as_json: Json = False,
 ) -> None:
-    """Tries release rules on requests before a server opens."""
+    """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
     from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
     from sdc.stages.build import open_build
@@ -77,7 +78,7 @@ def _print_rule_sets(facts: dict[str, Any]) -> None:
     print(f"ordered, at once    {facts['ordered_release']:7}")
 
 
-@simulations.command()
+@simulations.command(rich_help_panel=SERVE)
 def replay(
     history: Annotated[str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
     rules: Rules,
@@ -92,7 +93,10 @@ def replay(
     ] = Path("replay"),
     as_json: Json = False,
 ) -> None:
-    """Decides a history's requests again under other rules. Draws both courses."""
+    """Decide a server's past requests again, under other rules.
+
+    The report shows both histories.
+    """
     from sdc.record.chain import Chain
     from sdc.server.tryout.replay import replay_into, subject_of
 

@@ -29,6 +29,7 @@ from sdc.commands.options import (
     require_columns_file,
     write_columns_file,
 )
+from sdc.commands.panels import INSPECT
 from sdc.config.capabilities import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
@@ -41,7 +42,7 @@ tables = typer.Typer()
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
 
 
-@tables.command()
+@tables.command(rich_help_panel=INSPECT)
 def widths(
     subject: SubjectPath,
     floor: Floor = 0,
@@ -55,7 +56,10 @@ def widths(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Critical widths of the sub-tables, most dangerous first. Of more than 20 variables those that are widest."""
+    """List critical widths, the most dangerous sub-table first.
+
+    Of a table with more than 20 variables, only the widest sub-tables are listed.
+    """
     from sdc.config.analysis import WidthsConfig
     from sdc.model import subtable as st
     from sdc.risk.critical_width import critical_widths
@@ -90,7 +94,7 @@ def widths(
         print(f"{width:14}  {st.label(subtable, data.schema)}")
 
 
-@tables.command()
+@tables.command(rich_help_panel=INSPECT)
 def bounds(
     subject: SubjectPath,
     release: ReleaseOption = None,
@@ -120,7 +124,7 @@ def bounds(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """Bounds of each cell, given a release, or of sums of cells."""
+    """Compute bounds of cells, or of sums of cells, given a release."""
     from sdc.bounds.super_cells import FRACTIONAL
     from sdc.public.incomplete import Incomplete
     from sdc.stages.bounded import bounded, super_cells
@@ -154,7 +158,7 @@ def bounds(
         print_bounds(facts)
 
 
-@tables.command("enumerate")
+@tables.command("enumerate", rich_help_panel=INSPECT)
 def enumerate_command(
     subject: SubjectPath,
     release: ReleaseOption = None,
@@ -165,7 +169,10 @@ def enumerate_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """Counts the integer tables that agree with a release. An interrupt ends it with what is known."""
+    """Count the integer tables that agree with a release.
+
+    After an interrupt, the command reports what it has counted so far.
+    """
     from sdc import api
     from sdc.progress import Nodes
     from sdc.public.incomplete import Incomplete
@@ -191,7 +198,7 @@ def enumerate_command(
     print(f"{found.feasible_tables} feasible tables{'' if found.complete else ' and maybe more'}")
 
 
-@tables.command("posterior")
+@tables.command("posterior", rich_help_panel=INSPECT)
 def posterior_command(
     subject: SubjectPath,
     release: ReleaseOption = None,
@@ -230,7 +237,7 @@ def posterior_command(
     workers: Workers = None,
     as_json: Json = False,
 ) -> None:
-    """What a release makes likely, beside what it leaves possible."""
+    """Compute what an intruder holds likely, given a release."""
     from sdc import api
     from sdc.intruder.measures import check_share, check_threshold
     from sdc.storage.documents import posterior_facts

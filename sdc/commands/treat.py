@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sdc.commands.options import Json, MinWidth, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
+from sdc.commands.panels import PROTECT
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -32,7 +33,7 @@ CHOICE = "which cells were chosen tells more to whoever chooses alike from table
 SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
 
 
-@rules.command("round")
+@rules.command("round", rich_help_panel=PROTECT)
 def round_command(
     subject: SubjectPath,
     sub_table: SubTableName,
@@ -42,12 +43,15 @@ def round_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """A sub-table rounded, whose margins still add up. To multiples of a base; named as rounded.
+    """Round a sub-table so that its margins still add up.
 
-    Of a config or a run it is judged by the criterion, beside what is public there; of a file nothing is.
+    Counts are rounded to multiples of a base, and the table is marked as rounded.
 
-    By how much cells were moved in all is confidential: whoever has it beside the rounded table and the true total can
-    tell small counts. It is printed, apart from the rest, and is in no file.
+    The rounded table of a config or a run is judged by its risk criterion, together with what is already public. The
+    table of a file is not judged.
+
+    The total by which cells were moved is confidential: with the rounded table and the true total it can reveal
+    small counts. The command prints it separately and writes it to no file.
     """
     from sdc import api
 
@@ -82,7 +86,7 @@ def round_command(
     print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
 
 
-@rules.command()
+@rules.command(rich_help_panel=PROTECT)
 def suppress(
     subject: SubjectPath,
     sub_table: SubTableName,
@@ -93,11 +97,14 @@ def suppress(
     small_count: SmallCount = None,
     as_json: Json = False,
 ) -> None:
-    """Which cells of a sub-table to withhold. As few as was found; of a run, beside its release.
+    """Choose the cells of a sub-table to suppress.
 
-    Its margins are public where they may be, and so are structural zeros: what they and the cells that stay add up to
-    pins no small count. Which cells were chosen is not judged: whoever chooses alike from each table that agrees may
-    rule some out. Whether fewer would do helps with that, and is confidential.
+    Suppresses as few cells as the search finds. For a run, the suppressed table is safe beside its release.
+
+    The command assumes that the margins of the sub-table are public wherever they may be, and so are structural
+    zeros. Together with the remaining cells they pin down no small count. One leak is not judged: an intruder who
+    makes the same choice for every feasible table may rule out some of them. The command prints whether fewer cells
+    would do. Keep that confidential, because it helps such an intruder.
     """
     from sdc import api
     from sdc.model import subtable as st
@@ -145,7 +152,7 @@ def suppress(
     print(f"confidential  {fewer}; do not publish this")
 
 
-@rules.command()
+@rules.command(rich_help_panel=PROTECT)
 def magnitude(
     table: Annotated[
         Path, typer.Argument(parser=checked_path, metavar="TABLE", help="One CSV or Parquet file of records.")
@@ -170,10 +177,13 @@ def magnitude(
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
-    """Sums of a column, where every cell passes the rules. Coarser along hierarchies until they do, else nothing.
+    """Sum a numeric column under dominance and threshold rules.
 
-    Tables of several --by are judged together, by the sums of all their variables. Those of another command are not:
-    what was published of the same records by other groupings is not known here, and a difference may fail the rules.
+    Every published cell passes the rules. The command recodes to coarser hierarchy levels until they all pass; if they
+    never do, it publishes nothing.
+
+    Tables of several --by are judged together, by the sums over all their variables. Tables of another run of this
+    command are not known here. The difference of two such tables may violate the rules.
     """
     from sdc import api
     from sdc.treat.magnitude import ALL

@@ -18,6 +18,7 @@ from sdc.commands.options import (
     require_columns_file,
     write_columns_file,
 )
+from sdc.commands.panels import INSPECT
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 of_samples = typer.Typer()
 
 
-@of_samples.command("uniques")
+@of_samples.command("uniques", rich_help_panel=INSPECT)
 def uniques_command(
     subject: SubjectPath,
     fraction: Annotated[
@@ -54,7 +55,7 @@ def uniques_command(
     structural_zeros: StructuralZeros = None,
     as_json: Json = False,
 ) -> None:
-    """How probably a sample unique is a unique of the population."""
+    """Estimate which sample uniques are population uniques."""
     from sdc.storage.documents import unique_cells, uniques_facts
     from sdc.utility.uniques import RELEASED, check_fraction
 

@@ -7,6 +7,7 @@ own, case after case, each with its own standard output and error.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -50,49 +51,28 @@ from tests.wide import wide_table
 CONFIGS = Path(__file__).parents[2] / "configs"
 CZECH_CSV, CZECH_YAML = CONFIGS / "czech_auto_workers.csv", CONFIGS / "czech_auto_workers.yaml"
 
-COMMANDS = (
-    "run",
-    "plan",
-    "widths",
-    "bounds",
-    "assess",
-    "why",
-    "release",
-    "enumerate",
-    "fit",
-    "posterior",
-    "uniques",
-    "verify",
-    "status",
-    "explore",
-    "list",
-    "clean",
-    "serve",
-    "audit",
-    "migrate",
-    "simulate",
-    "replay",
-    "config",
-    "init",
-    "check",
-    "attack",
-    "ledger",
-    "compare",
-    "docs",
-    "doctor",
-    "round",
-    "suppress",
-    "magnitude",
-)
+PANELS = {
+    "Build a release (statisticians)": ("run", "sweep", "plan", "config", "capabilities", "init", "release"),
+    "Inspect tables, releases and runs (statisticians, auditors)": (
+        *("status", "explore", "list", "fit", "compare", "assess", "why"),
+        *("widths", "bounds", "enumerate", "posterior", "uniques"),
+    ),
+    "Protect one table (statisticians)": ("round", "suppress", "magnitude"),
+    "Publish and verify (publishers, auditors)": ("verify", "check", "ledger", "attack"),
+    "Serve tables on request (operators of a server, auditors)": ("serve", "audit", "migrate", "simulate", "replay"),
+    "Maintain an installation (administrators)": ("clean", "doctor", "papers", "docs"),
+}
+COMMANDS = [command for panel in PANELS.values() for command in panel]
 ARGUMENTS = {
-    **dict.fromkeys(("run", "plan", "serve", "simulate"), "CONFIG"),
+    **dict.fromkeys(("run", "sweep", "plan", "serve", "simulate"), "CONFIG"),
     "replay": "HISTORY",
     "config": "CONFIG|KEY",
     "check": "FOLDER...",
     "attack": "RELEASE",
     "ledger": "FILE",
     "compare": "RUN",
-    "docs": "[OPTIONS]",
+    **dict.fromkeys(("docs", "papers"), "[OPTIONS]"),
+    "capabilities": "[[A [B]]]...",
     "doctor": "[CONFIG]",
     **dict.fromkeys(("verify", "status", "explore"), "RUN_FOLDER"),
     **dict.fromkeys(("list", "clean"), "FOLDER"),
@@ -184,7 +164,7 @@ def tree(folder: Path) -> set[str]:
 # Help and wrong usage
 
 
-def test_help_names_every_command_and_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy() -> None:
     heavy = {"numba", "ortools", "prefect", "distributed", "dask", "pyarrow", "scipy", "networkx"}
     code = (
         "import sys; sys.argv = ['sdc', '--help']\n"
@@ -195,7 +175,26 @@ def test_help_names_every_command_and_loads_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     assert done.stderr.strip() == "[]"
-    assert [name for name in COMMANDS if re.search(rf"^\W*{name} ", done.stdout, re.MULTILINE)] == list(COMMANDS)
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_help_lists_each_command_in_one_panel(columns: int) -> None:
+    """As plain text, in ASCII, within the terminal."""
+    environment = os.environ | {"COLUMNS": str(columns), "PYTHONIOENCODING": "ascii", "FORCE_COLOR": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sdc.commands.cli", "--help"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout
+    parts = re.split(r"^(\S.*):\n", done.stdout, flags=re.MULTILINE)
+    listed = [tuple(re.findall(r"^  (\w+) ", text, re.MULTILINE)) for text in parts[4::2]]
+    assert dict(zip(parts[3::2], listed, strict=True)) == PANELS
+    assert sorted(COMMANDS) == sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
