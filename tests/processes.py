@@ -30,7 +30,7 @@ TOGETHER = {
         "tests/faults/test_killed_servers.py",
         "tests/faults/test_lost_processes.py",
     ),
-    "commands": ("tests/commands/", "tests/test_handbook.py"),
+    "commands": ("tests/commands/", "tests/test_examples.py", "tests/test_handbook.py"),
     "answers in part": ("tests/server/test_in_part.py",),
     "parts": ("tests/search/test_parts.py",),
 }

@@ -112,7 +112,8 @@ class RunFolder:
             ) from error
         except OSError as error:
             raise RunFolderError(
-                f"run folder {self.path} cannot be written: {error.strerror}; set output.folder to one that can"
+                f"run folder {self.path} cannot be written: {error.strerror}; start in a folder that you may write, or "
+                "set output.folder to one"
             ) from error
         try:
             yield
