@@ -287,7 +287,7 @@ def decomposable_release(
 
 
 def best_release(table: Table, public: Public, criteria: Criteria | None = None, **settings: Any) -> FoundRelease:
-    """The better of the ordered and the decomposable release, each with what can be added to it, and the reason.
+    """The best of bisection, greedy search and annealing (extended greedily), all candidates, and the reason.
 
     Settings as for `find_release`.
     """

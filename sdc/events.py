@@ -33,12 +33,12 @@ def tell(event: str, text: str = "", logger: logging.Logger = LOGGER, **fields: 
 class EventLog(logging.Handler):
     """Appends each event to a file: `time` (UTC), `event`, the `stage` at work, `text`, and the event's fields.
 
-    A log that cannot be written does not stop a build.
+    A record of another library has its logger's name as the event. A log that cannot be written does not stop a build.
     """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
-        self._path, self._stage = path, ""
+        self.path, self._stage = path, ""
 
     def emit(self, record: logging.LogRecord) -> None:
         event, text, fields = _parts(record)
@@ -49,7 +49,7 @@ class EventLog(logging.Handler):
         line = json.dumps({**{key: value for key, value in named.items() if value}, **fields}, ensure_ascii=False)
         try:
             # a line that a death cut short must not spoil the next one
-            with open(self._path, "ab+", opener=for_this_user) as file:
+            with open(self.path, "ab+", opener=for_this_user) as file:
                 cut_short = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
                 file.write(b"\n" * cut_short + line.encode() + b"\n")
         except OSError:
@@ -76,7 +76,8 @@ def for_this_user(path: str, flags: int) -> int:
 
 
 def _parts(record: logging.LogRecord) -> tuple[str, str, dict[str, Any]]:
-    return getattr(record, "event", "note"), getattr(record, "text", record.getMessage()), getattr(record, "fields", {})
+    told = vars(record)
+    return told.get("event", record.name), told.get("text", record.getMessage()), told.get("fields", {})
 
 
 @contextmanager

@@ -44,6 +44,7 @@ AGREES = {
 }
 DIFFERS = {
     "kdsf-table-3": "letters of the printed table are those of the data in reverse",
+    "kdsf-figure-6": "letters of the printed table are those of the data in reverse",
     "kdsf-equation-10": "what table 3 prints is the smallest",
     "kdsf-left-out": "letters of the printed table are those of the data in reverse",
     "kdsf-cps-3-frontier": "no frontier has both",

@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -291,6 +291,8 @@ def release(
     if found.assessment.likely is not None:
         print(f"likely        {found.assessment.likely.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
+    for number, one in enumerate(found.candidates):
+        print(f"{'' if number else 'candidates':14}{one.text}")
     if found.reason is not None:
         print(f"reason        {found.reason}")
     if refused.questions:
@@ -340,6 +342,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, re
         "method": found.method,
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
+        **({"candidates": [asdict(one) for one in found.candidates]} if found.candidates else {}),
         **({} if found.ended_after is None else {"ended_after": found.ended_after.facts}),
         **({"refused": refused.facts} if found.steps else {}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),

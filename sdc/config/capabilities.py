@@ -131,6 +131,7 @@ SETTINGS_OF = {
         ("ordered", "bisection", "best"),
     ),
     "ended_after.rounds": ("decomposable", "best"),
+    "ended_after.bisection": ("best",),
     "ended_after.extension": ("best",),
 }
 """Settings of a search as configs, commands and Python name them, and the methods that use them."""

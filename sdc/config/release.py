@@ -258,6 +258,9 @@ class EndedAfterConfig(Section):
     questions: Annotated[
         NotNegative | None, Field(description="questions of the ordered search or the bisection; default all")
     ] = None
+    bisection: Annotated[NotNegative | None, Field(description="questions of the bisection, in best; default all")] = (
+        None
+    )
     extension: Annotated[
         NotNegative | None,
         Field(description="questions about what a decomposable release may have beside, in best; default all"),
@@ -417,7 +420,7 @@ class ReleaseConfig(Section):
         SearchMethod,
         Field(
             description="how the release is searched: ordered: grown along the list by critical width; bisection: the "
-            "longest prefix of that list; decomposable: by annealing; best: the better of ordered and decomposable; or "
+            "longest prefix of that list; decomposable: by annealing; best: the best of bisection, ordered and decomposable; or "
             "simulatable: by decisions that tell nothing of the table"
         ),
     ] = "ordered"

@@ -20,6 +20,7 @@ from sdc.config.build import ExecutionConfig
 from sdc.execution.connection import check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
+from sdc.execution.library_logs import quiet_here, quiet_worker
 from sdc.execution.settings import (
     AddressSettings,
     KubernetesSettings,
@@ -64,6 +65,7 @@ def open_executor(execution: ExecutionConfig) -> Iterator[Executor]:
     # holds: a collection meanwhile would wait for itself for ever
     gc.collect()
     with ExitStack() as stack:
+        stack.enter_context(quiet_here())
         with _named(execution.cluster):
             # only what opening refuses is about the cluster file: the work that follows is outside of `_named`
             executor = stack.enter_context(opened)
@@ -146,6 +148,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
             Client(cluster) as client,  # type: ignore[no-untyped-call]
             nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
         ):
+            client.register_worker_callbacks(quiet_worker())
             if settings.adaptive:
                 cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
             try:

@@ -11,7 +11,7 @@ from sdc.model.release import NOTHING, most_parsimonious
 from sdc.papers import pictures
 from sdc.papers.item import Item, Value
 from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix
-from sdc.report.lattice import most_dangerous
+from sdc.report.lattice import ByDimension, levels, most_dangerous
 
 _TABLE_3 = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,
 ACDF 21, CDEF 22, BCDE 23, ABEF 23, ADE 25, ACEF 25, ABCE 26, ABCF 30, ABCD 30, DEF 45, ADF 49, BCEF 52, CDE 54,
@@ -19,6 +19,7 @@ AEF 55, BDE 56, ABD 57, ACE 58, ABF 58, ACF 59, ACD 61, ABE 61, ABC 64, BCDF 68,
 PRINTED_WIDTHS: dict[str, int] = {
     letters: int(width) for letters, width in (entry.split() for entry in _TABLE_3.split(","))
 }
+CHAIN = ["ACDEF", "ACDE", "ADE", "DE"]
 LEFT_OUT = ["ABCDEF", "ACDEF", "ABCDE", "ABDEF"]
 REVERSED = (
     "the letters of the printed table are those of the data in reverse, A for F, B for E and C for D: with them turned "
@@ -67,6 +68,12 @@ def _data(_: Sources) -> Value:
 def _widths(sources: Sources) -> Value:
     listed = most_dangerous(sources.widths, CZECH.schema, len(PRINTED_WIDTHS))
     return {_named(subtable): width for subtable, width in listed}
+
+
+def _chains(sources: Sources) -> Value:
+    """What is left open of other tables: whether such a chain exists."""
+    found = ByDimension.of(levels(sources.widths, CZECH.schema), CZECH.schema)
+    return [_named(subtable) for chain in found.chains for subtable in chain]
 
 
 def _equation_10(sources: Sources) -> Value:
@@ -140,6 +147,16 @@ ITEMS = (
         checked={turned(letters): width for letters, width in PRINTED_WIDTHS.items()},
         why=REVERSED,
         draw=lambda sources, _: pictures.query_space(sources.widths, sources.ordered),
+    ),
+    Item(
+        "kdsf-figure-6",
+        "KDSF",
+        "figure 6",
+        "A most dangerous sub-table of each dimension of the Czech table, each of which contains the next one.",
+        CHAIN,
+        _chains,
+        checked=list(map(turned, CHAIN)),
+        why=REVERSED,
     ),
     Item(
         "kdsf-equation-10",

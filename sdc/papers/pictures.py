@@ -24,11 +24,11 @@ LEFT, TOP, ROW = 110.0, 40.0, 22.0
 
 
 def query_space(widths: CriticalWidths, release: Release) -> Markup:
-    """Every sub-table with its critical width, the chain of the most dangerous ones, and what is not released."""
+    """Every sub-table with its critical width, the most dangerous of each dimension, and what is not released."""
     schema = CZECH.schema
-    rows, chain = lattice.levels(widths, schema), lattice.most_dangerous_chain(widths, schema)
+    rows = lattice.levels(widths, schema)
     scale = Scale.of(WIDTH, int(widths.widths.max()))
-    squares = figures.lattice_squares(rows, chain, release, schema, scale)
+    squares = figures.lattice_squares(rows, lattice.ByDimension.of(rows, schema), release, schema, scale)
     return figures.legend(scale) + squares
 
 

@@ -31,7 +31,7 @@ from sdc.report import (
 )
 from sdc.report.blockers import blockers, redesigns, remedies
 from sdc.report.evidence import AuditEvidence
-from sdc.report.lattice import levels, most_dangerous_chain
+from sdc.report.lattice import ByDimension, levels
 from sdc.report.published import published
 from sdc.report.scale import Scale
 from sdc.report.verdict import verdict
@@ -177,16 +177,18 @@ def _chains(audit: AuditEvidence) -> dict[str, Any]:
 
 def _lattice(audit: AuditEvidence) -> dict[str, Any]:
     schema = audit.table.schema
-    rows, chain = levels(audit.widths, schema), most_dangerous_chain(audit.widths, schema)
+    rows = levels(audit.widths, schema)
+    by_dimension = ByDimension.of(rows, schema)
     scale = Scale.of(audit.min_width, max((int(level.widths[-1]) for level in rows), default=0))
     return {
-        "lattice": figures.lattice(rows, chain, audit.found.release, audit.table.schema, scale) if rows else "",
+        "lattice": figures.lattice(rows, by_dimension, audit.found.release, schema, scale) if rows else "",
         "legend": figures.legend(scale),
         "listed": sum(len(level) for level in rows),
         "squares": sum(len(level) for level in rows) <= figures.MOST_SQUARES,
         "dangerous": sections.dangerous(audit),
         "dangerous_released": sections.dangerous(audit, audit.found.release),
-        "chain": sections.chain(audit, chain),
+        "of_dimensions": sections.of_dimensions(audit, by_dimension),
+        "chain": sections.chain(audit, by_dimension),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from markupsafe import Markup
@@ -13,12 +14,11 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.report import exposure, svg
-from sdc.report.lattice import Level
+from sdc.report.lattice import ByDimension, Level, letters
 from sdc.report.plot import PAGE, short, ticks
 from sdc.report.scale import LIGHT_INK, Scale, ink_on
 from sdc.risk.criteria import Criteria
 
-Chain = Sequence[tuple[SubTable, int]]
 MOST_SQUARES = 400
 
 
@@ -47,14 +47,16 @@ def legend(scale: Scale) -> Markup:
     )
 
 
-def lattice(levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale) -> Markup:
+def lattice(
+    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
+) -> Markup:
     """Squares while every one can be seen, bars beyond."""
     draw = lattice_squares if sum(len(level) for level in levels) <= MOST_SQUARES else lattice_bars
-    return draw(levels, chain, release, schema, scale)
+    return draw(levels, dangerous, release, schema, scale)
 
 
 def lattice_squares(
-    levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale
+    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
 ) -> Markup:
     """One square a sub-table, one row a dimension; crossed where there is a release that does not have it."""
     # the widest row decides: all squares have one size, so that rows can be compared
@@ -66,14 +68,14 @@ def lattice_squares(
     def place(k: int, rank: int) -> tuple[float, float]:
         return middle + (rank - len(levels[k]) / 2) * pitch, 8 + k * row
 
-    onto = {subtable for subtable, _ in chain}
-    parts = [_chain_of_squares(levels, chain, place, size, schema)]
+    framed = {subtable for level in dangerous.levels for subtable in level.least.tolist()}
+    parts = [_chain_of_squares(levels, chain, place, size, schema) for chain in dangerous.chains]
     for k, level in enumerate(levels):
         parts.append(svg.text(0, 8 + k * row + size / 2 + 4, _dimension(level.dimension), class_="t strong"))
         pairs = zip(level.sub_tables.tolist(), level.widths.tolist(), strict=True)
         for rank, (subtable, width) in enumerate(pairs):
             released = None if release is None else subtable in release
-            parts += _square(subtable, width, place(k, rank), size, released, subtable in onto, schema, scale)
+            parts += _square(subtable, width, place(k, rank), size, released, subtable in framed, schema, scale)
     crosses = "" if release is None else "a cross marks a sub-table that is not released, "
     return svg.figure(
         "lattice",
@@ -81,17 +83,22 @@ def lattice_squares(
         len(levels) * row + 4,
         "Critical widths on the lattice of sub-tables",
         "One square a sub-table, one row a dimension, narrowest critical width first. The number is the critical "
-        f"width, {crosses}the line joins the chain of most dangerous sub-tables.",
+        f"width, {crosses}a thick frame marks the most dangerous sub-tables of a dimension, and a line joins those "
+        "that contain the next one.",
         parts,
     )
 
 
 def _chain_of_squares(
-    levels: Sequence[Level], chain: Chain, place: Callable[[int, int], tuple[float, float]], size: float, schema: Schema
+    levels: Sequence[Level],
+    chain: Sequence[SubTable],
+    place: Callable[[int, int], tuple[float, float]],
+    size: float,
+    schema: Schema,
 ) -> Markup:
     rows = {level.dimension: k for k, level in enumerate(levels)}
     points = []
-    for subtable, _ in chain:
+    for subtable in chain:
         k = rows[st.ways(subtable, schema)]
         x, y = place(k, levels[k].rank(subtable))
         points += [(x + size / 2, y), (x + size / 2, y + size + (19 if _below(subtable, schema, size) else 0))]
@@ -105,7 +112,7 @@ def _square(
     corner: tuple[float, float],
     size: float,
     released: bool | None,
-    chained: bool,
+    framed: bool,
     schema: Schema,
     scale: Scale,
 ) -> Iterator[Markup]:
@@ -115,7 +122,7 @@ def _square(
     name = st.label(subtable, schema)
     state = "" if released is None else ", released" if released else ", not released"
     title = f"{name}: critical width {width:,}{state}"
-    yield svg.box(x, y, size, size, colour, title, class_="chained" if chained else "edge")
+    yield svg.box(x, y, size, size, colour, title, class_="framed" if framed else "edge")
     if released is False:
         # in the corner, beside the number; over the whole square where that is too small to have one
         a, b = (x + size - 11, y + 3) if size >= 20 else (x + 1, y + 1)
@@ -127,19 +134,18 @@ def _square(
     digits = short(width)
     class_ = f"t number {'small' if len(digits) > 4 else ''} {'light' if ink == LIGHT_INK else ''}"
     yield svg.text(x + size / 2, y + size / 2 + 6, digits, class_, anchor="middle")
-    class_ = "t halo strong" if chained else "t halo"
+    class_ = "t halo strong" if framed else "t halo"
     yield svg.text(x + size / 2, y + size + 13, _below(subtable, schema, size), class_, anchor="middle")
 
 
 def _below(subtable: SubTable, schema: Schema, size: float) -> str:
     """The label under a square: `ABC` for names of one letter, nothing where it would not fit."""
-    name = st.label(subtable, schema)
-    short = name.replace("*", "") if all(len(v) == 1 for v in schema.names) else name
-    return short if size >= 20 and len(short) * 6.4 <= size + 10 else ""
+    name = letters(subtable, schema)
+    return name if size >= 20 and len(name) * 6.4 <= size + 10 else ""
 
 
 def lattice_bars(
-    levels: Sequence[Level], chain: Chain, release: Release | None, schema: Schema, scale: Scale
+    levels: Sequence[Level], dangerous: ByDimension, release: Release | None, schema: Schema, scale: Scale
 ) -> Markup:
     """One bar a dimension: its listed sub-tables sorted by critical width, as shares of the colour classes."""
     left, wide, pitch = 112.0, 544.0, 26.0
@@ -156,15 +162,16 @@ def lattice_bars(
         figures = [_of(len(level), level.possible), of_release]
         figures += [short(int(w)) for w in (level.widths[0], level.median, level.widths[-1])]
         parts += [svg.text(x, y + 14, f, anchor="end") for (x, _), f in zip(columns, figures, strict=True)]
-    # last, so that the dots lie over the bars
-    parts += _chain_of_dots(levels, chain, schema, left, wide, pitch)
+    # last, so that the frames lie over the bars
+    parts += _frames(levels, dangerous, left, wide, pitch)
     return svg.figure(
         "lattice",
         PAGE,
         26 + len(levels) * pitch,
         "Critical widths of the sub-tables by dimension",
-        "One bar a dimension; each colour takes the share of the sub-tables whose critical width is in its class. The "
-        "dots mark the chain of most dangerous sub-tables.",
+        "One bar a dimension; each colour takes the share of the sub-tables whose critical width is in its class. A "
+        "thick frame is around the most dangerous ones of a dimension, and a line joins frames where one contains the "
+        "next.",
         parts,
     )
 
@@ -179,19 +186,22 @@ def _shares(level: Level, scale: Scale, left: float, wide: float, y: float) -> I
             yield svg.box(x, y, max(w, 1.0), 20, colour, title, class_="edge")
 
 
-def _chain_of_dots(
-    levels: Sequence[Level], chain: Chain, schema: Schema, left: float, wide: float, pitch: float
+def _frames(
+    levels: Sequence[Level], dangerous: ByDimension, left: float, wide: float, pitch: float
 ) -> Iterator[Markup]:
-    rows = {level.dimension: k for k, level in enumerate(levels)}
-    points = []
-    for subtable, _ in chain:
-        k = rows[st.ways(subtable, schema)]
-        points.append((left + wide * (levels[k].rank(subtable) + 0.5) / len(levels[k]), 32 + k * pitch))
-    if points:
-        yield svg.path(points, "chain")
-    for (x, y), (_, width) in zip(points, chain, strict=True):
-        title = svg.element("title", f"critical width {width:,}")
-        yield svg.element("circle", title, cx=x, cy=y, r=4.5, class_="dot")
+    """Around the most dangerous sub-tables of each dimension, with a line along each chain."""
+    tops = {level.dimension: 22 + k * pitch for k, level in enumerate(levels)}
+    rest = iter(dangerous.levels)
+    for chain in dangerous.chains:
+        frames = []
+        for level in islice(rest, len(chain)):
+            words = f"{_dimension(level.dimension)}: {len(level.least):,} with critical width {level.widths[0]:,}"
+            frames.append((words, wide * len(level.least) / len(level), tops[level.dimension]))
+            yield svg.box(left, frames[-1][2], max(frames[-1][1], 2.0), 20, "none", class_="framed")
+        yield svg.path([(left + share / 2, y + 10) for _, share, y in frames], "chain")
+        for words, share, y in frames:
+            title = svg.element("title", words)
+            yield svg.element("circle", title, cx=left + share / 2, cy=y + 10, r=4.5, class_="dot")
 
 
 def exposed_cells(bounds: CellBounds, criteria: Criteria, schema: Schema) -> Markup:

@@ -1,7 +1,8 @@
-"""The query space level by level: its critical widths, and the chain of most dangerous sub-tables."""
+"""The query space level by level: its critical widths, and the most dangerous sub-tables of each dimension."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.partitions import BitSets
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Level:
 
     dimension: int
     possible: int
-    sub_tables: npt.NDArray[np.uint64]
+    sub_tables: BitSets
     widths: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -30,6 +32,15 @@ class Level:
     def median(self) -> int:
         """The lower median."""
         return int(self.widths[(len(self) - 1) // 2])
+
+    @property
+    def least(self) -> BitSets:
+        """All that have the smallest critical width: the most dangerous of the dimension."""
+        return self.sub_tables[: np.searchsorted(self.widths, self.widths[0], "right")]
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self) == self.possible
 
     def rank(self, subtable: SubTable) -> int:
         return int(np.flatnonzero(self.sub_tables == np.uint64(subtable))[0])
@@ -72,18 +83,74 @@ def released(sub_tables: npt.NDArray[np.uint64], release: Release) -> npt.NDArra
     return found
 
 
-def most_dangerous_chain(widths: CriticalWidths, schema: Schema) -> tuple[tuple[SubTable, int], ...]:
-    """From the full table repeatedly to the child of smallest critical width, ties by number.
+@dataclass(frozen=True)
+class ByDimension:
+    """The most dangerous sub-tables of each dimension, and chains of them ([KDSF] 5.2, figure 6).
 
-    Empty where the full table is not listed, as with a floor.
+    levels    of dimension 2 and more, below the full table's, while all widths are listed; the largest dimension first
+    chains    one sub-table of least width a level, each contains the next one; a new chain starts where none goes on
+    is_whole  whether the levels reach up to just below the full table
     """
-    known = widths.by_sub_table()
-    here = st.full(len(schema))
-    if here not in known:
-        return ()
-    chain = [here]
-    # a child's width is no smaller, so it is listed where its parent is: the chain goes down to the total
-    while listed := [child for child in st.children(here, schema) if child in known]:
-        here = min(listed, key=lambda child: (known[child], child))
-        chain.append(here)
-    return tuple((subtable, known[subtable]) for subtable in chain)
+
+    levels: tuple[Level, ...]
+    chains: tuple[tuple[SubTable, ...], ...]
+    is_whole: bool
+
+    @staticmethod
+    def of(levels: Sequence[Level], schema: Schema) -> ByDimension:
+        """All ties are kept: there is one chain exactly where some choice of one sub-table a level is a chain.
+
+        One-way sub-tables and the full table are left out: a chain has them whatever the data. Time is O(K n log n)
+        for n ties and K variables, memory O(n); levels of one least width from the top down cost nothing.
+        """
+        known = [level for level in levels if 2 <= level.dimension < len(schema.axes)]
+        # a child is no narrower than its parent: a level is listed in full where the one above is
+        known = [level for level in known if level.is_complete]
+        runs: list[list[BitSets]] = []
+        for k, level in enumerate(known):
+            reached = _reached(runs[-1][-1], known[k - 1], level, schema) if runs else level.least[:0]
+            if len(reached):
+                runs[-1].append(reached)
+            else:
+                runs.append([level.least])
+        return ByDimension(tuple(known), tuple(map(_one_of_each, runs)), len(known) == max(len(schema.axes) - 2, 0))
+
+    @property
+    def named(self) -> Iterator[tuple[Level, SubTable, SubTable | None]]:
+        """Each level, its sub-table of a chain, and the one above that contains it; None where a chain starts."""
+        one_of_each = [pair for chain in self.chains for pair in zip((None, *chain), chain, strict=False)]
+        for level, (above, subtable) in zip(self.levels, one_of_each, strict=True):
+            yield level, subtable, above
+
+    def goes_on(self, k: int, schema: Schema) -> bool:
+        """Whether any of the most dangerous sub-tables of a level contains one of the next level."""
+        above, level = self.levels[k : k + 2]
+        return len(_reached(above.least, above, level, schema)) > 0
+
+
+def _reached(above: BitSets, level_above: Level, level: Level, schema: Schema) -> BitSets:
+    """Those of least width of the level that are within one of those above."""
+    if len(above) == len(level_above.least) and level.widths[0] == level_above.widths[0]:
+        # a parent is no wider than its child: with the same least width, all parents of these are above
+        return level.least
+    found = np.zeros(len(level.least), bool)
+    for axis in schema.axes:
+        own = np.uint64(schema.levels.of_axis[axis])
+        # an axis fewer and no other one coarser: a coarser one is no narrower, so this one is of least width too
+        found |= np.isin(level.least, above[above & own != 0] & ~own)
+    return level.least[found]
+
+
+def _one_of_each(run: Sequence[BitSets]) -> tuple[SubTable, ...]:
+    """From the last level up, each time the first that contains the one below."""
+    chain = [int(run[-1][0])]
+    for sets in reversed(run[:-1]):
+        below = np.uint64(chain[-1])
+        chain.append(int(sets[np.argmax(sets & below == below)]))
+    return tuple(reversed(chain))
+
+
+def letters(subtable: SubTable, schema: Schema) -> str:
+    """The label, as `ABC` where all names are of one letter."""
+    label = st.label(subtable, schema)
+    return label.replace("*", "") if all(len(name) == 1 for name in schema.names) else label

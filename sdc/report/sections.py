@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations
 
 import numpy as np
 
@@ -14,9 +14,9 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.report import exposure, figures, graphs, prefixes, refusals
+from sdc.report import exposure, graphs, prefixes, refusals
 from sdc.report.evidence import AuditEvidence
-from sdc.report.lattice import most_dangerous, released
+from sdc.report.lattice import ByDimension, letters, most_dangerous, released
 from sdc.report.published import PublishedTable
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
@@ -25,6 +25,8 @@ from sdc.search.step import SearchStep
 
 MOST_DIMENSIONS = 20  # of these and the others: the page stays of bounded size, whatever the table and the search
 MOST_DANGEROUS = 35
+MOST_TIES = 3  # of a dimension
+MOST_LETTERS = 120  # of a chain in a sentence
 MOST_FRONTIER = 200
 MOST_STEPS = 200
 MOST_WITNESSES = 20
@@ -56,6 +58,8 @@ class SubTableRow:
     """A sub-table as listed, by the variables that name it.
 
     width  critical width; None where it is not known
+    ties   how many sub-tables of its dimension have its width, where it is the smallest
+    chained  how a chain of most dangerous sub-tables comes to it
     edges  of a junction tree, that it is on
     shows  what it publishes, of a table of the released frontier
     """
@@ -66,7 +70,8 @@ class SubTableRow:
     cells: str
     width: int | None
     released: bool
-    dropped: str = ""
+    ties: int | None = None
+    chained: str = ""
     edges: tuple[tuple[int, int], ...] = ()
     shows: PublishedTable | None = None
 
@@ -136,11 +141,53 @@ def dangerous(audit: AuditEvidence, release: Release | None = None) -> list[SubT
     return [_sub_table(audit, s, width) for s, width in listed]
 
 
-def chain(audit: AuditEvidence, chained: figures.Chain) -> list[SubTableRow]:
-    """Each sub-table of the chain, with the variable dropped to reach it."""
-    dropped = ["", *[st.label(a ^ b, audit.table.schema) for (a, _), (b, _) in pairwise(chained)]]
-    rows = zip(chained, dropped[: len(chained)], strict=True)
-    return [replace(_sub_table(audit, s, width), dropped=name) for (s, width), name in rows]
+def of_dimensions(audit: AuditEvidence, found: ByDimension) -> list[SubTableRow]:
+    """The first of the most dangerous sub-tables of each dimension, before the others that of a chain."""
+    schema, rows = audit.table.schema, []
+    for level, chosen, above in found.named:
+        width, ties = int(level.widths[0]), len(level.least)
+        others = [t for t in level.least[: MOST_TIES + 1].tolist() if t != chosen][: MOST_TIES - 1]
+        step = "starts" if above is None else f"drops {st.label(above ^ chosen, schema)}"
+        rows.append(replace(_sub_table(audit, chosen, width), ties=ties, chained=step))
+        rows += [replace(_sub_table(audit, t, width), ties=ties) for t in others]
+    return rows
+
+
+def chain(audit: AuditEvidence, found: ByDimension) -> str:
+    """Whether the most dangerous sub-tables of all dimensions form a chain, which [KDSF] 5.2 leaves open."""
+    return " ".join(filter(None, [_chain(audit.table.schema, found), _not_known(audit, found)]))
+
+
+def _chain(schema: Schema, found: ByDimension) -> str:
+    if len(found.levels) < 2:
+        return ""
+    high, low = found.levels[0].dimension, found.levels[-1].dimension
+    start = f"The most dangerous sub-tables of dimensions {low} to {high}"
+    if len(found.chains) > 1:
+        return f"{start} do not form a chain. {' '.join(_breaks(schema, found))}"
+    names = " > ".join(letters(t, schema) for t in found.chains[0])
+    return f"{start} form a chain{f': {names}' if len(names) <= MOST_LETTERS else ', which the table below shows'}."
+
+
+def _breaks(schema: Schema, found: ByDimension) -> Iterator[str]:
+    """A sentence for each dimension from which no chain goes on."""
+    ends = accumulate(map(len, found.chains))
+    for k, chain in zip(ends, found.chains[:-1], strict=False):
+        first, above, below = (found.levels[at].dimension for at in (k - len(chain), k - 1, k))
+        if found.goes_on(k - 1, schema):
+            yield f"No chain from dimension {first} to {above} goes on to dimension {below}."
+        else:
+            yield f"None of dimension {above} contains one of dimension {below}."
+
+
+def _not_known(audit: AuditEvidence, found: ByDimension) -> str:
+    if found.is_whole:
+        return ""
+    first = found.levels[0].dimension + 1 if found.levels else 2
+    return (
+        f"From dimension {first} on the most dangerous sub-tables are not known, because not all critical widths are "
+        "listed."
+    )
 
 
 def cliques(audit: AuditEvidence, graph: DecomposableGraph) -> list[SubTableRow]:
@@ -193,8 +240,8 @@ _METHODS = {
     "out a release grows by those of them that fit, in an order by critical width and weight",
     "bisection": ": the longest prefix of the list by critical width that may go out, and nothing else ([KDSF] 5.2)",
     "decomposable": ": the best release of a decomposable graph that annealing found ([KDSF] 5.1)",
-    "best": ": the better of what “ordered” finds and of what “decomposable” finds, where that may go out and with "
-    "what could be added to it",
+    "best": ": the best of three releases: what “bisection” finds, what “ordered” finds, and what “decomposable” finds, "
+    "extended greedily",
     "simulatable": ": a release that grows by decisions that tell nothing of the table",
 }
 

@@ -64,7 +64,7 @@ def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) ->
     if min_width < 1 or not len(widths):
         raise InputError(f"min_width = {min_width} of {len(widths)} critical widths; give at least 1 of each")
     schema, rows = widths.names, lattice.levels(widths, widths.names)
-    chain = lattice.most_dangerous_chain(widths, schema)
+    dangerous = lattice.ByDimension.of(rows, schema)
     scale = Scale.of(min_width, int(widths.widths.max()))
     released = getattr(release, "release", release)
     if isinstance(released, list | tuple):
@@ -73,7 +73,7 @@ def of_widths(widths: CriticalWidths, *, min_width: int, release: Any = None) ->
         raise InputError(
             f"release is of the type {type(release).__name__}; give a release that was found, or sub-tables"
         )
-    squares = figures.lattice(rows, chain, released, schema, scale)
+    squares = figures.lattice(rows, dangerous, released, schema, scale)
     return _stacked("Critical widths of the sub-tables", [figures.legend(scale), squares])
 
 

@@ -1,4 +1,4 @@
-"""A release by the method asked for: ordered, bisection, decomposable, the better of two extended, or simulatable."""
+"""A release by the method asked for: ordered, bisection, decomposable, the best of these three, or simulatable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from sdc.config.release import EndedAfterConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, NotReleasableError, ReleaseError
+from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
@@ -35,8 +36,33 @@ from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
 
-BESIDE = ("what was published before", "sub-tables that go out in part")
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One of the releases that the method "best" compares.
+
+    method      how it was found: bisection, greedy search, annealing, or annealing extended
+    sub_tables  how many it has, without the grand total
+    value       its utility, as that of `FoundRelease`
+    min_width   the width that is proven of it; of a graph found alone, without what is public beside it
+    """
+
+    method: str
+    sub_tables: int
+    value: float
+    min_width: int
+
+    @staticmethod
+    def of(method: str, found: FoundRelease) -> Candidate:
+        """A release by the name of what found it."""
+        return Candidate(method, found.sub_tables, found.value, found.judgement.margin[0])
+
+    @property
+    def text(self) -> str:
+        """One line for people."""
+        return f"{self.method}: {self.sub_tables:,} sub-tables, utility {self.value:.12g}, min width {self.min_width}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,6 +82,7 @@ class FoundRelease(Found):
     refutations  those that its steps name, and those of the conflicts of what is required
     parts        what goes out in part
     objective    what its value is of
+    candidates   with "best" all releases that were compared
     """
 
     method: str
@@ -70,6 +97,7 @@ class FoundRelease(Found):
     refutations: tuple[Refutation, ...] = ()
     parts: Parts = NO_PARTS
     objective: Objective = "sub_tables"
+    candidates: tuple[Candidate, ...] = ()
 
     @property
     def halvings(self) -> float | None:
@@ -92,11 +120,11 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, what looks for
-    the required sub-tables that fit by that of `requiring`, and for what goes out in part of the others by those of
-    `together` and `apart`, see `in_part`; `before` is how far went what made levels for it. `parts` go
-    out in part whatever is found. InputError, ReleaseError and RuntimeError as the searches raise them;
-    NothingReleasableError where it is told to end before anything that is required is proven.
+    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, the bisection of
+    "best" by that of `prefixes`, what looks for the required sub-tables that fit by that of `requiring`, and for what
+    is published in part by those of `together` and `apart`, see `in_part`; `before` is how far went what made levels
+    for it. `parts` are published whatever is found. InputError, ReleaseError and RuntimeError as the searches raise
+    them; NothingReleasableError where it is told to end before anything that is required is proven.
     """
 
     ordered: OrderedSearch
@@ -106,46 +134,39 @@ class ReleaseSearch:
     requiring: Pace = UNHURRIED
     together: Pace = UNHURRIED
     apart: Pace = UNHURRIED
+    prefixes: Pace = UNHURRIED
     before: EndedAfterConfig | None = None
     parts: Parts = NO_PARTS
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
         """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
-        require_method(method)
-        found = self._run(method, resume)
-        return replace(found, objective=self._objective, ended_after=_joined(self.before, found.ended_after))
+        begun = self.begin(method)
+        return begun if isinstance(begun, FoundRelease) else begun.finish(begun.search.by(method, resume))
 
-    def _run(self, method: str, resume: SearchState | None) -> FoundRelease:
+    def begin(self, method: str) -> Begun | FoundRelease:
+        """Judge what is required, and suppress what has to be; a whole release where nothing is left to search for."""
+        require_method(method)
         self.require_objective(method)
         if method == "simulatable":
             # before all that looks at the table: what is decided there would tell of it
-            return self.by_simulation()
+            return self._ended(self.by_simulation())
         if method in ("ordered", "bisection", "best"):
             self.ordered.require_monotone(method)
         if (everything := self._everything(method)) is not None:
-            return everything
+            return self._ended(everything)
         self._require_risks(method)
         required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
         if required is None:
-            return self._by(method, resume)
+            return Begun(self, self)
         beside, required, partly = self._in_part(required)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.wishes.require if t not in (*required.refused, *required.in_part))
         kept = kept if partly is None else (*kept, *partly.coarser)
         proven = None if method == "decomposable" else required.judgement
-        found = beside._wishing(replace(self.ordered.wishes, require=kept), proven)._by(method, resume)
-        found = replace(found, parts=beside.parts.without(found.release))
-        of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
-        told = {one.name: one for one in (*found.refutations, *of_conflicts)}
-        ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
-        told_of_parts = ""
-        if partly is not None:
-            ended, told_of_parts = _joined(partly.ended_after, ended), reasons.of_parts(partly, self._schema)
-        of_levels = reasons.of_levels(self.ordered.wishes, self._schema)
-        told_first = of_levels, reasons.of_required(required), told_of_parts
-        reason = " ".join(filter(None, (*told_first, found.reason))) or None
-        required = required.beside(found.release)
-        return replace(found, required=required, refutations=tuple(told.values()), reason=reason, ended_after=ended)
+        return Begun(self, beside._wishing(replace(self.ordered.wishes, require=kept), proven), required, partly)
+
+    def _ended(self, found: FoundRelease) -> FoundRelease:
+        return replace(found, objective=self._objective, ended_after=_joined(self.before, found.ended_after))
 
     @property
     def _objective(self) -> Objective:
@@ -213,7 +234,8 @@ class ReleaseSearch:
         ordered = replace(self.ordered, wishes=wishes, proven=proven)
         return replace(self, ordered=ordered, decomposable=replace(self.decomposable, wishes=wishes))
 
-    def _by(self, method: str, resume: SearchState | None) -> FoundRelease:
+    def by(self, method: str, resume: SearchState | None) -> FoundRelease:
+        """What the method finds beside what is required."""
         if self.ordered.wishes.only_required:
             return replace(self.by_order(), method=method, reason=reasons.NOTHING_ELSE)
         if method == "decomposable":
@@ -222,19 +244,9 @@ class ReleaseSearch:
             return self.by_order()
         if method == "bisection":
             return self.by_bisection()
-        # what else is looked at may take as long as the chains
-        chains = replace(self.decomposable, pace=self.decomposable.pace.halved)
-        annealed = replace(self, decomposable=chains).by_annealing(resume) if self.can_anneal() else None
-        if annealed is None:
-            return self.best_of(self.by_order(), None)
-        inquiry = self.ordered.inquiry
-        are_units, growing = fits_a_worker(inquiry.table), self
-        if not are_units or inquiry.executor.workers < 2:
-            # one growth comes after the other, and each is to have some time
-            growing = replace(self, ordered=replace(self.ordered, stint=self.ordered.stint.halved))
-        if are_units:
-            return self._better(*growing._grown_side_by_side(annealed), annealed)
-        return growing.best_of(growing.by_order(), annealed)
+        annealed = self.annealed(resume)
+        prefix = self.prefix()
+        return self.best_of(prefix, annealed, *self.greedy(annealed))
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""
@@ -320,39 +332,81 @@ class ReleaseSearch:
             f"utility {value:.12g}."
         )
 
-    def can_anneal(self) -> bool:
-        """Whether the smallest decomposable release with all variables may be public; every other contains it.
+    # The candidates of "best", each a step of its own
 
-        Not beside what was published before: chains ask what a graph tells by itself.
+    def annealed(self, resume: SearchState | None = None) -> FoundRelease | None:
+        """The best decomposable release with what is required; None where no decomposable release is safe.
+
+        Chains judge a graph by itself. Where something else is public, or the required sub-tables fit into no graph,
+        they look for one without these: `greedy` judges it together with all.
         """
-        inquiry = self._inquiry()
-        if self._beside or not self._has_risks:
-            return False
-        wishes = self.decomposable.wishes
-        smallest = smallest_graph(inquiry.known, wishes)
-        cliques = map(self._schema.levels.closed, smallest.cliques)
-        return all(map(wishes.allows, cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
+        chains = self.decomposable
+        if not self.can_anneal():
+            inquiry, wishes = chains.inquiry, replace(chains.wishes, require=(), in_part=())
+            alone = Knowledge(self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, ())
+            chains = replace(chains, inquiry=inquiry.knowing(alone, alone), wishes=wishes)
+        # what else is looked at may take as long as the chains
+        search = replace(self, decomposable=replace(chains, pace=chains.pace.halved))
+        return search.by_annealing(resume) if self._has_risks and _may_anneal(chains) else None
 
-    def best_of(self, ordered: FoundRelease, annealed: FoundRelease | None) -> FoundRelease:
-        """The one of higher rank, after the decomposable one too was extended."""
+    def prefix(self) -> FoundRelease | None:
+        """The longest prefix of the list; None where not even its first sub-table is safe, or none was in time."""
+        try:
+            found = replace(self, ordered=replace(self.ordered, stint=Stint(self.prefixes.halved))).by_bisection()
+        except NothingReleasableError:
+            return None
+        ended = found.ended_after and EndedAfterConfig(bisection=found.ended_after.questions)
+        return replace(found, ended_after=ended)
+
+    def greedy(self, annealed: FoundRelease | None) -> tuple[FoundRelease, FoundRelease | None]:
+        """The greedy extension of what is required, and that of the annealed release where there is one."""
         if annealed is None:
-            wishes = self.ordered.wishes
-            alone = reasons.alone(ordered, bool(wishes.require or wishes.forbid), self._beside)
-            reason = " ".join(filter(None, (alone, ordered.reason)))
-            return replace(ordered, method="best", reason=reason)
-        return self._better(ordered, self.extended(annealed), annealed)
+            return self.by_order(), None
+        inquiry = self.ordered.inquiry
+        are_units, growing = fits_a_worker(inquiry.table), self
+        if not are_units or inquiry.executor.workers < 2:
+            # one growth comes after the other, and each is to have some time
+            growing = replace(self, ordered=replace(self.ordered, stint=self.ordered.stint.halved))
+        if are_units:
+            return growing._grown_side_by_side(annealed)
+        return growing.by_order(), growing.extended(annealed)
 
-    @property
-    def _beside(self) -> str:
-        """What is public but the total and structural zeros, in words."""
-        known, own = self.ordered.inquiry.known, {*self.parts.facts}
-        is_there = known.release != NOTHING or any(fact not in own for fact in known.facts), bool(own)
-        return " and ".join(name for name, there in zip(BESIDE, is_there, strict=True) if there)
+    def best_of(
+        self,
+        prefix: FoundRelease | None,
+        annealed: FoundRelease | None,
+        ordered: FoundRelease,
+        extended: FoundRelease | None,
+    ) -> FoundRelease:
+        """The candidate of highest rank, with all candidates, and the chains that led to one of them."""
+        named = {"bisection": prefix, "greedy search": ordered, "annealing": annealed, "annealing extended": extended}
+        candidates = tuple(Candidate.of(name, found) for name, found in named.items() if found is not None)
+        found = [replace(one, objective=self._objective) for one in (ordered, extended, prefix) if one is not None]
+        winner = max(found, key=lambda one: one.rank)
+        others = [one for one in found if one is not winner and one.method != "bisection"]
+        told = ""
+        if annealed is None:
+            told = reasons.alone(ordered, bool(self.ordered.wishes.require or self.ordered.wishes.forbid))
+        if others:
+            told = f"{told} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
+        ended = None
+        for one in found:
+            ended = _joined(ended, one.ended_after)
+        graph, trace = (None, ()) if annealed is None else (annealed.graph, annealed.trace)
+        reason = " ".join(filter(None, (told, winner.reason)))
+        more: dict[str, Any] = {"graph": graph, "trace": trace, "ended_after": ended, "candidates": candidates}
+        return replace(winner, method="best", reason=reason, **more)
+
+    def can_anneal(self) -> bool:
+        """Whether chains, which judge a graph by itself, may look for one with all that is required and public."""
+        known = self._inquiry().known
+        return self._has_risks and known.release == NOTHING and not known.facts and _may_anneal(self.decomposable)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
         search = replace(self.ordered, inquiry=self._inquiry(), stint=self.extension)
-        larger = search.extended(found.judgement)
+        start, first = (found.judgement, NOTHING) if self.can_anneal() else (search.least, found.release)
+        larger = search.extended(start, first)
         return self._with_extension(found, larger.judgement, larger)
 
     def _with_extension(
@@ -379,8 +433,10 @@ class ReleaseSearch:
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
         own: dict[str, Any] = {"stint": search.stint, "proven": proven, "objective": self._objective}
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
-        start = Grown(annealed.release, annealed.proof)
-        beside = replace(alone, start=start, stint=self.extension)
+        first, start = NOTHING, annealed.judgement
+        if not self.can_anneal():
+            first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
+        beside = replace(alone, start=Grown(start.release, start.proof), first=first, stint=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
         value, reason = self._value(ordered.release), reasons.left(search, ordered)
@@ -406,15 +462,6 @@ class ReleaseSearch:
             raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
         return judgement
 
-    def _better(self, ordered: FoundRelease, other: FoundRelease, annealed: FoundRelease) -> FoundRelease:
-        """The one of higher rank, with the chains that led to the other one."""
-        found = (replace(one, objective=self._objective) for one in (ordered, other))
-        winner, loser = sorted(found, key=lambda found: found.rank, reverse=True)
-        reason = " ".join(filter(None, (reasons.better(winner, loser), winner.reason)))
-        chains: dict[str, Any] = {"graph": annealed.graph, "trace": annealed.trace}
-        ended = _joined(ordered.ended_after, other.ended_after)
-        return replace(winner, method="best", reason=reason, ended_after=ended, **chains)
-
     def _inquiry(self) -> Inquiry:
         return self.ordered.inquiry.anew()
 
@@ -424,6 +471,50 @@ class ReleaseSearch:
     @property
     def _schema(self) -> Schema:
         return self.ordered.inquiry.table.schema
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A search that has judged what is required.
+
+    whole     the search as it was asked for
+    search    the search beside what is required
+    required  what became of the required sub-tables, where there are any
+    partly    what is published in part
+    """
+
+    whole: ReleaseSearch
+    search: ReleaseSearch
+    required: Required | None = None
+    partly: FoundParts | None = None
+
+    def finish(self, found: FoundRelease) -> FoundRelease:
+        """The release that was found, with what became of the required sub-tables."""
+        required, partly, wishes = self.required, self.partly, self.whole.ordered.wishes
+        if required is None:
+            return self.whole._ended(found)
+        schema = self.whole._schema
+        found = replace(found, parts=self.search.parts.without(found.release))
+        of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
+        told = {one.name: one for one in (*found.refutations, *of_conflicts)}
+        ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
+        told_of_parts = ""
+        if partly is not None:
+            ended, told_of_parts = _joined(partly.ended_after, ended), reasons.of_parts(partly, schema)
+        told_first = reasons.of_levels(wishes, schema), reasons.of_required(required), told_of_parts
+        reason = " ".join(filter(None, (*told_first, found.reason))) or None
+        more: dict[str, Any] = {"refutations": tuple(told.values()), "reason": reason, "ended_after": ended}
+        return self.whole._ended(replace(found, required=required.beside(found.release), **more))
+
+
+def _may_anneal(chains: DecomposableSearch) -> bool:
+    """Whether the smallest decomposable release with all variables is safe; every other contains it."""
+    inquiry, wishes = chains.inquiry.anew(), chains.wishes
+    if inquiry.known.facts:
+        return False
+    smallest = smallest_graph(inquiry.known, wishes)
+    cliques = map(inquiry.table.schema.levels.closed, smallest.cliques)
+    return all(map(wishes.allows, cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
 
 
 def require_method(method: str) -> None:

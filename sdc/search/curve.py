@@ -107,7 +107,10 @@ class CurveSearch:
         if (both or "decomposable" in self.methods) and search.can_anneal():
             found["decomposable"] = search.by_annealing()
         if both and "ordered" in found:
-            found["best"] = search.best_of(found["ordered"], found.get("decomposable"))
+            prefix = found["bisection"] if "bisection" in found else search.prefix()
+            annealed = found["decomposable"] if "decomposable" in found else search.annealed()
+            extended = None if annealed is None else search.extended(annealed)
+            found["best"] = search.best_of(prefix, annealed, found["ordered"], extended)
         # a release that is safe at a larger width is safe at this one, and a search may have found less
         return {method: max(new, known.get(method, new), key=lambda f: f.rank) for method, new in found.items()}
 

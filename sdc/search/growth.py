@@ -9,7 +9,7 @@ from sdc.config.values import Objective
 from sdc.events import STEP, tell
 from sdc.feasible.proof import Proof
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
@@ -43,6 +43,7 @@ class Growth:
     """An ordered search from nothing, or where there is a `start` from a release that was accepted.
 
     known   what is public already
+    first   a release whose sub-tables are tried before all others
     proven  what is required, as it was accepted, where anything is
     """
 
@@ -54,6 +55,7 @@ class Growth:
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     start: Grown | None = None
+    first: Release = NOTHING
     stint: Stint = field(default_factory=Stint)
     proven: Grown | None = None
     objective: Objective = "sub_tables"
@@ -78,7 +80,7 @@ def grow(table: Table, growth: Growth) -> Grown:
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
         inquiry.learn(growth.start.proof, growth.start.release)
-        found = search.extended(inquiry.ask(growth.start.release))
+        found = search.extended(inquiry.ask(growth.start.release), growth.first)
     else:
         if growth.proven is not None:
             inquiry.learn(growth.proven.proof, growth.proven.release)

@@ -101,13 +101,20 @@ class OrderedSearch:
         self.inquiry.resume(start)
         return self._grown(start, candidates, "growth", required)
 
-    def extended(self, judgement: Judgement) -> OrderedRelease:
-        """A release that was accepted, with what candidates can be added; the steps are those of this call."""
+    def extended(self, judgement: Judgement, first: Release = NOTHING) -> OrderedRelease:
+        """A release that was accepted, with what candidates can be added; the steps are those of this call.
+
+        first  a release whose sub-tables are tried before all others
+        """
         self._steps.clear()
         self.require_monotone()
         self.inquiry.resume(judgement)
         self._take_up(judgement)
-        return self._grown(judgement, self._candidates(), "extension", None)
+        candidates, refused = self._candidates(), LeftOut()
+        if first != NOTHING:
+            own = [t for t in candidates if t in first]
+            judgement, refused = self._extend(judgement, own, refused, "extension")
+        return self._grown(judgement, candidates, "extension", None, refused)
 
     def _take_up(self, start: Judgement) -> None:
         """Begins to keep what is accepted, and takes up what was kept of a growth from here.
@@ -125,7 +132,7 @@ class OrderedSearch:
         self.require_monotone()
         candidates = self._candidates()
         required = fitting(self.required(), self.wishes, self.inquiry.table.schema)
-        start = required.judgement if required else self._least
+        start = required.judgement if required else self.least
         self.inquiry.resume(start)
         return candidates, required, start
 
@@ -164,24 +171,28 @@ class OrderedSearch:
         search = RequiredSearch(
             lambda release: self._asked_required(release, search.pace), self.inquiry.accepts, worth, pace=pace
         )
-        return search.run(self.wishes.require, self._least)
+        return search.run(self.wishes.require, self.least)
 
     @property
-    def _least(self) -> Judgement:
+    def least(self) -> Judgement:
         """What goes out whatever else does: what is proven already, which is not proven again, or the total alone."""
         return self.proven or grand_total(self.inquiry)
 
     def _asked_required(self, release: Release, pace: Pace) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
-        self.inquiry.resume(self._least)
+        self.inquiry.resume(self.least)
         return self._answered(release, pace, ("required", 0, release.frontier))
 
     def _grown(
-        self, judgement: Judgement, candidates: Sequence[SubTable], phase: str, required: Required | None
+        self,
+        judgement: Judgement,
+        candidates: Sequence[SubTable],
+        phase: str,
+        required: Required | None,
+        refused: LeftOut = (),
     ) -> OrderedRelease:
         """An accepted release with candidates added: level by level up to the breadth, then the rest by the list."""
         breadth = self.wishes.breadth_for(len(self.inquiry.bank.at_risk))
-        refused: LeftOut = ()
         for level in range(1, max(1, breadth) + 1):
             alike = [t for t in candidates if st.ways(t, self._schema) == level]
             judgement, refused = self._extend(judgement, alike, refused, phase)

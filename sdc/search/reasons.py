@@ -97,10 +97,8 @@ def questions(steps: Sequence[SearchStep]) -> str:
     return f"{len(steps):,} question{'s' * (len(steps) != 1)}"
 
 
-def alone(ordered: FoundRelease, wished: bool, beside: str) -> str:
-    """Why no decomposable release is beside it; `beside` is what else is public, where anything is."""
-    if beside:
-        return f"The ordered release stands alone: decomposable ones are not sought beside {beside}."
+def alone(ordered: FoundRelease, wished: bool) -> str:
+    """Why no decomposable release was compared."""
     has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
     has += " and what is wished" if wished else ""
     rule = " and keeps the rules" if ordered.judgement.criteria.rules else ""

@@ -251,9 +251,10 @@ def release_search(
         for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
     )
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone, objective=release.objective)
-    requiring, together, apart = (Pace(most, ending) for most in (far.required, far.in_part_together, far.in_part))
+    parts = far.required, far.in_part_together, far.in_part, far.bisection
+    requiring, together, apart, prefixes = (Pace(most, ending) for most in parts)
     before = None if settings.origin.planned is None else EndedAfterConfig(coarsening=settings.origin.planned)
-    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, before)
+    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, prefixes, before)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

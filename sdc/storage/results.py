@@ -44,7 +44,7 @@ from sdc.run_format import (
     SHARPNESS,
     variable_columns,
 )
-from sdc.search.best import FoundRelease
+from sdc.search.best import Candidate, FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
 from sdc.search.decomposable import SearchState, TraceRow
@@ -90,6 +90,7 @@ class _SearchDocument:
     ended_after: EndedAfterConfig | None = None
     in_part: PartsDocument | None = None
     halvings: float | None = None
+    candidates: tuple[Candidate, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ class SearchRecord(NamedTuple):
     ended_after: EndedAfterConfig | None = None
     parts: Parts = NO_PARTS
     halvings: float | None = None
+    candidates: tuple[Candidate, ...] = ()
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -150,10 +152,12 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
     graph = None if found.graph is None else graph_facts(found.graph, schema)
     parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
     halvings = halvings_facts(found.halvings).get("halvings")
-    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings
+    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings, found.candidates
     content = plain(
         _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema
     )
+    if not found.candidates:
+        del content["candidates"]
     if found.graph is not None:
         names = [field.name for field in fields(TraceRow)]
         write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
@@ -175,6 +179,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         trace = tuple(TraceRow(*row) for row in rows)
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
     told = found.reason, found.simulated or (), found.required, found.ended_after, parts, found.halvings
+    told = (*told, found.candidates or ())
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told)
 
 

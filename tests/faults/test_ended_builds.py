@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,13 +17,14 @@ import psutil
 import pytest
 import yaml
 
+from sdc.events import read_events
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
 from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
-from tests.faults.killing import children_with, left_behind
+from tests.faults.killing import WORKER, children_with, left_behind
 from tests.prefect_home import made_home
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -73,6 +75,26 @@ def test_a_build_that_is_to_end_does(
     (run,) = read_runs(tmp_path / "runs")
     assert not [path.name for path in run.folder.path.iterdir() if path.name.endswith((".unfinished", ".tmp"))]
     assert not list(tmp_path.glob("sdc-*"))
+
+
+def kill_a_worker(build: subprocess.Popen[str]) -> None:
+    """And end the search once another one has taken its place."""
+    children_with(WORKER, psutil.Process(build.pid), recursive=True)[0].kill()
+    time.sleep(5)
+    interrupt(build)
+
+
+@pytest.mark.slow
+def test_a_lost_worker_is_one_line_and_what_dask_says_is_in_the_log(tmp_path: Path) -> None:
+    build, said = ended(tmp_path, kill_a_worker)
+    assert build.returncode == 0, said
+    assert len([line for line in said.splitlines() if line.startswith("worker tls://")]) == 1
+    foreign = re.compile("distributed|nanny|asyncio|tornado|ssl|warning|[|] (INFO|ERROR)", re.IGNORECASE)
+    assert [line for line in said.splitlines() if foreign.search(line)] == []
+    (log,) = tmp_path.glob("runs/*/*/log.jsonl")
+    events = read_events(log)
+    assert "distributed.nanny" in [event["event"] for event in events]
+    assert events[-1]["event"] == "run ended"
 
 
 @pytest.mark.slow

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.report import exposure, figures
 from sdc.report.audit import AuditEvidence
-from sdc.report.lattice import levels, most_dangerous, most_dangerous_chain
+from sdc.report.lattice import ByDimension, levels, most_dangerous
 from sdc.report.scale import Scale, ink_on
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 
@@ -47,20 +45,6 @@ def test_ink_contrasts_with_its_ground(colour: str) -> None:
     """WCAG 2 asks for 3 : 1 of large or bold text."""
     ground, ink = (luminance(c) / 255**2.2 for c in (colour, ink_on(colour)))
     assert (max(ground, ink) + 0.05) / (min(ground, ink) + 0.05) > 3.5
-
-
-def test_chain_of_the_czech_table(czech: AuditEvidence) -> None:
-    """REFERENCE section 2, the data's own letters."""
-    chain = most_dangerous_chain(czech.widths, czech.table.schema)
-    named = [st.label(s, czech.table.schema).replace("*", "") for s, _ in chain]
-    assert named == ["ABCDEF", "ABCDF", "BCDF", "BCF", "BC", "B", "(total)"]
-    assert [width for _, width in chain] == [0, 3, 10, 25, 119, 260, 260]
-
-
-def test_no_chain_where_the_full_table_is_not_listed(czech: AuditEvidence) -> None:
-    reach = czech.widths.widths >= 6
-    cut = CriticalWidths(czech.widths.sub_tables[reach], czech.widths.widths[reach], floor=6, visited=64)
-    assert most_dangerous_chain(cut, czech.table.schema) == ()
 
 
 def test_35_most_dangerous_are_the_published_ones(czech: AuditEvidence) -> None:
@@ -137,13 +121,11 @@ def test_order_and_kinds_of_cells() -> None:
 
 
 def drawings(audit: AuditEvidence) -> list[str]:
-    found, chain = (
-        levels(audit.widths, audit.table.schema),
-        most_dangerous_chain(audit.widths, audit.table.schema),
-    )
+    found = levels(audit.widths, audit.table.schema)
+    dangerous = ByDimension.of(found, audit.table.schema)
     scale = Scale.of(audit.min_width, int(audit.widths.widths.max()))
     bounds = exposure.by_exposure(audit.bounds, audit.criteria)
-    lattice = figures.lattice(found, chain, audit.found.release, audit.table.schema, scale)
+    lattice = figures.lattice(found, dangerous, audit.found.release, audit.table.schema, scale)
     cells = figures.exposed_cells(bounds.rows(np.arange(min(60, len(bounds)))), audit.criteria, audit.table.schema)
     return [figures.legend(scale), lattice, cells, figures.width_histogram(bounds, scale)]
 
@@ -171,9 +153,11 @@ def test_each_square_is_a_sub_table(czech: AuditEvidence) -> None:
     assert "B*C: critical width 119, released" in titles
     assert len(titles) == 1 + 64
     assert len([p for p in root.iter("path") if p.attrib["class"] == "cross"]) == 4
+    framed = [box.findtext("title", "") for box in root.iter("rect") if box.attrib["class"] == "framed"]
+    assert [words.partition(":")[0] for words in framed] == ["A*B*C*D*F", "B*C*D*F", "B*C*F", "B*C", "D*F"]
 
 
 def test_bars_share_each_level(large: AuditEvidence) -> None:
     root = ET.fromstring(drawings(large)[1])
-    assert len(list(root.iter("circle"))) == 14
-    assert len(list(root.iter("rect"))) < 14 * 9
+    assert len(list(root.iter("circle"))) == 11
+    assert len(list(root.iter("rect"))) < 14 * 10

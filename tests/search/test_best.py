@@ -144,12 +144,51 @@ def test_the_reason(
     annealed: tuple[float, int],
     reason: str,
     czech: Table,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ReleaseSearch, "extended", lambda search, found: found)
     search = search_of(czech, 6)
     by_order = valued(search.run("ordered"), *ordered)
-    assert search.best_of(by_order, valued(search.run("decomposable"), *annealed)).reason == reason
+    chains = valued(search.run("decomposable"), *annealed)
+    assert search.best_of(None, chains, by_order, chains).reason == reason
+
+
+def test_all_candidates_are_reported(czech: Table) -> None:
+    """The prefix of REFERENCE section 2, the decomposable release, and what grows from each."""
+    found = search_of(czech, 6).run("best")
+    assert {one.method: (one.sub_tables, one.min_width) for one in found.candidates} == {
+        "bisection": (59, 9),
+        "greedy search": (59, 9),
+        "annealing": (47, 10),
+        "annealing extended": (59, 9),
+    }
+
+
+def test_a_bisection_that_finds_more_wins(czech: Table) -> None:
+    prefix, ordered = search_of(czech, 6).run("bisection"), search_of(czech, 30).run("ordered")
+    found = search_of(czech, 6).best_of(prefix, None, ordered, None)
+    assert (found.method, found.release, found.graph) == ("best", prefix.release, None)
+    assert "The bisection release wins: its utility is 59, that of the ordered release 44." in (found.reason or "")
+
+
+def test_a_bisection_without_a_safe_prefix_is_no_candidate(czech: Table) -> None:
+    """At width 1000 not even one-way sub-tables are safe; the search does not fail for it."""
+    assert search_of(czech, 1000).prefix() is None
+    assert [one.method for one in search_of(czech, 1000).run("best").candidates] == ["greedy search"]
+
+
+@given(small_tables(max_records=3, max_cells=12), some.integers(1, 3), some.data())
+@settings(max_examples=30)
+def test_beside_what_is_public_a_graph_found_alone_is_judged_with_it(
+    table: Table, min_width: int, data: some.DataObject
+) -> None:
+    """Judged by the enumeration of all feasible tables, beside a sub-table that was published before."""
+    before = Release.of([data.draw(some.integers(1, (1 << len(table.schema)) - 1))])
+    if not len(table.at_risk(2)) or sharp_min_width(table, before) < min_width:
+        return
+    found = find_release(table, before, "best", min_width=min_width, steps=50, chains=2)
+    both = Release.of([*before.frontier, *found.release.frontier])
+    assert sharp_min_width(table, both) >= min_width
+    methods = [one.method for one in found.candidates]
+    assert ("annealing" in methods) is ("annealing extended" in methods)
 
 
 def valued(found: FoundRelease, value: float, width: int) -> FoundRelease:
@@ -176,8 +215,8 @@ def asked_by(executor: Executor, table: Table, policy: Policy = Policy.REFUSE) -
 def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers: Executor) -> None:
     table, said = scattered(), []
     search = asked_by(IN_PROCESS, table, policy)
-    ordered, annealed = search.run("ordered"), search.run("decomposable")
-    in_turn = search.best_of(ordered, annealed)
+    prefix, ordered, annealed = search.prefix(), search.run("ordered"), search.run("decomposable")
+    in_turn = search.best_of(prefix, annealed, ordered, search.extended(annealed))
     listened = replace(search, ordered=replace(search.ordered, on_step=said.append))
     for found in (listened.run("best"), asked_by(two_workers, table, policy).run("best")):
         assert (found.release, found.steps, found.reason) == (in_turn.release, in_turn.steps, in_turn.reason)
@@ -186,7 +225,8 @@ def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers
             shown_by(table, knows(table, found.release), table.codes, proof) for proof in (found.proof, in_turn.proof)
         ]
         assert (shown[0] == shown[1]).all()
-    assert said == [*ordered.steps, *search.extended(annealed).steps]
+    assert prefix is not None
+    assert said == [*prefix.steps, *ordered.steps, *search.extended(annealed).steps]
 
 
 def test_a_growth_beside_another_says_how_far_it_is(two_workers: Executor) -> None:

@@ -172,15 +172,13 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
     return found.release, found.parts.facts
 
 
-@pytest.mark.parametrize(
-    ("before", "beside"),
-    [(NOTHING, "sub-tables"), (Release.of([0b0001]), "what was published before and sub-tables")],
-)
-def test_best_says_beside_what_it_seeks_no_decomposable_release(before: Release, beside: str) -> None:
+@pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
+def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
     wished = {**ASKED, "only": None, "ended_after": {"in_part_together": 5, "questions": 1}}
     found = find_release(PEOPLE, before, "best", **wished, best_subset=True)
     assert len(found.parts.tables) == 2
-    assert f"decomposable ones are not sought beside {beside} that go out in part." in (found.reason or "")
+    assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
+    assert found.graph is not None
 
 
 # Told to end
