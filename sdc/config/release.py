@@ -420,7 +420,7 @@ class ReleaseConfig(Section):
         SearchMethod,
         Field(
             description="how the release is searched: ordered: grown along the list by critical width; bisection: the "
-            "longest prefix of that list; decomposable: by annealing; best: the best of bisection, ordered and decomposable; or "
+            "longest prefix of that list; decomposable: by annealing; best: the best of these three; or "
             "simulatable: by decisions that tell nothing of the table"
         ),
     ] = "ordered"

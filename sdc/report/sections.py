@@ -240,8 +240,8 @@ _METHODS = {
     "out a release grows by those of them that fit, in an order by critical width and weight",
     "bisection": ": the longest prefix of the list by critical width that may go out, and nothing else ([KDSF] 5.2)",
     "decomposable": ": the best release of a decomposable graph that annealing found ([KDSF] 5.1)",
-    "best": ": the best of three releases: what “bisection” finds, what “ordered” finds, and what “decomposable” finds, "
-    "extended greedily",
+    "best": ": the best of three releases: what “bisection” finds, what “ordered” finds, and what “decomposable” "
+    "finds, extended greedily",
     "simulatable": ": a release that grows by decisions that tell nothing of the table",
 }
 
