@@ -120,6 +120,14 @@ def test_the_same_bytes_and_nobody_else_can_listen(on_slurm: OnSlurm, monkeypatc
     on_slurm.require_the_same_as_here(monkeypatch)
 
 
+def test_the_example(on_slurm: OnSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is, on this node instead of that of its cluster file."""
+    config = yaml.safe_load((ROOT / "configs" / "slurm.yaml").read_text())
+    on_slurm.write(config | {"table": config["table"] | {"path": str(ROOT / "configs" / "population")}})
+    on_slurm.ended(on_slurm.started())
+    on_slurm.require_the_same_as_here(monkeypatch)
+
+
 def test_its_dashboard_is_seen_by_whoever_has_the_key_alone(on_slurm: OnSlurm) -> None:
     """The scheduler is in the process of the build, on whatever node the workers are."""
     build = on_slurm.started("--watch")
