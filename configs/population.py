@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PERSONS, SEED, PARTS = 300_000, 20261128, 4
-DISTRICTS = {"East": 2, "North": 2, "South": 3, "West": 2}
+DISTRICTS = {"East": 2, "North": 2, "South": 2, "West": 2}
 AGES = ("0-14", "15-29", "30-44", "45-64", "65+")
 SEXES = ("male", "female")
 BIRTH = ("native", "foreign")

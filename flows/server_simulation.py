@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.command import run_as_command
-from flows.release_build import run_stages, stage_facts
+from flows.tasks import run_stages, stage_facts
 from sdc.server.tryout.trial import FACTS, STAGE, ServerTrial, stage_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import SWEEP

@@ -10,7 +10,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from flows.command import run_as_command
-from flows.release_build import run_stages, stage_facts
+from flows.tasks import run_stages, stage_facts
 from sdc.execution.cluster import open_executor
 from sdc.server.desk.prepare import folder_of, prepare, server_of
 from sdc.stages.build import Build, open_build

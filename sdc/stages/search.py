@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import ExitStack, contextmanager
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
+from sdc.search.best import Begun, FoundRelease
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import GROWING
 from sdc.search.pace import Ending
@@ -39,38 +40,119 @@ from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
 FEW = 3  # questions, by which nobody knows yet how long others take
 
 
-def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    """Annealing is kept round by round, growth question by question: a build that is killed goes on from the last."""
-    path, key = build.folder.checkpoint(SEARCH.name), SEARCH.key(build)
-    table, known = build.made.table, build.made.known
-    check_names(build, known)  # again: the table may be of a build with other settings
+ANNEALING, BISECTION, GREEDY = "annealing", "bisection", "greedy search"
+STEPS = {
+    "ordered": (GREEDY,),
+    "bisection": (BISECTION,),
+    "decomposable": (ANNEALING,),
+    "best": (ANNEALING, BISECTION, GREEDY),
+    "simulatable": (),
+}
+"""The steps of each method, in the order in which they share the time; `best` compares what they find."""
 
-    def keep(state: SearchState) -> None:
-        write_checkpoint(state, key, path)
-        say(describe_round(state))
 
-    settings, release = build.settings(executor), build.config.release
-    told = partial(tell, STEP)
-    watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
-    parts = KeptParts(build.folder.parts(SEARCH.name), key)
-    kept = partial(KeptGrowth, parts, schema=table.schema)
-    with _ended_by_interrupt(build) as marker:
-        ending = Ending.of(release, marker)
+def steps_of(config: BuildConfig) -> tuple[str, ...]:
+    """The steps of the search that a config asks for."""
+    return (GREEDY,) if config.release.only else STEPS[config.release.method]
+
+
+class Search:
+    """The search of a build, step by step; what is not done when `write` is called is done then.
+
+    Annealing is kept round by round, growth question by question: a build that is killed goes on from the last.
+    """
+
+    def __init__(self, build: Build, executor: Executor, say: Say) -> None:
+        self._build, self._executor, self._say = build, executor, say
+        self._key, self._stack = SEARCH.key(build), ExitStack()
+        self._done = dict[str, Any]()
+
+    def __enter__(self) -> Search:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def step(self, name: str) -> FoundRelease | None:
+        """Run one step, unless it was run; what it found, None where that is no release."""
+        begun = self._begun
+        if isinstance(begun, FoundRelease):
+            return begun  # nothing is left to search for
+        if name not in self._done:
+            search, is_one_of = begun.search, len(steps_of(self._build.config)) > 1
+            if not is_one_of:
+                self._done[name] = search.by(self._build.config.release.method, self._state)
+            elif name == ANNEALING:
+                self._done[name] = search.annealed(self._state)
+            elif name == BISECTION:
+                self._done[name] = search.prefix()
+            else:
+                self.step(ANNEALING)
+                self._done[name] = search.greedy(self._done[ANNEALING])
+        found = self._done[name]
+        first: FoundRelease | None = found[0] if isinstance(found, tuple) else found
+        return first
+
+    def found(self) -> FoundRelease:
+        """The release: of several candidates the best."""
+        begun = self._begun
+        if isinstance(begun, FoundRelease):
+            return begun
+        names = steps_of(self._build.config)
+        for name in names:
+            self.step(name)
+        if len(names) > 1:
+            annealed, prefix, grown = (self._done[name] for name in names)
+            return begun.finish(begun.search.best_of(prefix, annealed, *grown))
+        return begun.finish(self._done[names[0]])
+
+    def write(self, into: Path) -> None:
+        """The release, each question, and the evidence."""
+        found, build, say = self.found(), self._build, self._say
+        table = build.made.table
+        for one in found.candidates:
+            say(f"search: {one.text}")
+        say(f"search: {found.sub_tables} sub-tables without the grand total")
+        for part in found.parts.tables:
+            cells = st.cells(part.view, table.schema)
+            withheld = f"in part, {part.withheld} of {cells} cells withheld"
+            how = f"rounded to multiples of {part.base}" if part.base else withheld
+            say(f"search: {part.label(table.schema)} {how}")
+        if found.ended_after is not None:
+            far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
+            say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
+        write_search(found, table.schema, into)
+        write_refutations(found.refutations, table, build.criteria, into)
+        certificate = certificate_of(build, found.release, found.proof, found.parts)
+        write_certificate(certificate, table.schema, into)
+
+    @cached_property
+    def _begun(self) -> Begun | FoundRelease:
+        """What is required was judged, or nothing is left to search for."""
+        build, path = self._build, self._build.folder.checkpoint(SEARCH.name)
+        table, known = build.made.table, build.made.known
+        check_names(build, known)  # again: the table may be of a build with other settings
+
+        def keep(state: SearchState) -> None:
+            write_checkpoint(state, self._key, path)
+            self._say(describe_round(state))
+
+        settings, told = build.settings(self._executor), partial(tell, STEP)
+        watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
+        parts = KeptParts(build.folder.parts(SEARCH.name), self._key)
+        kept = partial(KeptGrowth, parts, schema=table.schema)
+        ending = Ending.of(build.config.release, self._stack.enter_context(_ended_by_interrupt(build)))
         search = release_search(table, known, settings, build.made.widths, watch, ending, kept)
-        found = search.run(release.method, read_checkpoint(path, key))
-    say(f"search: {found.sub_tables} sub-tables without the grand total")
-    for part in found.parts.tables:
-        cells = st.cells(part.view, table.schema)
-        withheld = f"in part, {part.withheld} of {cells} cells withheld"
-        how = f"rounded to multiples of {part.base}" if part.base else withheld
-        say(f"search: {part.label(table.schema)} {how}")
-    if found.ended_after is not None:
-        far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
-        say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
-    write_search(found, table.schema, into)
-    write_refutations(found.refutations, table, build.criteria, into)
-    certificate = certificate_of(build, found.release, found.proof, found.parts)
-    write_certificate(certificate, table.schema, into)
+        return search.begin(build.config.release.method)
+
+    @property
+    def _state(self) -> SearchState | None:
+        return read_checkpoint(self._build.folder.checkpoint(SEARCH.name), self._key)
+
+
+def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    with Search(build, executor, say) as search:
+        search.write(into)
 
 
 @contextmanager

@@ -66,64 +66,94 @@ class Stage:
         return digest_of([self.name, code_digest(), self.sections(build), inputs])
 
 
-def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:
-    """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
-    folder, measured, key = build.folder, Measured(executor), stage.key(build)
+class StageRun:
+    """A stage that is reused or made: at one stroke, or in steps of which `finish` is the last.
 
-    def note(text: str) -> None:
-        say(text)
+    executor  measures what the stage takes, from here on
+    make      fills the stage's folder
+    """
+
+    def __init__(self, stage: Stage, build: Build, executor: Executor, say: Say) -> None:
+        self.stage, self.build, self._say, self.make = stage, build, say, stage.make
+        self.executor, self.key = Measured(executor), stage.key(build)
+        self._reused: StageRecord | None = None
+        self._is_begun = False
+
+    def note(self, text: str) -> None:
+        """Say a line, and write it to the log."""
+        self._say(text)
         tell("note", text)
 
-    def record(output: str, status: str) -> StageRecord:
-        seconds, memory = measured.seconds, (measured.driver_mib, measured.worker_mib)
-        found = StageRecord(stage.name, key, output, status, seconds, *memory)
-        folder.record(found)
+    def reused(self) -> StageRecord | None:
+        """The record where a build made the stage with the same key; else the stage is begun, and may be made."""
+        if not self._is_begun:
+            self._is_begun = True
+            # looked for before memory is asked for: what is there needs none
+            output = self.build.folder.adopt(self.stage.name, self.key, self._holds)
+            if output is not None:
+                self._reused = self._record(output, "reused")
+                return self._reused
+            self._say(f"{self.stage.name}: {self.stage.does}")
+            if TABLE in self.stage.needs:
+                self.stage.require(self.build, self.build.made.table)
+        return self._reused
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Around each step: the log has that the stage began, and where it fails, why."""
+        stage = self.stage
+        if not self._is_begun:
+            tell(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
+        try:
+            yield
+        except BaseException as error:
+            if isinstance(error, SdcError):
+                file_detail(error, self.build.folder.path)
+            tell(FAILED, str(error), stage=stage.name, error=type(error).__name__)
+            raise
+
+    def finish(self) -> StageRecord:
+        """Write the stage's folder, unless it is reused, and note it in the manifest."""
+        stage, folder = self.stage, self.build.folder
+        with self.told():
+            found = self.reused() or self._made()
+        # after the record: killed between, a build finds the stage and no longer needs the checkpoint
+        folder.checkpoint(stage.name).unlink(missing_ok=True)
+        shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
+        line, facts = f"{stage.name}: {found.status} in {found.seconds:.1f} s", asdict(found)
+        self._say(line)
+        measured = {fact: facts[fact] for fact in MEASURED}
+        tell(FINISHED, line, stage=stage.name, units=self.executor.units, **measured)
         return found
 
-    def holds(found: Path) -> bool:
-        fault = stage.fault(build, found, False)
+    def _made(self) -> StageRecord:
+        stage, build = self.stage, self.build
+        with build.folder.writing(stage.name, public=stage.name == RELEASE) as into:
+            self.make(build, into, self.executor, self.note)
+            give_back()  # what is looked at now is read anew
+            if fault := stage.fault(build, into, True):
+                raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
+            stage.enter(build, into, self._say)
+            return self._record(folder_digest(into), "done")  # known before it is there: what is there is always known
+
+    def _record(self, output: str, status: str) -> StageRecord:
+        one = self.executor
+        found = StageRecord(self.stage.name, self.key, output, status, one.seconds, one.driver_mib, one.worker_mib)
+        self.build.folder.record(found)
+        return found
+
+    def _holds(self, found: Path) -> bool:
+        fault = self.stage.fault(self.build, found, False)
         if fault:
-            note(f"{stage.name}: what was found is not taken over, {fault}")
+            self.note(f"{self.stage.name}: what was found is not taken over, {fault}")
         if not fault:
-            stage.enter(build, found, say)
+            self.stage.enter(self.build, found, self._say)
         return not fault
 
-    with _told(stage, build):
-        # looked for before memory is asked for: what is there needs none
-        output = folder.adopt(stage.name, key, holds)
-        if output is not None:
-            found = record(output, "reused")
-        else:
-            say(f"{stage.name}: {stage.does}")
-            if TABLE in stage.needs:
-                stage.require(build, build.made.table)
-            with folder.writing(stage.name, public=stage.name == RELEASE) as into:
-                stage.make(build, into, measured, note)
-                give_back()  # what is looked at now is read anew
-                if fault := stage.fault(build, into, True):
-                    raise ReleaseError(f"{stage.name}: {fault}; nothing is released")
-                stage.enter(build, into, say)
-                found = record(folder_digest(into), "done")  # known before it is there: what is there is always known
-    # after the record: killed between, a build finds the stage and no longer needs the checkpoint
-    folder.checkpoint(stage.name).unlink(missing_ok=True)
-    shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
-    line, facts = f"{stage.name}: {found.status} in {found.seconds:.1f} s", asdict(found)
-    say(line)
-    tell(FINISHED, line, stage=stage.name, units=measured.units, **{fact: facts[fact] for fact in MEASURED})
-    return found
 
-
-@contextmanager
-def _told(stage: Stage, build: Build) -> Iterator[None]:
-    """Tells of a stage that begins, and of one that fails."""
-    tell(STARTED, f"{stage.name}: {stage.does}", stage=stage.name)
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, SdcError):
-            file_detail(error, build.folder.path)
-        tell(FAILED, str(error), stage=stage.name, error=type(error).__name__)
-        raise
+def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:
+    """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
+    return StageRun(stage, build, executor, say).finish()
 
 
 def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Build, Made]:

@@ -179,8 +179,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         trace = tuple(TraceRow(*row) for row in rows)
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
     told = found.reason, found.simulated or (), found.required, found.ended_after, parts, found.halvings
-    told = (*told, found.candidates or ())
-    return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told)
+    return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told, found.candidates or ())
 
 
 def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:

@@ -64,13 +64,14 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
     from prefect.client.schemas.filters import FlowRunFilter, LogFilter
 
     from flows import release_build as flow
+    from flows import tasks
     from flows.width_sweep import width_sweep
 
     folder, asked = tmp_path_factory.mktemp("flow"), list[ExecutionConfig]()
     config = write_config(folder)
     told_of = list[Schema]()
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
-        cluster = cache(lambda opened=flow.open_executor: stack.enter_context(opened(asked[0])))
+        cluster = cache(lambda opened=tasks.open_executor: stack.enter_context(opened(asked[0])))
 
         @contextmanager
         def once(execution: ExecutionConfig) -> Iterator[Executor]:
@@ -81,8 +82,8 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         def noted(*_: object) -> Iterator[Callable[[Schema], None]]:
             yield told_of.append
 
-        patch.setattr(flow, "open_executor", once)
-        patch.setattr(flow, "warming", noted)
+        patch.setattr(tasks, "open_executor", once)
+        patch.setattr(tasks, "warming", noted)
         with tags("these"):  # the server may have those of other tests
             found = {"sweep": width_sweep(config), "build": flow.release_build(config)}
     with get_client(sync_client=True) as client:
@@ -92,6 +93,11 @@ def flow_runs(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) ->
         found["flows"] = {(run.name, run.state_name) for run in flows}
         found["logs"] = client.read_logs(LogFilter(flow_run_id={"any_": [run.id for run in flows]}))
         runs = client.read_task_runs(flow_run_filter=these)
+        names = {run.id: run.name.rsplit("-", 1)[0] for run in runs}
+        taken = {run.id: {one.id for some in run.task_inputs.values() for one in some} for run in runs}
+        found["needs"] = {
+            names[run.id]: {names[one] for one in taken[run.id]} for run in runs if names[run.id] in NEEDS
+        }
         found["tasks"] = [(run.name.rsplit("-", 1)[0], run.state_name) for run in runs]
     found["asked"] = [(execution.cluster, execution.workers) for execution in asked]
     found["told_of"] = [schema.cells for schema in told_of]
@@ -190,15 +196,28 @@ def test_prefect_logs_each_stage_as_the_run_folder_does(flow_runs: dict[str, Any
     logs = flow_runs["logs"]
     logged = [log.message for log in logs if log.name == "sdc"]
     assert logged == lines[: 2 * len(["table", "widths", *NAMES])]
-    assert (len({log.flow_run_id for log in logs}), len({log.task_run_id for log in logs})) == (2, 2 + len(NAMES))
+    assert (len({log.flow_run_id for log in logs}), len({log.task_run_id for log in logs})) == (2, 2 + len(NEEDS))
     begun = logged.index("search: finds a release")
     assert re.fullmatch(r"search: done in \d+\.\d s", logged[begun + 1])
     assert any(line.startswith("widths: reused in ") for line in logged)
 
 
-def test_prefect_sees_one_task_a_stage(flow_runs: dict[str, Any]) -> None:
+NEEDS = {
+    "count table": set(),
+    "critical widths": {"count table"},
+    "greedy search": {"critical widths"},
+    "choose release": {"greedy search"},
+    "sharp bounds": {"count table", "choose release"},
+    "report": {"choose release", "sharp bounds"},
+    "publish": {"choose release", "report"},
+}
+"""The tasks of a build, and those whose results each takes."""
+
+
+def test_prefects_graph_has_the_steps_and_what_each_takes(flow_runs: dict[str, Any]) -> None:
     assert {state for _, state in flow_runs["flows"]} == {"Completed"}
-    assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NAMES, "table", "widths"])
+    assert sorted(flow_runs["tasks"]) == sorted((name, "Completed") for name in [*NEEDS, "table", "widths"])
+    assert flow_runs["needs"] == NEEDS
 
 
 @pytest.mark.slow

@@ -141,7 +141,7 @@ def seen() -> Iterator[Seen]:
             yield Watched(executor)
 
     with pytest.MonkeyPatch.context() as patched, tags(f"seen-{id(found)}"):
-        patched.setattr("flows.release_build.open_executor", opened)
+        patched.setattr("flows.tasks.open_executor", opened)
         yield found
     with get_client(sync_client=True) as client:
         these = FlowRunFilter(tags={"all_": [f"seen-{id(found)}"]})
