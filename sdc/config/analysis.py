@@ -187,7 +187,7 @@ class AttackConfig(Section):
         NotNegative,
         Field(
             le=MOST_SEEDS,
-            description=f"number of starts of the reconstruction, 0 to {MOST_SEEDS} (needs sdc-tables[attack]); 0 "
+            description=f"number of starts of the reconstruction, from 0 to {MOST_SEEDS}, by sdc-tables[attack]; 0 "
             "means the independence model alone",
         ),
     ] = 3
