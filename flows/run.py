@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flows.embedded import embedded_server
+from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ def through_flow(
     name: str, config: Path, data: str | None, workers: int | None, watch: bool, watch_port: int | None
 ) -> dict[str, Any]:
     """What the flow of this name, in the module of this name, gives."""
+    if has_pages := watch or watch_port is not None:
+        require_packages("--watch", "bokeh")
     # before all else: what is imported for a build takes seconds
     print(f"{config}: reads the config", file=sys.stderr, flush=True)
     with ExitStack() as stack:
@@ -55,7 +58,7 @@ def through_flow(
         check_before(build)
         check_cluster(build.config.execution)
         print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
-        if watch or watch_port is not None:
+        if has_pages:
             from flows.watch import watched_server
 
             await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))

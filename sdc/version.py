@@ -1,3 +1,3 @@
 """The version of the software, for what must not import the package's verbs."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"

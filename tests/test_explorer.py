@@ -352,7 +352,7 @@ def test_other_widths_are_refused(ended: Found) -> None:
 def test_without_the_extra_it_is_named(space: QuerySpace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "anywidget", None)
     monkeypatch.setattr(explorer, "_kind", cache(explorer._kind.__wrapped__))
-    with pytest.raises(MissingLibraryError, match=r"python -m pip install 'sdc\[notebook\]', or use the page"):
+    with pytest.raises(MissingLibraryError, match=r"pip install 'sdc-tables\[notebook\]', or use the page"):
         widget(space)
     assert isinstance(MissingLibraryError("x"), ImportError)
 

@@ -44,6 +44,7 @@ from sdc.stages.published import verify_folder
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import write_json
 from sdc.verify.run_folder import verify
+from sdc.version import VERSION
 from tests.folders import contents
 from tests.stages import test_in_part as in_part
 from tests.test_verify import record
@@ -147,7 +148,7 @@ def test_the_statement_is_of_every_file_and_tells_no_setting(honest: Path) -> No
     }
     assert statement["predicate"] == {
         "result": "PASSED",
-        "configuration": [{"name": "sdc", "uri": "pkg:generic/sdc@0.1.0"}],
+        "configuration": [{"name": "sdc", "uri": f"pkg:generic/sdc@{VERSION}"}],
     }
     (sums,) = (one for one in statement["subject"] if "annotations" in one)
     assert (sums["name"], sums["annotations"]) == ("SHA256SUMS", {"title": "Workers", "period": "1981"})
@@ -377,7 +378,7 @@ def test_readers_verify_what_was_published(release: Path, place: Path) -> None:
     assert checks(release, place / "key.pub") == {
         "signature": "SHA256SUMS is signed by the key",
         "files": "57 are as SHA256SUMS lists them, and there is no other",
-        "statement": "the key says that sdc 0.1.0 checked these files, and that they passed",
+        "statement": f"the key says that sdc {VERSION} checked these files, and that they passed",
         "page": "index.html lists the tables and files that datapackage.json lists",
         "formats": "6 tables have the same counts in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx",
         "totals": "6 tables come to 1,841 records, as datapackage.json says",

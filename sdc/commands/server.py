@@ -12,6 +12,7 @@ import typer
 from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
 from sdc.commands.panels import SERVE
 from sdc.model.errors import ConfigError
+from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from sdc.server.desk.audit import Standard
 
 served = typer.Typer()
+
+SERVER_PACKAGES = "fastapi", "itsdangerous", "prometheus_client", "python_multipart", "starlette"
 
 HistoryName = Annotated[
     str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL postgresql://...")
@@ -49,7 +52,10 @@ def serve(
     from sdc.stages.checks import check_before
 
     build = open_build(config, data, workers)
-    server_of(build)
+    settings = server_of(build)
+    require_packages("sdc serve", *SERVER_PACKAGES)
+    if (history or settings.history or "").startswith("postgresql"):
+        require_packages("a history in PostgreSQL", "psycopg")
     check_before(build)
     if not is_prepared(build):
         _prepare(config, data, workers)

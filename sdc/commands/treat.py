@@ -10,6 +10,7 @@ import typer
 from sdc.commands.options import Json, MinWidth, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
 from sdc.commands.panels import PROTECT
 from sdc.model.errors import ConfigError
+from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
@@ -301,5 +302,7 @@ def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:
         raise ConfigError(f"--out {out}: choose a file that ends in {' or '.join(suffixes)}")
     if not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}; make it")
+    if out.suffix == ".xlsx":
+        require_packages(f"--out {out}", "xlsxwriter")
     if out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")

@@ -187,8 +187,8 @@ class AttackConfig(Section):
         NotNegative,
         Field(
             le=MOST_SEEDS,
-            description=f"the starts of the reconstruction, from 0 to {MOST_SEEDS}, which sdc[attack] installs; 0 for "
-            "who takes all variables to be independent alone",
+            description=f"number of starts of the reconstruction, from 0 to {MOST_SEEDS}, by sdc-tables[attack]; 0 "
+            "means the independence model alone",
         ),
     ] = 3
 

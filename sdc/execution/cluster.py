@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
-from importlib.util import find_spec
 from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from sdc.execution.settings import (
 from sdc.execution.slurm import require_commands, require_submission, slurm_executor
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
+from sdc.model.extras import require_packages
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
@@ -96,10 +96,10 @@ def require_here(execution: ExecutionConfig) -> None:
     settings = cluster_of(execution)
     with _named(execution.cluster):
         if isinstance(settings, SlurmSettings):
-            _require_package("dask_jobqueue", settings.kind)
+            require_packages("kind = slurm", "dask_jobqueue")
             require_commands()
         if isinstance(settings, KubernetesSettings):
-            _require_package("dask_kubernetes", settings.kind)
+            require_packages("kind = kubernetes", "dask_kubernetes")
             _require_kube_config()
         if isinstance(settings, SlurmSettings | KubernetesSettings | AddressSettings):
             _require_folder(settings.scratch)
@@ -254,12 +254,6 @@ def _require_folder(folder: Path) -> None:
         raise ConfigError(f"scratch = {str(folder)!r}: there is no such folder; make it where all workers see it")
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"scratch = {str(folder)!r}: it cannot be written; mend its permissions, or name another")
-
-
-def _require_package(name: str, kind: str) -> None:
-    if find_spec(name) is None:
-        package = name.replace("_", "-")
-        raise ConfigError(f"a cluster of kind {kind} needs the package {package}; install sdc[cluster]")
 
 
 def _require_kube_config() -> None:

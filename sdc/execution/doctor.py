@@ -26,6 +26,7 @@ from sdc.config.file import read_config
 from sdc.config.values import EMBEDDED_CLUSTERS
 from sdc.execution.cluster import require_here
 from sdc.model.errors import SdcError
+from sdc.model.extras import DISTRIBUTION
 from sdc.refusal import state_folder
 
 CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed package knows its requirements
@@ -92,7 +93,7 @@ def _of_packages() -> str:
 
 def _required() -> list[str]:
     try:
-        return [line for line in metadata.requires("sdc") or [] if "extra ==" not in line]
+        return [line for line in metadata.requires(DISTRIBUTION) or [] if "extra ==" not in line]
     except metadata.PackageNotFoundError:
         return []
 

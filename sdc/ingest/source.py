@@ -20,6 +20,7 @@ from typing import IO, Any, TypeVar
 from sdc.config.table import SUFFIXES, ExpectConfig
 from sdc.ingest.structural_zeros import zeros_digest
 from sdc.model.errors import AbsentError, InputError, SdcError
+from sdc.model.extras import require_packages
 
 SECONDS_TO_ANSWER = 30.0
 
@@ -302,6 +303,8 @@ def file_system(path: str) -> tuple[Any, str]:
 
     if not is_url(path):
         return fsspec.filesystem("file"), os.path.abspath(path)
+    if path.startswith(("s3://", "s3a://")):
+        require_packages(path, "s3fs")
     try:
         files, inside = fsspec.core.url_to_fs(path)
     except (ValueError, ImportError) as error:

@@ -34,12 +34,12 @@ class AbsentError(InputError):
     """A source, a publication or a ledger that is named, and that is not there or may not be read here."""
 
 
-class MissingLibraryError(SdcError, ImportError):
-    """A library that sdc does without, and that what was asked for needs."""
-
-
 class ConfigError(SdcError):
     """A setting that is unknown, missing or out of range."""
+
+
+class MissingLibraryError(ConfigError, ImportError):
+    """A setting or call that needs a package that is not installed."""
 
 
 class ReleaseError(SdcError):

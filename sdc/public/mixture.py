@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.intruder.guesses import Values
-from sdc.model.errors import ConfigError
+from sdc.model.extras import require_packages
 from sdc.public.attack import Measurement, Target
 
 PACKAGES = ("mbi", "optax")
@@ -34,12 +33,8 @@ class Mixture:
     rate: float = 0.1
 
     def require(self) -> None:
-        """ConfigError where what it needs is not installed."""
-        if lacking := [name for name in PACKAGES if find_spec(name) is None]:
-            raise ConfigError(
-                f"an attack by reconstruction needs {' and '.join(lacking)}; run python -m pip install -c "
-                "constraints.txt '.[attack]', or ask for 0 seeds, independence alone"
-            )
+        """Raise MissingLibraryError if a package is not installed."""
+        require_packages("seeds: a reconstruction", *PACKAGES, instead="or set seeds to 0 for independence alone")
 
     @property
     def method(self) -> str:

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from sdc.model.errors import ConfigError, InputError, TemporaryError
+from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 BUSY_SECONDS = 5
@@ -257,16 +258,14 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def _postgresql_engine(url: sa.URL) -> sa.Engine:
-    try:
-        return sa.create_engine(
-            url,
-            isolation_level="READ COMMITTED",  # after the lock each statement sees what others committed before
-            pool_pre_ping=True,
-            hide_parameters=True,
-            connect_args={"connect_timeout": CONNECT_SECONDS, "client_encoding": "utf8"},
-        )
-    except ModuleNotFoundError as error:
-        raise ConfigError("a history in PostgreSQL needs psycopg; run python -m pip install '.[postgresql]'") from error
+    require_packages("a history in PostgreSQL", "psycopg")
+    return sa.create_engine(
+        url,
+        isolation_level="READ COMMITTED",  # after the lock each statement sees what others committed before
+        pool_pre_ping=True,
+        hide_parameters=True,
+        connect_args={"connect_timeout": CONNECT_SECONDS, "client_encoding": "utf8"},
+    )
 
 
 def _take_advisory_lock(connection: sa.Connection) -> None:

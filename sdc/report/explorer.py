@@ -6,7 +6,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from sdc.model.errors import InputError, MissingLibraryError
+from sdc.model.errors import InputError
+from sdc.model.extras import require_packages
 from sdc.report.space import QuerySpace, asset, query_space
 from sdc.risk.critical_width import CriticalWidths
 from sdc.search.found import Found
@@ -31,13 +32,8 @@ def widget(space: QuerySpace) -> Any:
 
 @cache
 def _kind() -> Any:
-    try:
-        anywidget, traitlets = map(import_module, ("anywidget", "traitlets"))
-    except ImportError as error:
-        raise MissingLibraryError(
-            "anywidget cannot be imported; install it by python -m pip install 'sdc[notebook]', or use the page that "
-            "sdc explore writes of a run"
-        ) from error
+    require_packages("explore", "anywidget", instead="or use the page that sdc explore writes for a run")
+    anywidget, traitlets = map(import_module, ("anywidget", "traitlets"))
     told = {name: traitlets.Unicode().tag(sync=True) for name in ("text", "sheet", "title")}
     told["record"] = traitlets.Dict().tag(sync=True)
     return type("Explorer", (anywidget.AnyWidget,), {**told, "_esm": asset("query_space.js"), "__repr__": _repr})

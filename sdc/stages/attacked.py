@@ -45,7 +45,8 @@ def attack(
     release      a published folder or file of tables; or a release that was found, or what else is public of a table
     truth        says in `right` what is guessed right: the run that published the folder; or the table that has what is
                  public, which must be given
-    seeds        of the reconstruction, from 0 on, up to 100 of them; 0 for independence alone, without sdc[attack]
+    seeds        number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0 means the
+                 independence model alone
     relations    how tables of a folder relate: sections as `earlier` of a config has them, or a YAML file of them
     small_count  cells of 1 up to this count are at risk, default 2; a run has its own
 

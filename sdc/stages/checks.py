@@ -10,6 +10,7 @@ from sdc.config.build import BuildConfig
 from sdc.config.release import ReleaseConfig
 from sdc.intruder.summary import laws_of
 from sdc.model.errors import ConfigError, InputError
+from sdc.model.extras import require_packages
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.public.earlier import Origin, check_publications
@@ -39,6 +40,8 @@ def check_before(build: Build) -> None:
     config = build.config
     if config.attack and config.attack.seeds:
         Mixture().require()
+    if "xlsx" in config.publication.formats:
+        require_packages("publication.formats: xlsx", "xlsxwriter")
     schema = build.schema
     check_publications(config)
     listed = {variable.name for variable in schema.variables if variable.categories != ("",)}

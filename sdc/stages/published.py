@@ -8,8 +8,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc.model.errors import ConfigError, InputError
+from sdc.model.extras import require_packages
 from sdc.public.check import contradiction
-from sdc.run_format import IN_PART, METADATA, SUB_TABLE
+from sdc.run_format import IN_PART, METADATA, SUB_TABLE, TIMESTAMP
 from sdc.storage.run_folder import read_json
 from sdc.verify.published import UnverifiedError, verify_published
 from sdc.verify.signed import key_of
@@ -24,6 +25,8 @@ def verify_folder(folder: Path, key: Path) -> Iterator[tuple[str, str]]:
         raise ConfigError(f"--published {folder} is no folder; name one that was published")
     if key.resolve().is_relative_to(folder.resolve()):
         raise ConfigError(f"--key {key} is in the folder that it is to vouch for; get the signer's key from the signer")
+    if (folder / TIMESTAMP).exists():
+        require_packages(str(folder / TIMESTAMP), "rfc3161_client")
     try:
         yield from verify_published(folder, _public_key(key), f"--key {key}")
     except UnverifiedError as error:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sdc.events import tell
 from sdc.ingest.source import cause_of, file_system, is_unreached, require_no_password
-from sdc.model.errors import ConfigError, InputError, RunFolderError, SdcError, TemporaryError
+from sdc.model.errors import ConfigError, InputError, MissingLibraryError, RunFolderError, SdcError, TemporaryError
 from sdc.run_format import RELEASE, SUMS
 from sdc.stages.build import Build
 from sdc.stages.stage import Say
@@ -23,8 +23,8 @@ def check_upload(build: Build) -> None:
         try:
             require_no_password(url)
             file_system(url)
-        except InputError as error:
-            raise ConfigError(f"output.upload: {error}; for s3:// install sdc[s3]") from error
+        except (InputError, MissingLibraryError) as error:
+            raise ConfigError(f"output.upload: {error}") from error
 
 
 def upload(build: Build, say: Say) -> str | None:

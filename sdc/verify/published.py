@@ -11,7 +11,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-from rfc3161_client import decode_timestamp_response
 
 from sdc import run_format as names
 from sdc.verify.formats import Cells, check_formats, stem_of, totals_of
@@ -74,6 +73,8 @@ def _signed(folder: Path, key: Ed25519PublicKey, whose: str) -> Iterator[tuple[s
 
 def _stamped(folder: Path) -> str:
     """The time in UTC that a response of RFC 3161 tells of these checksums, without a look at who tells it."""
+    from rfc3161_client import decode_timestamp_response  # of an extra, and few folders have a timestamp
+
     told = decode_timestamp_response((folder / names.TIMESTAMP).read_bytes()).tst_info
     imprint = told.message_imprint.message
     hashes = {32: hashlib.sha256, 48: hashlib.sha384, 64: hashlib.sha512}

@@ -24,7 +24,7 @@ from sdc.public.mixture import Mixture
 from tests.public.test_check import NOT_THERE, Told, marginal, publications
 from tests.strategies import czech, dense, schema_of
 
-APART = "mbi is not installed; run python -m pip install -c constraints.txt '.[attack]'"
+APART = "mbi is not installed; run pip install 'sdc-tables[attack]'"
 
 
 def sums(one: Measurement, target: Target, cells: Values) -> Values:
@@ -197,7 +197,7 @@ def test_more_cells_than_are_reconstructed_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", ["mbi", "optax"])
 def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ConfigError, match=rf"needs .*{package}.*; run .* '\.\[attack\]', or ask for 0 seeds"):
+    with pytest.raises(ConfigError, match=rf"needs .*{package}.*; run: .*tables\[attack\]', or set seeds to 0"):
         Mixture().require()
 
 

@@ -691,7 +691,7 @@ def test_a_password_comes_from_pgpassfile_alone(
 
 def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(ConfigError, match="a history in PostgreSQL needs psycopg"):
+    with pytest.raises(ConfigError, match="a history in PostgreSQL needs the package psycopg"):
         Chain.open("postgresql://ann@here/x", ABOUT)
 
 

@@ -155,7 +155,7 @@ def test_a_release_that_is_not_whole_stays_here(files: Any, tmp_path: Path) -> N
         ),
         (
             "no-such://bucket",
-            r"output\.upload: no-such://bucket has a protocol that cannot be used: .*install sdc\[s3\]",
+            r"output\.upload: no-such://bucket has a protocol that cannot be used: ",
         ),
         ("s3://ann:secret@bucket/x", r"output\.upload: the URL of bucket/x has a password in it; give it to fsspec"),
     ],

@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, TypeAlias
 
 from sdc.model.errors import ReleaseError
+from sdc.model.extras import require_packages
 from sdc.publish.formats.rows import Pieces
 from sdc.publish.formats.table import NO_COUNT, CountTable
 from sdc.publish.formats.xml import require_xml
@@ -34,6 +35,7 @@ _ESCAPE = re.compile("_x[0-9a-fA-F]{4}_")
 
 def xlsx(tables: Sequence[CountTable]) -> Pieces:
     """The workbook; ReleaseError where a table or a text does not fit in a sheet. What is text is never a formula."""
+    require_packages("xlsx", "xlsxwriter")
     for table in tables:
         _require(table)
     return _written(tables)
