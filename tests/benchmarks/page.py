@@ -110,7 +110,7 @@ def limits_of(limits: Limits) -> list[str]:
     one, two = (f"{rate / 1e9:.1f} GB/s" for rate in limits.copy)
     return [
         f"- **Memory bandwidth**: copying arrays of 256 MiB moves {one} with one process and {two} with two, reads and "
-        "writes counted. The share of a row counts the bytes of its files and one byte a code.",
+        "writes counted. The share of a row counts the bytes of its files, and for counting one byte a code.",
         f"- **Additions**: one process does {limits.additions / 1e9:.1f} billion a second of integers in the cache. "
         "The share of a row counts the least that its result needs. For critical widths that is one addition for each "
         "at-risk cell and sub-table; for IPF, a sum and a product for each cell and marginal.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -161,4 +162,4 @@ def two_processes(short: bool, limits: Limits) -> list[Row | NotMeasured]:
         check(same, f"{job}: other widths than with one process")
         ours, theirs = in_turn(1 if short else ROUNDS, lambda: sweep(table, two), lambda: sweep(table, one))
     row = Row(job, "the same, one process", ours, theirs, note="cells in memory; workers are there; the same widths")
-    return [Row(**{**vars(row), "limit": limits.share_of_scaling(row)})]
+    return [replace(row, limit=limits.share_of_scaling(row))]
