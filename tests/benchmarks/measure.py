@@ -91,7 +91,7 @@ class Limits:
 
 
 def percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}"
+    return "under 0.1%" if share < 0.001 else f"{share:.1%}" if share < 0.095 else f"{share:.0%}"
 
 
 def check(holds: bool, what: str) -> None:

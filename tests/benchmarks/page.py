@@ -128,8 +128,18 @@ def machine(load: float, took: float) -> list[str]:
     return [
         f"- {processor()}, {count(cores or 0, 'core')}, {memory:.0f} GiB of memory, {platform.system()}; "
         f"load before the run {load:.1f}.",
+        *busy(load, cores or 1),
         f"- {today}, `python -m tests.benchmarks`, {took / 60:.1f} minutes.",
-        f"- sdc {VERSION}{commit()}, Python {platform.python_version()}, {', '.join(found)}.",
+        f"- sdc {VERSION}{COMMIT}, Python {platform.python_version()}, {', '.join(found)}.",
+    ]
+
+
+def busy(load: float, cores: int) -> list[str]:
+    """A warning where other programs took more than a tenth of the cores before the run."""
+    if load <= cores / 10:
+        return []
+    return [
+        "- **Other programs were running**: times, ratios and shares of limits are not reliable. Run the command again."
     ]
 
 
@@ -152,10 +162,13 @@ def processor() -> str:
 
 
 def commit() -> str:
-    """The commit that was measured, where git can say."""
+    """The commit that is measured, and whether files differ from it; empty where git cannot say."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
-        command = ["git", "rev-parse", "--short", "HEAD"]
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
     return f" (commit {found})"
+
+
+COMMIT = commit()  # when the command starts
