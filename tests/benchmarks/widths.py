@@ -22,7 +22,6 @@ from tests.strategies import czech
 
 SMALL_COUNT, ROUNDS = 2, 3
 SAMPLE_EVERY = 137  # odd, so that every variable is in some sampled sub-tables and not in others
-PACKAGES = {"Polars": "polars", "DuckDB": "duckdb"}
 
 NOTE = "counted cells in memory; our widths are those that the rival's marginals give, on a sample"
 
@@ -32,10 +31,9 @@ Marginal = Callable[[int], Any]
 def rows(short: bool, limits: Limits) -> list[Row | NotMeasured]:
     """CPS-13 on one core with each rival, then CPS-14 with two worker processes; the short form has 6 variables."""
     files = () if short else ("cps13.parquet",)
-    job = "critical widths of all sub-tables"
-    absent = [lack for name, package in PACKAGES.items() for lack in lacks(job, name, files=files, packages=[package])]
-    found: list[Row | NotMeasured] = list(absent)
-    if not absent:
+    job = "critical widths of all sub-tables, one core"
+    found: list[Row | NotMeasured] = list(lacks(job, "Polars, DuckDB", files=files, packages=["polars", "duckdb"]))
+    if not found:
         found += beside_rivals(czech() if short else read_table(DATA / "cps13.parquet"), short, limits)
     return found + two_processes(short, limits)
 
