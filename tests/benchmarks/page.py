@@ -116,6 +116,7 @@ def limits_of(limits: Limits) -> list[str]:
         "at-risk cell and sub-table; for IPF, a sum and a product for each cell and marginal.",
         f"- **Two processes** do {limits.scaling:.2f} times as many additions as one. The share of a row is its own "
         "ratio of two processes to one, divided by that.",
+        "- Rates are per second of processor time, which other programs hardly slow. Two processes go by the clock.",
         "- **No share**: for searches and solvers no useful least amount of work is known.",
     ]
 
