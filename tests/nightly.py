@@ -57,7 +57,7 @@ def parts(seed: int) -> dict[str, list[str]]:
     night = ["--hypothesis-profile", "nightly", "--hypothesis-seed", str(seed), "--slow"]
     return {
         # first what takes minutes: it was long not seen that it had no end, since the tests took all of the time
-        "killed runs": [python, "tests/benchmarks/killed_runs.py", str(KILLED_RUNS), str(seed)],
+        "killed runs": [python, "-m", "tests.killed_runs", str(KILLED_RUNS), str(seed)],
         "tests": [python, "-m", "pytest", "-q", "--instafail", *night],
     }
 

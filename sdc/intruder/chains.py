@@ -213,8 +213,7 @@ def _begun(table: Table, unit: ChainUnit, state: npt.NDArray[np.uint64], rng: np
 def by_records(table: Table, knowledge: Knowledge, law: Law) -> bool:
     """Whether records exchange: wherever they can, but in a dense table with far more records than cells.
 
-    They have more effective draws a second than the moves of the dense table (tests/benchmarks/posterior.py); but a
-    draw costs as much as there are records.
+    A draw costs as much as there are records.
     """
     exchangeable = hypergeometric.is_treatable(knowledge) and law.is_explicit(knowledge)
     return exchangeable and (table.schema.cells > MAX_CELLS or table.total <= MAX_CELLS)

@@ -1,101 +1,92 @@
-"""Annealing on cps13 beside a plain Python bit-mask chain; then 30 variables, with the peak of memory.
-
-    python tests/benchmarks/annealing.py
-
-Some four minutes. The plain chain does the same proposals with Python integers as bit sets, marginals at the at-risk
-cells kept in a dictionary, and critical widths as a first filter; it has them before its clock starts.
-"""
+"""Proposals of simulated annealing over decomposable releases, beside a chain in plain Python with NumPy arrays."""
 
 from __future__ import annotations
 
 import math
 import random
-import time
+from functools import partial
 from itertools import combinations
 
 import numpy as np
-from side_by_side import check, data_file, in_child, machine, one_core, peak_mib, say, show
-from width_sweep import latent_classes
 
 from sdc.config.release import AnnealingConfig
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
-from sdc.model.fact import NO_FACTS
-from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
-from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.search.annealing import AnnealingChain, cooling_of
 from sdc.search.chain_kernel import Cooling, temperature
+from tests.benchmarks.measure import DATA, Limits, NotMeasured, Row, check, lacks, one_core, seconds
+from tests.strategies import czech, knows
 
-SMALL_COUNT = 3
-MIN_WIDTHS = (3, 4, 5)
-CHAINS = 4
-STEPS, PLAIN_STEPS = 300_000, 100_000
-THIRTY_STEPS = 100_000
-THIRTY_SECONDS = 600.0
-
-
-def main() -> None:
-    say(machine())
-    with one_core() as pinned:
-        beside_plain(read_table(data_file("cps13.parquet")), pinned)
-    found = in_child(anneal_thirty, limit=THIRTY_SECONDS)
-    row = list(found) if found else ["", "", "", f"more than {THIRTY_SECONDS:.0f}", ""]
-    header = ["", "at-risk cells", "steps", "best", "seconds", "peak MiB"]
-    show("synthetic, 300,000 records, min width 3, one chain", header, [["30 variables", *row]])
+RIVAL, FILE = "plain Python", "cps13.parquet"
+ROUNDS, STEPS, PLAIN_STEPS = 3, 300_000, 30_000
+SHORT_STEPS, SHORT_PLAIN_STEPS = 20_000, 2_000
 
 
-def beside_plain(table: Table, pinned: str) -> None:
-    rows = []
-    for min_width in MIN_WIDTHS:
-        ours = [annealed(table, min_width, seed) for seed in range(CHAINS)]
-        plain = PlainChain(table, min_width)
-        rate, best = plain.rate(cooling_of(AnnealingConfig(steps=PLAIN_STEPS)))
-        warm = max(steps_per_second for steps_per_second, _ in ours[1:])
-        check(all(value >= best for _, value in ours), "plain chain found more sub-tables")
-        utilities = " ".join(f"{value:.0f}" for _, value in ours)
-        rows.append([f"min width {min_width}", ours[0][0], warm, rate, f"{warm / rate:.1f}", "10", utilities, best])
-    header = ["", "sdc, first chain", "sdc, later chain", "plain", "times plain", "goal", "best, chains", "best, plain"]
-    show(f"cps13, c = {SMALL_COUNT}: proposals a second, one core ({pinned})", header, rows)
-    say(f"  {STEPS:,} steps a chain, {PLAIN_STEPS:,} of the plain one over the same temperatures.")
-    say("  The first chain counts the marginals that the later ones find; `later` is the fastest of those.")
+def rows(short: bool, limits: Limits) -> list[Row | NotMeasured]:
+    """CPS-13 at small count 3 and width 3; the short form is the Czech table at width 6."""
+    job = f"annealing, a proposal ({'Czech table' if short else 'CPS-13'})"
+    if absent := lacks(job, RIVAL, files=() if short else [FILE]):
+        return list(absent)
+    if short:
+        return [beside(job, czech(), Criteria.of(2, 6), 1, SHORT_STEPS, SHORT_PLAIN_STEPS)]
+    return [beside(job, read_table(DATA / FILE), Criteria.of(3, 3), ROUNDS, STEPS, PLAIN_STEPS)]
 
 
-def annealed(table: Table, min_width: int, seed: int) -> tuple[float, float]:
-    """Proposals a second and the best utility of a chain."""
-    chain = AnnealingChain(
-        Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS),
-        Criteria.of(SMALL_COUNT, min_width),
-        cooling_of(AnnealingConfig(steps=STEPS)),
+def beside(job: str, table: Table, criteria: Criteria, rounds: int, steps: int, plain_steps: int) -> Row:
+    """The same law of proposals and the same temperatures; the chains draw other numbers."""
+    annealed(table, criteria, steps, seed=0)  # counts the marginals that later chains find
+    ours, theirs = list[float](), list[float]()
+    with one_core():
+        for number in range(1, rounds + 1):
+            took, best = annealed(table, criteria, steps, number)
+            ours.append(took / steps)
+            plain = PlainChain(table, criteria)
+            theirs.append(
+                seconds(partial(plain.run, cooling_of(AnnealingConfig(steps=plain_steps)), number)) / plain_steps
+            )
+            check(best >= plain.best, f"{job}: ours found {best:.0f} sub-tables, {RIVAL} {plain.best} in fewer steps")
+            check(plain.is_safe(), f"{job}: the release of {RIVAL} is not safe")
+    note = (
+        f"one core, marginals counted before; {steps:,} proposals, {plain_steps:,} in Python; the same temperatures; "
+        "ours finds at least as many sub-tables"
     )
+    return Row(job, RIVAL, ours, theirs, unit="a proposal", note=note)
+
+
+def annealed(table: Table, criteria: Criteria, steps: int, seed: int) -> tuple[float, float]:
+    """Seconds and the best utility of a chain."""
+    chain = AnnealingChain(knows(table, NOTHING), criteria, cooling_of(AnnealingConfig(steps=steps)))
     state = chain.init(table, seed)
-    begun = time.perf_counter()
-    state = chain.step(table, state, STEPS)
-    return STEPS / (time.perf_counter() - begun), state.best.value
+    found = []
+    took = seconds(lambda: found.append(chain.step(table, state, steps)))
+    return took, found[0].best.value
 
 
 class PlainChain:
-    """The chain in plain Python and NumPy: what one writes from the paper."""
+    """The chain as one writes it from the paper: cliques as integers, marginals at the at-risk cells in a dictionary.
 
-    def __init__(self, table: Table, min_width: int) -> None:
-        self.variables, self.min_width = len(table.schema), min_width
-        self.marginals = CellMarginals(table, table.codes[table.at_risk(SMALL_COUNT)], max_bytes=1 << 30)
-        self.wide = set(critical_widths(table, small_count=SMALL_COUNT, floor=min_width).sub_tables.tolist())
+    Critical widths are a first filter; they are there before the clock starts.
+    """
+
+    def __init__(self, table: Table, criteria: Criteria) -> None:
+        self.variables, self.min_width, self.total = len(table.schema), criteria.floor, table.total
+        small = criteria.small_count
+        self.marginals = CellMarginals(table, table.codes[table.at_risk(small)], max_bytes=1 << 30)
+        self.wide = set(critical_widths(table, small_count=small, floor=self.min_width).sub_tables.tolist())
         for subtable in self.wide:
             self.marginals.at(subtable)
         self.neighbours = [0] * self.variables
         self.cliques = [1 << v for v in range(self.variables)]
-        self.lower = sum(self.marginals.at(c) for c in self.cliques) - (self.variables - 1) * table.total
-        self.utility = self.variables
+        self.lower = sum(self.marginals.at(c) for c in self.cliques) - (self.variables - 1) * self.total
+        self.utility = self.best = self.variables
 
-    def rate(self, cooling: Cooling) -> tuple[float, int]:
-        """Proposals a second, and the best utility."""
-        draw, best, moves = random.Random(1), self.utility, self.legal_moves()
-        begun = time.perf_counter()
+    def run(self, cooling: Cooling, seed: int) -> None:
+        draw, moves = random.Random(seed), self.legal_moves()
         for step in range(cooling.length):
             u, v = draw.choice(moves)
             separator = self.neighbours[u] & self.neighbours[v]
@@ -108,8 +99,7 @@ class PlainChain:
                 accepted = self.add(u, v, separator)
             if accepted:
                 moves = self.legal_moves()
-                best = max(best, self.utility)
-        return cooling.length / (time.perf_counter() - begun), best
+                self.best = max(self.best, self.utility)
 
     def add(self, u: int, v: int, separator: int) -> bool:
         clique = separator | 1 << u | 1 << v
@@ -152,19 +142,6 @@ class PlainChain:
             reached |= fresh
         return not reached >> v & 1
 
-
-def anneal_thirty() -> tuple[int, int, float, float, float]:
-    """At-risk cells, steps, best utility, seconds and the peak of memory."""
-    table = latent_classes(records=300_000, variables=30, categories=4, classes=12, generator=np.random.default_rng(30))
-    chain = AnnealingChain(
-        Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS),
-        Criteria.of(2, 3),
-        cooling_of(AnnealingConfig(steps=THIRTY_STEPS)),
-    )
-    begun = time.perf_counter()
-    state = chain.step(table, chain.init(table, 1), THIRTY_STEPS)
-    return len(table.at_risk(2)), THIRTY_STEPS, state.best.value, time.perf_counter() - begun, peak_mib()
-
-
-if __name__ == "__main__":
-    main()
+    def is_safe(self) -> bool:
+        upper = np.minimum.reduce([self.marginals.at(c) for c in self.cliques])
+        return bool((upper - np.maximum(self.lower, 0)).min() >= self.min_width)

@@ -1,4 +1,4 @@
-"""Builds with real Dask workers, killed at random moments and resumed: tests/benchmarks/killed_runs.py in short."""
+"""Builds with real Dask workers, killed at random moments and resumed: tests/killed_runs.py in short."""
 
 from __future__ import annotations
 

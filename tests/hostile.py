@@ -17,7 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import yaml
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(__file__).parents[1] / "configs"
 TABLE = "t.csv"
 WORDS = (
     "",

@@ -1,9 +1,9 @@
 """Hostile configs, command lines and tables: each is one message and a status, and leaves nothing behind.
 
-    python tests/benchmarks/fuzz.py [configs 5000] [command lines 3000] [tables 2000] [forks]
+    python -m tests.fuzz [configs 5000] [command lines 3000] [tables 2000] [forks]
 
 Each case runs in a fork of this process, which has everything imported; of the configs one in a thousand through the
-real `sdc run`, unless `forks` is said. A case is its kind and number: `python tests/benchmarks/fuzz.py case config 17`
+real `sdc run`, unless `forks` is said. A case is its kind and number: `python -m tests.fuzz case config 17`
 runs one and prints what it said. Exit status 1 where anything was found.
 """
 
@@ -24,9 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import hostile
 import yaml
-from side_by_side import machine, say
 
 from sdc import api
 from sdc.commands import cli
@@ -41,6 +39,7 @@ from sdc.stages.stages import run_all
 from sdc.storage import runs as _runs
 from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.verify import run_folder as _verify
+from tests import hostile
 
 IMPORTED = (api, _plan, _cluster, _reading, _runs, _verify)
 LIMIT_SECONDS, REAL_SECONDS, MEMORY = 30.0, 120.0, 6 << 30  # a whole build with Prefect's server takes 15 s alone
@@ -84,10 +83,14 @@ def main() -> None:
             say(f"{end.said}\nstatus {end.status}, {end.seconds:.1f} s, left {end.left}, faults {end.faults}")
             sys.exit(bool(end.faults))
         numbers = [int(word) for word in (*words, *("5000", "3000", "2000")[len(words) :])]
-        say(f"{machine()}; {numbers[0]} configs, {numbers[1]} command lines, {numbers[2]} tables")
+        say(f"{numbers[0]} configs, {numbers[1]} command lines, {numbers[2]} tables")
         kinds = ("config", "command", "table")
         wrong = sum(_count(kind, cases, Path(top), finished) for kind, cases in zip(kinds, numbers, strict=True))
         sys.exit(wrong > 0)
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
 
 
 def _count(kind: str, cases: int, top: Path, finished: Path) -> int:
