@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from sdc.version import VERSION
+
 from sdc.papers.references import references
 
 ROOT = Path(__file__).parents[1]
@@ -61,5 +63,5 @@ def test_the_citation_names_the_founding_papers() -> None:
 
 def test_the_changelog_has_this_version_first() -> None:
     versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert PROJECT["project"]["version"] in versions[:2]
+    assert VERSION in versions[:2]
     assert versions == sorted(versions, reverse=True)

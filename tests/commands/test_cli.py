@@ -1576,7 +1576,7 @@ FAULTS = [
     # a run folder that cannot be written, a second run of the same build at the same time
     Fault(
         "a run folder that cannot be written",
-        r"run folder .*file/runs/build/\w+ cannot be written: .*; set output\.folder",
+        r"run folder .*file/runs/build/\w+ cannot be written: .*set output\.folder",
         sections={"output": {"folder": "FOLDER/file/runs"}},
         commands=("run",),
     ),
