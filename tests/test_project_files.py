@@ -10,9 +10,8 @@ from typing import Any
 
 import yaml
 
-from sdc.version import VERSION
-
 from sdc.papers.references import references
+from sdc.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
