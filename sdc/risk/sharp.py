@@ -28,7 +28,9 @@ from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
+from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
+from sdc.risk.slices import CELLS_PER_SLICE, WHOLE, Slice
 from sdc.risk.support import Component, Support
 from sdc.risk.units import batches, component_table, cut
 from sdc.solve.ends import STEPS_PER_SECOND
@@ -51,7 +53,7 @@ TRUE_TABLE, EXPLICIT, NESTED, GIVEN = range(4)
 Labels = npt.NDArray[np.uint8]
 NO_ROWS = np.zeros(0, np.int64)
 ALL = 1 << 30
-FROM_FOUND = 2  # the effort from which on walks go on from tables found
+FROM_FOUND = 2  # the effort from which on walks start from tables found
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,11 @@ class SharpStep(NamedTuple):
     effort: int = 0
     ends: tuple[int, ...] = (0, 1)
 
+    @property
+    def from_found(self) -> bool:
+        """Whether it is a walk that starts from a feasible table found before, not from the true one."""
+        return self.method == "walk" and self.effort >= FROM_FOUND
+
 
 class Round(NamedTuple):
     """Steps, one after another on each batch of groups of cells; how many the first batch has, and the largest."""
@@ -147,6 +154,7 @@ def sharp_bounds(
     executor: Executor = IN_PROCESS,
     kept: Mapping[str, SharpPart] | None = None,
     on_part: Callable[[SharpPart, SharpProgress], None] = lambda part, progress: None,
+    cells_per_slice: int = CELLS_PER_SLICE,
 ) -> SharpBounds:
     """Sharp bounds of (n, variables) cells of the table, zero cells too, or a bracket of each end that stays open.
 
@@ -156,15 +164,17 @@ def sharp_bounds(
     executor  changes how long it takes, never the bounds
     kept      parts of an earlier call by their keys, which are not done again
     on_part   hears of each part that was done
+    cells_per_slice  a walk in a larger component holds one slice of it, and linear programs take less room
 
-    Outer ends are proven in integers, and each table behind an inner end is checked in integers. The same bounds
-    whatever the workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given
-    twice or does not fit the table; ReleaseError for knowledge of another table.
+    The narrowest cells come first: they decide the minimum width, and the walks to their ends are short. Outer ends
+    are proven in integers, and each table behind an inner end is checked in integers. The same bounds whatever the
+    workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given twice or does
+    not fit the table; ReleaseError for knowledge of another table.
     """
     if not seconds > 0:
         raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
     knowledge.check_is_of(table)
-    search = _SharpSearch(table, knowledge, _different(table, cells), start, proof)
+    search = _SharpSearch(table, knowledge, _different(table, cells), start, proof, cells_per_slice)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))
     return search.result
 
@@ -235,6 +245,15 @@ def _checked(kept: FoundEnds, table: Table, unit: SharpUnit) -> FoundEnds:
     return kept._replace(differences=differences.rows(is_feasible))
 
 
+class _Piece(NamedTuple):
+    """Marginal cells of a unit, (n, 2) which of their ends are wanted, and the slice and the table of a walk."""
+
+    rows: CellRows
+    wanted: Flags
+    held: Slice = WHOLE
+    base: Differences | None = None
+
+
 @dataclass(eq=False)
 class _Sharpened:
     """A component: what is proven of its marginal cells, by which methods, and what was tried.
@@ -262,9 +281,11 @@ class _Sharpened:
 
     def untried(self, step: SharpStep) -> Flags:
         """(marginal cells, 2) which ends are open and not as they were when the step was tried."""
-        before = self._tried(step)
-        changed = (before != np.stack([self.outer, self.inner], axis=2)).any(axis=2)
-        flags: Flags = changed & (self.outer != self.inner)
+        changed = self._tried(step) != np.stack([self.outer, self.inner], axis=2)
+        if step.method == "walk" and not step.from_found:
+            # from the true table to the same outer end a walk comes to the same table, whatever inner ends are known
+            changed = changed[:, :, :1]
+        flags: Flags = changed.any(axis=2) & (self.outer != self.inner)
         return flags
 
     def try_(self, step: SharpStep, rows: CellRows, wanted: Flags) -> None:
@@ -276,30 +297,41 @@ class _Sharpened:
         return self.tried.setdefault(step[:2], np.full((*self.outer.shape, 2), -1))
 
     def groups(self, rows: CellRows, method: str) -> list[CellRows]:
-        """The rows in groups that one propagation serves, or one by one."""
+        """The rows in groups that one propagation serves, or one by one; in the order of each group's first row."""
         if method == "shuttle":
-            return [rows]
+            return [rows] if len(rows) else []
         if method != "collapse":
-            return np.split(rows, np.arange(1, len(rows)))
+            return np.split(rows, np.arange(1, len(rows))) if len(rows) else []
         frame, knowledge = self.component.frame, self.component.knowledge
         covered = knowledge.structure.covered & knowledge.structure.varying
-        return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
+        groups = sharing(frame.table.schema, frame.cells[rows], covered)
+        return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
 
-    def pieces(
-        self, rows: CellRows, wanted: Flags, step: SharpStep
-    ) -> Iterator[tuple[CellRows, Flags, Differences | None]]:
-        """The rows cut into those of units, which of their ends are wanted, and the table that a walk starts from."""
-        if step.effort < FROM_FOUND or step.method != "walk":
-            groups = self.groups(rows, step.method)
+    def narrowest_first(self, rows: CellRows) -> CellRows:
+        """The rows by the width of their outer intervals."""
+        return rows[np.argsort(np.diff(self.outer[rows])[:, 0], kind="stable")]
+
+    def pieces(self, rows: CellRows, wanted: Flags, step: SharpStep) -> Iterator[_Piece]:
+        """The rows cut into those of units."""
+        if step.from_found:
+            # a table found may change cells of several slices
+            if len(self.component.slices) == 1:
+                yield from self._from_found(rows, wanted)
+            return
+        for held in self.component.slices if step.method == "walk" else [WHOLE]:
+            inside = rows[held.holds(self.component.frame.cells[rows], self.component.frame.table.schema)]
+            groups = self.groups(inside, step.method)
             for some in cut(np.arange(len(groups)), SEEKING[step.method].most):
                 piece = np.concatenate([groups[number] for number in some])
-                yield piece, wanted[piece], None
-            return
+                yield _Piece(piece, wanted[piece], held)
+
+    def _from_found(self, rows: CellRows, wanted: Flags) -> Iterator[_Piece]:
         reaching = np.where(wanted[rows], self._reaching()[rows], -1)
         for number in np.unique(reaching[reaching >= 0]):
             with_it = reaching == number
             some = with_it.any(axis=1)
-            yield rows[some], with_it[some], self.component.evidence.differences.at(np.array([number]))
+            base = self.component.evidence.differences.at(np.array([number]))
+            yield _Piece(rows[some], with_it[some], base=base)
 
     def _reaching(self) -> npt.NDArray[np.int64]:
         """(marginal cells, 2) the sparsest difference that reaches each inner end, -1 where none does."""
@@ -333,11 +365,17 @@ class _SharpSearch:
     """The cells asked for while their bounds are sought."""
 
     def __init__(
-        self, table: Table, knowledge: Knowledge, cells: Codes, start: CellBounds | None, proof: Proof | None
+        self,
+        table: Table,
+        knowledge: Knowledge,
+        cells: Codes,
+        start: CellBounds | None,
+        proof: Proof | None,
+        cells_per_slice: int,
     ) -> None:
-        self.cells, self.counts = cells, table.count_at(cells)
+        self.cells, self.counts, self.room = cells, table.count_at(cells), room_of(cells_per_slice)
         bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
-        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge))
+        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge), cells_per_slice)
         self.parts = [_Sharpened.of(component) for component in self.support.open]
         self.known = _known_outer(table, cells, start)
         self._settle()
@@ -352,7 +390,7 @@ class _SharpSearch:
                         self._seek(work, step, rows)
 
     def _batches(self, part: _Sharpened, turn: Round) -> Iterator[CellRows]:
-        rows = np.flatnonzero(self._wanted(part).any(axis=1))
+        rows = part.narrowest_first(np.flatnonzero(self._wanted(part).any(axis=1)))
         groups = part.groups(rows, turn.steps[0].method)
         for some in batches(np.arange(len(groups)), turn.first, turn.most):
             yield np.concatenate([groups[number] for number in some])
@@ -392,14 +430,27 @@ class _SharpSearch:
 
     def _units(self, part: _Sharpened, step: SharpStep, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
         frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
-        if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort):
+        if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort, self.room):
             return
         wanted = self._wanted(part) & part.untried(step) & np.isin([0, 1], step.ends)
-        for piece, asked, base in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
-            ends = part.outer[piece], part.inner[piece]
-            part.try_(step, piece, asked)
-            cells = frame.cells[piece]
-            yield piece, SharpUnit(step.method, step.effort, frame.variables, knowledge, cells, *ends, asked, base)
+        for piece in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
+            ends, cells = (part.outer[piece.rows], part.inner[piece.rows]), frame.cells[piece.rows]
+            part.try_(step, piece.rows, piece.wanted)
+            yield (
+                piece.rows,
+                SharpUnit(
+                    step.method,
+                    step.effort,
+                    frame.variables,
+                    knowledge,
+                    cells,
+                    *ends,
+                    piece.wanted,
+                    piece.held,
+                    piece.base,
+                    self.room.effects,
+                ),
+            )
 
     def _settle(self) -> None:
         """What the components' ends say of the cells."""

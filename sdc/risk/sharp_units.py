@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,8 +20,12 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.risk.units import component_table
+from sdc.risk.slices import WHOLE, Slice
+from sdc.risk.units import component_table, slice_of
 from sdc.solve.ends import Farthest, settled
+
+if TYPE_CHECKING:
+    from sdc.bounds.linear_program import Room
 
 # Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
 COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250
@@ -44,7 +48,9 @@ class SharpUnit:
     outer, inner  (n, 2) what is known of them
     wanted        (n, 2) which ends
     effort        how far the method goes, from 0 on
+    held          the slice of the component's table that a walk holds
     base          a feasible table as a difference from the true one, that a walk starts from; None for the true one
+    effects       most that a rounding of a linear program may use
     """
 
     method: str
@@ -55,7 +61,9 @@ class SharpUnit:
     outer: Intervals
     inner: Intervals
     wanted: Flags
+    held: Slice = WHOLE
     base: Differences | None = None
+    effects: int = 1 << 26
 
 
 class FoundEnds(NamedTuple):
@@ -103,7 +111,10 @@ def _walk(part: Table, unit: SharpUnit) -> FoundEnds:
     cells = unit.cells[row]
     changes = unit.outer[row, end] - part.count_at(cells)
     tries = WALKS[unit.effort]
-    moved = walk.shift(part, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
+    # counts of a slice are not those that a fact tells of: there its view stays whole
+    known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
+    inside = slice_of(part, unit.held)
+    moved = walk.shift(inside, known, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
     begun = 0 if unit.base is None else len(row) * len(unit.knowledge.release.frontier) // RELEASED_A_STEP
     return FoundEnds(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
 
@@ -111,7 +122,7 @@ def _walk(part: Table, unit: SharpUnit) -> FoundEnds:
 def _linear_program(part: Table, unit: SharpUnit) -> FoundEnds:
     from sdc.bounds import linear_program
 
-    program = linear_program.program_of(part, unit.knowledge)
+    program = linear_program.program_of(part, unit.knowledge, unit.effects)
     found = _one_by_one(part, unit, partial(linear_program.farthest, program))
     # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
     return found._replace(steps=found.steps + program.steps_of())
@@ -146,10 +157,11 @@ def _feasible_tables(part: Table, knowledge: Knowledge) -> FeasibleTables:
     return FeasibleTables(part, knowledge)
 
 
-def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int) -> bool:
+def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int, room: Room) -> bool:
     from sdc.bounds import linear_program
 
-    return linear_program.is_affordable(knowledge, linear_program.ROOM if effort else linear_program.Room(*FEW))
+    few = linear_program.Room(min(room.rows, FEW[0]), min(room.cells, FEW[1]), room.effects)
+    return linear_program.is_affordable(knowledge, room if effort else few)
 
 
 def _takes(part: Table, most_cells: int) -> bool:
@@ -161,15 +173,15 @@ class Approach:
     """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
 
     seek: Callable[[Table, SharpUnit], FoundEnds]
-    takes: Callable[[Table, Knowledge, int], bool]
+    takes: Callable[[Table, Knowledge, int, Room], bool]
     most: int
 
 
 SEEKING: Mapping[str, Approach] = {
-    "collapse": Approach(_collapse, lambda part, known, effort: True, 16),
-    "walk": Approach(_walk, lambda part, known, effort: walk.can_search(part), 32),
-    "shuttle": Approach(_shuttle, lambda part, known, effort: shuttle.is_affordable(part.schema), 1 << 30),
+    "collapse": Approach(_collapse, lambda part, *rest: True, 16),
+    "walk": Approach(_walk, lambda part, *rest: walk.can_search(part), 32),
+    "shuttle": Approach(_shuttle, lambda part, *rest: shuttle.is_affordable(part.schema), 1 << 30),
     "linear-program": Approach(_linear_program, _linear_program_takes, 4),
-    "branch-and-bound": Approach(_branch_and_bound, lambda part, known, effort: _takes(part, MAX_DEPTH_FIRST), 8),
-    "integer-program": Approach(_integer_program, lambda part, known, effort: _takes(part, MAX_INTEGER), 4),
+    "branch-and-bound": Approach(_branch_and_bound, lambda part, *rest: _takes(part, MAX_DEPTH_FIRST), 8),
+    "integer-program": Approach(_integer_program, lambda part, *rest: _takes(part, MAX_INTEGER), 4),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
@@ -164,6 +167,58 @@ def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge])
     assert again.bounds.exact.all()
     assert np.array_equal(again.bounds.outer, whole.bounds.outer)
     assert METHODS.index("given") in again.inner_by
+
+
+# What a small budget gets
+
+
+@pytest.fixture(scope="module")
+def sparse_case() -> tuple[Table, Knowledge, np.ndarray]:
+    """2,700 cells, many of them with few records, and their pairs; the cells at risk."""
+    rng = np.random.default_rng(3)
+    sizes = np.array([6, 5, 5, 3, 3, 2])
+    codes = np.minimum(rng.exponential(1.2, (4_000, 6)).astype(int), sizes - 1)
+    cells, counts = np.unique(codes, axis=0, return_counts=True)
+    schema = Schema(tuple(Variable(f"V{v}", tuple(f"{c}" for c in range(size))) for v, size in enumerate(sizes)))
+    table = Table(schema, cells.astype(np.uint16), counts.astype(np.int64))
+    return table, knows(table, all_ways(6, 2)), table.codes[table.at_risk(2)]
+
+
+def test_the_narrowest_cells_are_made_sharp_first(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells, seconds=1.0)
+    sharp = found.bounds.exact
+    assert 0 < sharp.sum() < len(cells)
+    width = found.bounds.outer_width
+    assert np.median(width[sharp]) < np.median(width[~sharp]) / 2
+
+
+def test_a_walk_to_the_same_end_is_not_walked_again(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the true table it would come to the same table, whatever inner ends are known by then."""
+    table, known, cells = sparse_case
+    walked = Counter[tuple[int, ...]]()
+
+    def shift(table: Table, knowledge: Knowledge, cells: Any, changes: Any, **more: Any) -> Any:
+        if more["base"] is None:
+            asked = np.column_stack([cells, changes, np.full(len(cells), more["tries"].start)])
+            walked.update(map(tuple, asked.tolist()))
+        return original(table, knowledge, cells, changes, **more)
+
+    original = walk.shift
+    monkeypatch.setattr(walk, "shift", shift)
+    sharp_bounds(table, known, cells[::9], seconds=10.0)
+    assert walked
+    assert max(walked.values()) == 1
+
+
+def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells[::9], seconds=0.5, cells_per_slice=400)
+    bounds = found.bounds
+    assert (shown_by(table, known, bounds.cells, found.proof) == bounds.inner).all()
+    assert bounds.exact.any()
 
 
 # Bad input
