@@ -63,7 +63,7 @@ def test_defaults(file: Path) -> None:
             "attributes": None,
             "posterior": None,
         },
-        "assessment": "proven",
+        "assessment": "sharp",
         "sharp_seconds": None,
         "release": {
             "method": "ordered",
