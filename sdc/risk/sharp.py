@@ -1,6 +1,7 @@
 """Sharp bounds of cells, as far as a budget goes ([DKS] 4.5): outer ends come in, inner ends go out, until they meet.
 
-Cells of a component are cut into units for the workers, and rounds go from cheap methods to dear ones. Whatever one
+Cells of a component are cut into units for the workers: each names at-risk cells of one partition of the table by their
+rows, which a worker takes from the table that it opened. Rounds go from cheap methods to dear ones. Whatever one
 round finds is used by the next. What is done follows from table, release and cells alone: the budget says how far it
 goes, and workers how long that takes.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -27,7 +28,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
-from sdc.model.table import Codes, Table
+from sdc.model.table import Codes, Table, partition_edges, partitions_of
 from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
 from sdc.risk.slices import CELLS_PER_SLICE, WHOLE, Slice
@@ -66,16 +67,6 @@ class SharpPart:
 
     key: str
     arrays: Mapping[str, npt.NDArray[Any]]
-
-
-class SharpProgress(NamedTuple):
-    """How far the search is: of the cells asked for those that are sharp, and of the units of this round those done."""
-
-    cells: int
-    sharp: int
-    round: str
-    parts_done: int
-    parts: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -141,6 +132,22 @@ ROUNDS = (
     *2 * (Round((SharpStep("walk", FROM_FOUND + 1),), 64, 2048),),
     *(Round((SharpStep("branch-and-bound", n), SharpStep("integer-program", n - 1)), 64, 2048) for n in range(1, 6)),
 )
+
+
+class SharpProgress(NamedTuple):
+    """How far the search is: of the cells asked for those that are sharp, and of the units of this step those done.
+
+    step   the method, and its effort where that is more than the least
+    round  of at most so many `rounds`
+    """
+
+    cells: int
+    sharp: int
+    step: str
+    parts_done: int
+    parts: int
+    round: int
+    rounds: int = len(ROUNDS)
 
 
 def sharp_bounds(
@@ -225,14 +232,14 @@ def _key(wave: int, unit: SharpUnit, number: int) -> str:
 
 def _written(key: str, unit: SharpUnit, found: FoundEnds) -> SharpPart:
     differences, steps = found.differences, np.array([found.steps])
-    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.cells, "outer": found.outer, "steps": steps}
+    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.named, "outer": found.outer, "steps": steps}
     arrays |= {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
     return SharpPart(key, arrays)
 
 
 def _read(part: SharpPart | None, unit: SharpUnit) -> FoundEnds | None:
     """What a part has found; None where it is of no such unit, which is then done."""
-    if part is None or not np.array_equal(part.arrays["cells"], unit.cells):
+    if part is None or not np.array_equal(part.arrays["cells"], unit.named):
         return None
     of = part.arrays
     return FoundEnds(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
@@ -318,20 +325,44 @@ class _Sharpened:
             if len(self.component.slices) == 1:
                 yield from self._from_found(rows, wanted)
             return
-        for held in self.component.slices if step.method == "walk" else [WHOLE]:
-            inside = rows[held.holds(self.component.frame.cells[rows], self.component.frame.table.schema)]
+        for held, inside in self._apart(rows, self.component.slices if step.method == "walk" else [WHOLE]):
             groups = self.groups(inside, step.method)
             for some in cut(np.arange(len(groups)), SEEKING[step.method].most):
                 piece = np.concatenate([groups[number] for number in some])
                 yield _Piece(piece, wanted[piece], held)
 
+    def _apart(self, rows: CellRows, held: Sequence[Slice]) -> Iterator[tuple[Slice, CellRows]]:
+        """The rows of each slice and of each partition of the component's table, those without a record apart."""
+        frame = self.component.frame
+        for one in held:
+            inside = rows[one.holds(frame.cells[rows], frame.table.schema)]
+            of = self.partition[inside]
+            yield from ((one, inside[of == number]) for number in np.unique(of))
+
+    @cached_property
+    def place(self) -> CellRows:
+        """(marginal cells,) their rows of the component's table, -1 of those without a record."""
+        frame = self.component.frame
+        return frame.table.schema.keys.matching(frame.table.codes, frame.cells)
+
+    @cached_property
+    def partition(self) -> CellRows:
+        """(marginal cells,) in which partition of the component's table they are: of the table, not of its files.
+
+        So units, and with them all bounds, are the same in however many parts the table is stored.
+        """
+        cells = len(self.component.frame.table)
+        edges = partition_edges(cells, partitions_of(cells))
+        return np.where(self.place < 0, -1, np.searchsorted(edges, self.place, side="right") - 1)
+
     def _from_found(self, rows: CellRows, wanted: Flags) -> Iterator[_Piece]:
         reaching = np.where(wanted[rows], self._reaching()[rows], -1)
         for number in np.unique(reaching[reaching >= 0]):
             with_it = reaching == number
-            some = with_it.any(axis=1)
             base = self.component.evidence.differences.at(np.array([number]))
-            yield _Piece(rows[some], with_it[some], base=base)
+            of = np.where(with_it.any(axis=1), self.partition[rows], -2)
+            for inside in (of == partition for partition in np.unique(of[of > -2])):
+                yield _Piece(rows[inside], with_it[inside], base=base)
 
     def _reaching(self) -> npt.NDArray[np.int64]:
         """(marginal cells, 2) the sparsest difference that reaches each inner end, -1 where none does."""
@@ -382,7 +413,7 @@ class _SharpSearch:
 
     def run(self, work: _Work) -> None:
         """Round after round, until all is sharp, the steps are spent or no method is left."""
-        for turn in ROUNDS:
+        for self.round, turn in enumerate(ROUNDS, start=1):
             waiting = [self._batches(part, turn) for part in self.parts]
             for rows in zip_longest(*waiting, fillvalue=NO_ROWS):
                 for step in turn.steps:
@@ -418,7 +449,7 @@ class _SharpSearch:
             return
         label, sharp = METHODS.index(step.method), len(self.cells) - int(self.open.any(axis=1).sum())
         name = f"{step.method}, effort {step.effort + 1}" if step.effort else step.method
-        tell = partial(SharpProgress, len(self.cells), sharp, name, parts=len(asked))
+        tell = partial(SharpProgress, len(self.cells), sharp, name, parts=len(asked), round=self.round)
         tables: dict[int, list[Differences]] = {}
         for (part, piece, _), found in zip(asked, work.found([unit for *_, unit in asked], tell), strict=False):
             part.meet(piece, found.outer, label)
@@ -434,7 +465,7 @@ class _SharpSearch:
             return
         wanted = self._wanted(part) & part.untried(step) & np.isin([0, 1], step.ends)
         for piece in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
-            ends, cells = (part.outer[piece.rows], part.inner[piece.rows]), frame.cells[piece.rows]
+            ends, place = (part.outer[piece.rows], part.inner[piece.rows]), part.place[piece.rows]
             part.try_(step, piece.rows, piece.wanted)
             yield (
                 piece.rows,
@@ -443,7 +474,8 @@ class _SharpSearch:
                     step.effort,
                     frame.variables,
                     knowledge,
-                    cells,
+                    place,
+                    frame.cells[piece.rows] if (place < 0).any() else None,
                     *ends,
                     piece.wanted,
                     piece.held,

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.table import Table
+from sdc.model.subtable import full
+from sdc.model.table import Table, partition_edges, partitions_of
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from tests.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
 from tests.profiles import scaled
@@ -219,6 +221,46 @@ def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Tabl
     bounds = found.bounds
     assert (shown_by(table, known, bounds.cells, found.proof) == bounds.inner).all()
     assert bounds.exact.any()
+
+
+class Seen:
+    """An executor that keeps the units that it is given."""
+
+    workers, scratch = 1, None
+
+    def __init__(self) -> None:
+        self.units: list[Any] = []
+
+    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        self.units += units
+        return IN_PROCESS.run(function, table, units)
+
+
+def test_a_unit_names_rows_of_one_partition(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, known, cells = sparse_case
+    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 100)
+    seen, edges = Seen(), partition_edges(len(table), partitions_of(len(table)))
+    assert len(edges) == 10
+    bounds = sharp_bounds(table, known, cells[::5], seconds=1.0, executor=seen).bounds
+    assert bounds.exact.any()
+    walked = [unit for unit in seen.units if unit.variables == full(6)]
+    assert len({np.searchsorted(edges, unit.rows[0], side="right") for unit in walked}) > 5
+    for unit in walked:
+        assert unit.absent is None
+        assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
+
+
+def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    every = every_cell(table.schema)
+    absent = every[table.count_at(every) == 0][::40]
+    seen = Seen()
+    found = sharp_bounds(table, known, np.concatenate([absent, cells[::40]]), seconds=0.5, executor=seen)
+    assert {unit.absent is None for unit in seen.units} == {True, False}
+    assert all((unit.rows < 0).all() for unit in seen.units if unit.absent is not None)
+    assert (shown_by(table, known, found.bounds.cells, found.proof) == found.bounds.inner).all()
 
 
 # Bad input
