@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sdc.bounds.enumeration import EnumerationProgress
 
 SECONDS_BETWEEN_LINES = 10.0  # of a stream that is no terminal; all that is said is in the log of the run
+PLAIN = {"seek": "sharp bounds"}  # functions of units by what they are for
 EARLY = 10  # of so many parts of the work one is done before a time is said that is left
 SECONDS_OF_SILENCE, SECONDS_BETWEEN_PULSES = 60.0, 1.0
 SECONDS_UNSHOWN = 2.0  # in a notebook, where nothing is said of what is done at once
@@ -225,7 +226,7 @@ class Watched:
         return self._executor.scratch
 
     def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
-        name = function.__name__.replace("_", " ")
+        name = PLAIN.get(function.__name__, function.__name__.replace("_", " "))
         with self._progress.units(name, len(units), works_of(units)) as done:
             for number, result in enumerate(self._executor.run(function, table, units), start=1):
                 done(number)

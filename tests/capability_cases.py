@@ -61,6 +61,7 @@ CONFIG: dict[str, Any] = {
         "annealing": {"chains": 1, "steps": 200, "rounds": 2},
         "simulatable": {"draws": 20, "share": 0.1},
     },
+    "assessment": "proven",
     "execution": {"cluster": "in-process"},
     "output": {"folder": "runs"},
 }

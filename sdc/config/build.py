@@ -34,7 +34,7 @@ from sdc.config.release import ReleaseConfig, RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
-from sdc.model.sharpness import SHARP_SECONDS
+from sdc.model.sharpness import BUILD_SECONDS
 
 
 def _cluster(value: str) -> str:
@@ -119,15 +119,17 @@ class BuildConfig(Section):
     assessment: Annotated[
         Literal["proven", "sharp"],
         Field(
-            description="how far bounds of at-risk cells go once the release is found: proven, as a proof needs them, "
-            "or sharp: outer and inner ends are brought together, on the workers; that may refute what was undecided"
+            description="how far bounds of at-risk cells go once the release is found: sharp, until outer and inner "
+            "ends meet or sharp_seconds are spent, on the workers, the narrowest cells first; or proven, as a proof "
+            "needs them. Sharp bounds may refute what was undecided, and then nothing is published"
         ),
-    ] = "proven"
+    ] = "sharp"
     sharp_seconds: Annotated[
         Seconds | None,
         Field(
-            description="for sharp bounds of all at-risk cells, in seconds of a reference core, more than 0; cells "
-            "that are not sharp then are bracketed; default 600"
+            description="the budget of sharp bounds of all at-risk cells, in seconds of a reference core, more than 0; "
+            "workers share it, and release.minutes does not limit it; cells that are not sharp then are bracketed; "
+            f"default {BUILD_SECONDS:g}"
         ),
     ] = None
     curve: Annotated[
@@ -163,7 +165,7 @@ class BuildConfig(Section):
     @property
     def seconds_to_sharpen(self) -> float | None:
         """What sharp bounds may take; None where none are asked for."""
-        return (self.sharp_seconds or SHARP_SECONDS) if self.assessment == "sharp" else None
+        return (self.sharp_seconds or BUILD_SECONDS) if self.assessment == "sharp" else None
 
     @model_validator(mode="after")
     def _seconds_are_for_sharp_bounds(self) -> BuildConfig:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_val
 
 from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
 from sdc.model.schema import MAX_CATEGORIES
+from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
@@ -188,12 +189,16 @@ class TableConfig(Section):
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256
     partitions: Annotated[
-        Positive,
+        Positive | None,
         Field(
             description="the number of Parquet parts written, at least 1; a worker that cannot hold the table finds "
-            "critical widths with one of them at a time"
+            f"critical widths with one of them at a time; default one for each {CELLS_PER_PARTITION:,} non-zero cells"
         ),
-    ] = 1
+    ] = None
+
+    def partitions_of(self, cells: int) -> int:
+        """How many Parquet parts a table with so many non-zero cells is written in."""
+        return self.partitions or partitions_of(cells)
 
     @field_validator("columns")
     @classmethod

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from sdc.model.cell_bounds import CellBounds
 
 ByMethod = Mapping[str, int]
-SHARP_SECONDS = 600.0  # of a reference core: what sharp bounds may take, where nothing is said
+# of a reference core: what sharp bounds may take where nothing is said, of a command and within a build
+SHARP_SECONDS, BUILD_SECONDS = 600.0, 30.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,11 +55,19 @@ class Sharpness:
     @property
     def text(self) -> str:
         """In a sentence or two."""
-        said = f"{self.sharp:,} of {self.cells:,} cell{'s' * (self.cells != 1)} sharp"
+        return self.told()
+
+    def told(self, what: str = "cell", seconds: float | None = None) -> str:
+        """The same of cells called so, with the budget in seconds where it is given."""
+        said = f"{self.sharp:,} of {self.cells:,} {what}{'s' * (self.cells != 1)} sharp"
+        if self.sharp < self.cells:
+            said += f", {self.cells - self.sharp:,} bracketed"
+        if seconds is not None:
+            said += f", within a budget of {seconds:g} s"
         if self.met["outer"]:
             said += f"; ends that meet: {_told(self.met)}"
         if self.sharp < self.cells:
-            said += f"; {self.cells - self.sharp:,} bracketed; ends that do not meet: {_told(self.open)}"
+            said += f"; ends that do not meet: {_told(self.open)}"
         return said
 
 

@@ -28,6 +28,17 @@ MAX_TOTAL = 1 << 53  # so that a sum of counts is exact in a double too, and hun
 CELLS_PER_CHUNK = 1 << 20
 MOST_KEYS = 1 << 24  # of a table whose keys are kept, 128 MiB
 CELLS_EACH = 16  # of a table for each of the cells asked for: with fewer a pass is as fast
+CELLS_PER_PARTITION = 250_000  # non-zero cells; a larger table is cut into partitions
+
+
+def partitions_of(cells: int) -> int:
+    """How many partitions a table with so many non-zero cells has, where nobody says it."""
+    return max(1, -(-cells // CELLS_PER_PARTITION))
+
+
+def partition_edges(cells: int, partitions: int) -> list[int]:
+    """The first row of each partition, and the number of cells: ranges of rows that are as equal as can be."""
+    return [cells * number // partitions for number in range(partitions + 1)]
 
 
 class Cells(ABC):

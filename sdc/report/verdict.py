@@ -171,7 +171,7 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
         "cells",
     )
     if found.sharpness is not None:
-        yield _sharp(found.sharpness), "cells"
+        yield _sharp(found.sharpness, audit.config.seconds_to_sharpen), "cells"
     if found.in_part is not None:
         yield (
             f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
@@ -194,13 +194,14 @@ def _small(number: int) -> str:
     return f"{number:,} small cell{'s' * (number != 1)}"
 
 
-def _sharp(found: Sharpness) -> str:
-    """How many cells have sharp bounds, and what is known of the others."""
+def _sharp(found: Sharpness, seconds: float | None) -> str:
+    """How many cells have sharp bounds, what is known of the others, and what the budget was."""
     if found.sharp == found.cells:
         return "The bounds of all of them are sharp: the least and the largest count that the release allows."
     return (
         f"The bounds of {found.sharp:,} of them are sharp: the least and the largest count that the release allows. "
-        f"Those of the other {found.cells - found.sharp:,} are bracketed by an outer and an inner interval."
+        f"Those of the other {found.cells - found.sharp:,} are bracketed by an outer and an inner interval, "
+        f"within a budget of {seconds:g} seconds of a reference core."
     )
 
 

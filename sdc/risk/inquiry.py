@@ -146,6 +146,7 @@ class Inquiry:
             executor=self.executor,
             kept=kept,
             on_part=on_part,
+            cells_per_slice=self.effort.cells_per_slice,
         )
         # what is found is believed no more than a certificate: each difference is checked in integers here
         bank = judgement.bank.learnt(found.proof, known)

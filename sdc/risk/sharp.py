@@ -1,6 +1,7 @@
 """Sharp bounds of cells, as far as a budget goes ([DKS] 4.5): outer ends come in, inner ends go out, until they meet.
 
-Cells of a component are cut into units for the workers, and rounds go from cheap methods to dear ones. Whatever one
+Cells of a component are cut into units for the workers: each names at-risk cells of one partition of the table by their
+rows, which a worker takes from the table that it opened. Rounds go from cheap methods to dear ones. Whatever one
 round finds is used by the next. What is done follows from table, release and cells alone: the budget says how far it
 goes, and workers how long that takes.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -27,8 +28,10 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import as_cells
 from sdc.model.named import Named
 from sdc.model.schema import Schema
-from sdc.model.table import Codes, Table
+from sdc.model.table import Codes, Table, partition_edges, partitions_of
+from sdc.risk.program_units import room_of
 from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
+from sdc.risk.slices import CELLS_PER_SLICE, WHOLE, Slice
 from sdc.risk.support import Component, Support
 from sdc.risk.units import batches, component_table, cut
 from sdc.solve.ends import STEPS_PER_SECOND
@@ -51,7 +54,7 @@ TRUE_TABLE, EXPLICIT, NESTED, GIVEN = range(4)
 Labels = npt.NDArray[np.uint8]
 NO_ROWS = np.zeros(0, np.int64)
 ALL = 1 << 30
-FROM_FOUND = 2  # the effort from which on walks go on from tables found
+FROM_FOUND = 2  # the effort from which on walks start from tables found
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +67,6 @@ class SharpPart:
 
     key: str
     arrays: Mapping[str, npt.NDArray[Any]]
-
-
-class SharpProgress(NamedTuple):
-    """How far the search is: of the cells asked for those that are sharp, and of the units of this round those done."""
-
-    cells: int
-    sharp: int
-    round: str
-    parts_done: int
-    parts: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,6 +104,11 @@ class SharpStep(NamedTuple):
     effort: int = 0
     ends: tuple[int, ...] = (0, 1)
 
+    @property
+    def from_found(self) -> bool:
+        """Whether it is a walk that starts from a feasible table found before, not from the true one."""
+        return self.method == "walk" and self.effort >= FROM_FOUND
+
 
 class Round(NamedTuple):
     """Steps, one after another on each batch of groups of cells; how many the first batch has, and the largest."""
@@ -136,6 +134,22 @@ ROUNDS = (
 )
 
 
+class SharpProgress(NamedTuple):
+    """How far the search is: of the cells asked for those that are sharp, and of the units of this step those done.
+
+    step   the method, and its effort where that is more than the least
+    round  of at most so many `rounds`
+    """
+
+    cells: int
+    sharp: int
+    step: str
+    parts_done: int
+    parts: int
+    round: int
+    rounds: int = len(ROUNDS)
+
+
 def sharp_bounds(
     table: Table,
     knowledge: Knowledge,
@@ -147,6 +161,7 @@ def sharp_bounds(
     executor: Executor = IN_PROCESS,
     kept: Mapping[str, SharpPart] | None = None,
     on_part: Callable[[SharpPart, SharpProgress], None] = lambda part, progress: None,
+    cells_per_slice: int = CELLS_PER_SLICE,
 ) -> SharpBounds:
     """Sharp bounds of (n, variables) cells of the table, zero cells too, or a bracket of each end that stays open.
 
@@ -156,15 +171,17 @@ def sharp_bounds(
     executor  changes how long it takes, never the bounds
     kept      parts of an earlier call by their keys, which are not done again
     on_part   hears of each part that was done
+    cells_per_slice  a walk in a larger component holds one slice of it, and linear programs take less room
 
-    Outer ends are proven in integers, and each table behind an inner end is checked in integers. The same bounds
-    whatever the workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given
-    twice or does not fit the table; ReleaseError for knowledge of another table.
+    The narrowest cells come first: they decide the minimum width, and the walks to their ends are short. Outer ends
+    are proven in integers, and each table behind an inner end is checked in integers. The same bounds whatever the
+    workers, and whatever parts are kept. InputError where the budget is not positive, or a cell is given twice or does
+    not fit the table; ReleaseError for knowledge of another table.
     """
     if not seconds > 0:
         raise InputError(f"the budget of sharp bounds is {seconds} seconds; give more than 0, or nothing is sought")
     knowledge.check_is_of(table)
-    search = _SharpSearch(table, knowledge, _different(table, cells), start, proof)
+    search = _SharpSearch(table, knowledge, _different(table, cells), start, proof, cells_per_slice)
     search.run(_Work(table, executor, kept or {}, on_part, max(1, int(seconds * STEPS_PER_SECOND))))
     return search.result
 
@@ -215,14 +232,14 @@ def _key(wave: int, unit: SharpUnit, number: int) -> str:
 
 def _written(key: str, unit: SharpUnit, found: FoundEnds) -> SharpPart:
     differences, steps = found.differences, np.array([found.steps])
-    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.cells, "outer": found.outer, "steps": steps}
+    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.named, "outer": found.outer, "steps": steps}
     arrays |= {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
     return SharpPart(key, arrays)
 
 
 def _read(part: SharpPart | None, unit: SharpUnit) -> FoundEnds | None:
     """What a part has found; None where it is of no such unit, which is then done."""
-    if part is None or not np.array_equal(part.arrays["cells"], unit.cells):
+    if part is None or not np.array_equal(part.arrays["cells"], unit.named):
         return None
     of = part.arrays
     return FoundEnds(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
@@ -233,6 +250,15 @@ def _checked(kept: FoundEnds, table: Table, unit: SharpUnit) -> FoundEnds:
     differences = kept.differences
     is_feasible = differences.feasible(component_table(table, unit.variables), unit.knowledge)
     return kept._replace(differences=differences.rows(is_feasible))
+
+
+class _Piece(NamedTuple):
+    """Marginal cells of a unit, (n, 2) which of their ends are wanted, and the slice and the table of a walk."""
+
+    rows: CellRows
+    wanted: Flags
+    held: Slice = WHOLE
+    base: Differences | None = None
 
 
 @dataclass(eq=False)
@@ -262,9 +288,11 @@ class _Sharpened:
 
     def untried(self, step: SharpStep) -> Flags:
         """(marginal cells, 2) which ends are open and not as they were when the step was tried."""
-        before = self._tried(step)
-        changed = (before != np.stack([self.outer, self.inner], axis=2)).any(axis=2)
-        flags: Flags = changed & (self.outer != self.inner)
+        changed = self._tried(step) != np.stack([self.outer, self.inner], axis=2)
+        if step.method == "walk" and not step.from_found:
+            # from the true table to the same outer end a walk comes to the same table, whatever inner ends are known
+            changed = changed[:, :, :1]
+        flags: Flags = changed.any(axis=2) & (self.outer != self.inner)
         return flags
 
     def try_(self, step: SharpStep, rows: CellRows, wanted: Flags) -> None:
@@ -276,30 +304,65 @@ class _Sharpened:
         return self.tried.setdefault(step[:2], np.full((*self.outer.shape, 2), -1))
 
     def groups(self, rows: CellRows, method: str) -> list[CellRows]:
-        """The rows in groups that one propagation serves, or one by one."""
+        """The rows in groups that one propagation serves, or one by one; in the order of each group's first row."""
         if method == "shuttle":
-            return [rows]
+            return [rows] if len(rows) else []
         if method != "collapse":
-            return np.split(rows, np.arange(1, len(rows)))
+            return np.split(rows, np.arange(1, len(rows))) if len(rows) else []
         frame, knowledge = self.component.frame, self.component.knowledge
         covered = knowledge.structure.covered & knowledge.structure.varying
-        return [rows[group] for group in sharing(frame.table.schema, frame.cells[rows], covered)]
+        groups = sharing(frame.table.schema, frame.cells[rows], covered)
+        return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
 
-    def pieces(
-        self, rows: CellRows, wanted: Flags, step: SharpStep
-    ) -> Iterator[tuple[CellRows, Flags, Differences | None]]:
-        """The rows cut into those of units, which of their ends are wanted, and the table that a walk starts from."""
-        if step.effort < FROM_FOUND or step.method != "walk":
-            groups = self.groups(rows, step.method)
+    def narrowest_first(self, rows: CellRows) -> CellRows:
+        """The rows by the width of their outer intervals."""
+        return rows[np.argsort(np.diff(self.outer[rows])[:, 0], kind="stable")]
+
+    def pieces(self, rows: CellRows, wanted: Flags, step: SharpStep) -> Iterator[_Piece]:
+        """The rows cut into those of units."""
+        if step.from_found:
+            # a table found may change cells of several slices
+            if len(self.component.slices) == 1:
+                yield from self._from_found(rows, wanted)
+            return
+        for held, inside in self._apart(rows, self.component.slices if step.method == "walk" else [WHOLE]):
+            groups = self.groups(inside, step.method)
             for some in cut(np.arange(len(groups)), SEEKING[step.method].most):
                 piece = np.concatenate([groups[number] for number in some])
-                yield piece, wanted[piece], None
-            return
+                yield _Piece(piece, wanted[piece], held)
+
+    def _apart(self, rows: CellRows, held: Sequence[Slice]) -> Iterator[tuple[Slice, CellRows]]:
+        """The rows of each slice and of each partition of the component's table, those without a record apart."""
+        frame = self.component.frame
+        for one in held:
+            inside = rows[one.holds(frame.cells[rows], frame.table.schema)]
+            of = self.partition[inside]
+            yield from ((one, inside[of == number]) for number in np.unique(of))
+
+    @cached_property
+    def place(self) -> CellRows:
+        """(marginal cells,) their rows of the component's table, -1 of those without a record."""
+        frame = self.component.frame
+        return frame.table.schema.keys.matching(frame.table.codes, frame.cells)
+
+    @cached_property
+    def partition(self) -> CellRows:
+        """(marginal cells,) in which partition of the component's table they are: of the table, not of its files.
+
+        So units, and with them all bounds, are the same in however many parts the table is stored.
+        """
+        cells = len(self.component.frame.table)
+        edges = partition_edges(cells, partitions_of(cells))
+        return np.where(self.place < 0, -1, np.searchsorted(edges, self.place, side="right") - 1)
+
+    def _from_found(self, rows: CellRows, wanted: Flags) -> Iterator[_Piece]:
         reaching = np.where(wanted[rows], self._reaching()[rows], -1)
         for number in np.unique(reaching[reaching >= 0]):
             with_it = reaching == number
-            some = with_it.any(axis=1)
-            yield rows[some], with_it[some], self.component.evidence.differences.at(np.array([number]))
+            base = self.component.evidence.differences.at(np.array([number]))
+            of = np.where(with_it.any(axis=1), self.partition[rows], -2)
+            for inside in (of == partition for partition in np.unique(of[of > -2])):
+                yield _Piece(rows[inside], with_it[inside], base=base)
 
     def _reaching(self) -> npt.NDArray[np.int64]:
         """(marginal cells, 2) the sparsest difference that reaches each inner end, -1 where none does."""
@@ -333,18 +396,24 @@ class _SharpSearch:
     """The cells asked for while their bounds are sought."""
 
     def __init__(
-        self, table: Table, knowledge: Knowledge, cells: Codes, start: CellBounds | None, proof: Proof | None
+        self,
+        table: Table,
+        knowledge: Knowledge,
+        cells: Codes,
+        start: CellBounds | None,
+        proof: Proof | None,
+        cells_per_slice: int,
     ) -> None:
-        self.cells, self.counts = cells, table.count_at(cells)
+        self.cells, self.counts, self.room = cells, table.count_at(cells), room_of(cells_per_slice)
         bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
-        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge))
+        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge), cells_per_slice)
         self.parts = [_Sharpened.of(component) for component in self.support.open]
         self.known = _known_outer(table, cells, start)
         self._settle()
 
     def run(self, work: _Work) -> None:
         """Round after round, until all is sharp, the steps are spent or no method is left."""
-        for turn in ROUNDS:
+        for self.round, turn in enumerate(ROUNDS, start=1):
             waiting = [self._batches(part, turn) for part in self.parts]
             for rows in zip_longest(*waiting, fillvalue=NO_ROWS):
                 for step in turn.steps:
@@ -352,7 +421,7 @@ class _SharpSearch:
                         self._seek(work, step, rows)
 
     def _batches(self, part: _Sharpened, turn: Round) -> Iterator[CellRows]:
-        rows = np.flatnonzero(self._wanted(part).any(axis=1))
+        rows = part.narrowest_first(np.flatnonzero(self._wanted(part).any(axis=1)))
         groups = part.groups(rows, turn.steps[0].method)
         for some in batches(np.arange(len(groups)), turn.first, turn.most):
             yield np.concatenate([groups[number] for number in some])
@@ -380,7 +449,7 @@ class _SharpSearch:
             return
         label, sharp = METHODS.index(step.method), len(self.cells) - int(self.open.any(axis=1).sum())
         name = f"{step.method}, effort {step.effort + 1}" if step.effort else step.method
-        tell = partial(SharpProgress, len(self.cells), sharp, name, parts=len(asked))
+        tell = partial(SharpProgress, len(self.cells), sharp, name, parts=len(asked), round=self.round)
         tables: dict[int, list[Differences]] = {}
         for (part, piece, _), found in zip(asked, work.found([unit for *_, unit in asked], tell), strict=False):
             part.meet(piece, found.outer, label)
@@ -392,14 +461,28 @@ class _SharpSearch:
 
     def _units(self, part: _Sharpened, step: SharpStep, rows: CellRows) -> Iterator[tuple[CellRows, SharpUnit]]:
         frame, knowledge, seeking = part.component.frame, part.component.knowledge, SEEKING[step.method]
-        if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort):
+        if not len(rows) or not seeking.takes(frame.table, knowledge, step.effort, self.room):
             return
         wanted = self._wanted(part) & part.untried(step) & np.isin([0, 1], step.ends)
-        for piece, asked, base in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
-            ends = part.outer[piece], part.inner[piece]
-            part.try_(step, piece, asked)
-            cells = frame.cells[piece]
-            yield piece, SharpUnit(step.method, step.effort, frame.variables, knowledge, cells, *ends, asked, base)
+        for piece in part.pieces(rows[wanted[rows].any(axis=1)], wanted, step):
+            ends, place = (part.outer[piece.rows], part.inner[piece.rows]), part.place[piece.rows]
+            part.try_(step, piece.rows, piece.wanted)
+            yield (
+                piece.rows,
+                SharpUnit(
+                    step.method,
+                    step.effort,
+                    frame.variables,
+                    knowledge,
+                    place,
+                    frame.cells[piece.rows] if (place < 0).any() else None,
+                    *ends,
+                    piece.wanted,
+                    piece.held,
+                    piece.base,
+                    self.room.effects,
+                ),
+            )
 
     def _settle(self) -> None:
         """What the components' ends say of the cells."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sdc.bounds import collapse, shuttle
 from sdc.feasible import walk
+from sdc.feasible.bank import CellRows
 from sdc.feasible.depth_first import MAX_CELLS as MAX_DEPTH_FIRST
 from sdc.feasible.depth_first import FeasibleTables
 from sdc.feasible.differences import Differences, Flags
@@ -20,8 +21,12 @@ from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
-from sdc.risk.units import component_table
+from sdc.risk.slices import WHOLE, Slice
+from sdc.risk.units import component_table, slice_of
 from sdc.solve.ends import Farthest, settled
+
+if TYPE_CHECKING:
+    from sdc.bounds.linear_program import Room
 
 # Of a reference core, in super-cells a step of 0.1 ms; measured: 0.04 s for 3^13 of them, and a shuttle's sweeps
 COLLAPSED_A_STEP, SHUTTLED_A_STEP = 4_000, 250
@@ -40,22 +45,37 @@ class SharpUnit:
     """Marginal cells of a component, ends of which are looked for.
 
     variables     the component; knowledge  of its marginal table
-    cells         (n, variables of the component) codes, each once
+    rows          (n,) which cells of the component's table, each once, all in one partition of it
+    absent        (n, variables of the component) codes of cells that have no record, instead of rows
     outer, inner  (n, 2) what is known of them
     wanted        (n, 2) which ends
     effort        how far the method goes, from 0 on
+    held          the slice of the component's table that a walk holds
     base          a feasible table as a difference from the true one, that a walk starts from; None for the true one
+    effects       most that a rounding of a linear program may use
     """
 
     method: str
     effort: int
     variables: SubTable
     knowledge: Knowledge
-    cells: Codes
+    rows: CellRows
+    absent: Codes | None
     outer: Intervals
     inner: Intervals
     wanted: Flags
+    held: Slice = WHOLE
     base: Differences | None = None
+    effects: int = 1 << 26
+
+    @property
+    def named(self) -> CellRows | Codes:
+        """What names its cells."""
+        return self.rows if self.absent is None else self.absent
+
+    def cells(self, part: Table) -> Codes:
+        """(n, variables) their codes; of a table that is mapped into memory the pages that have them are read alone."""
+        return part.codes[self.rows] if self.absent is None else self.absent
 
 
 class FoundEnds(NamedTuple):
@@ -69,74 +89,78 @@ class FoundEnds(NamedTuple):
 def seek(table: Table, unit: SharpUnit) -> FoundEnds:
     """What the unit's method finds; its differences are checked in integers."""
     part = component_table(table, unit.variables)
-    found = SEEKING[unit.method].seek(part, unit)
-    return found._replace(differences=_telling(found.differences, part, unit))
+    cells = unit.cells(part)
+    found = SEEKING[unit.method].seek(part, unit, cells)
+    return found._replace(differences=_telling(found.differences, part, unit, cells))
 
 
-def _telling(found: Differences, part: Table, unit: SharpUnit) -> Differences:
+def _telling(found: Differences, part: Table, unit: SharpUnit, cells: Codes) -> Differences:
     """The differences that take a cell of the unit beyond what was known."""
-    place = part.schema.keys.matching(unit.cells, found.cells)
+    place = part.schema.keys.matching(cells, found.cells)
     hit = np.flatnonzero(place >= 0)
-    values = part.count_at(unit.cells)[place[hit]] + found.changes[hit]
+    values = part.count_at(cells)[place[hit]] + found.changes[hit]
     beyond = (values < unit.inner[place[hit], 0]) | (values > unit.inner[place[hit], 1])
     kept = np.zeros(len(found), np.bool_)
     kept[found.of[hit[beyond]]] = True
     return found.rows(kept)
 
 
-def _collapse(part: Table, unit: SharpUnit) -> FoundEnds:
+def _collapse(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     covered = unit.knowledge.structure.covered & unit.knowledge.structure.varying
-    propagations = len(collapse.sharing(part.schema, unit.cells, covered))
+    propagations = len(collapse.sharing(part.schema, cells, covered))
     super_cells = 3 ** min(st.dimension(covered), collapse.MAX_DICHOTOMOUS)
-    outer = collapse.Collapse(part, unit.knowledge).outer(unit.cells)
+    outer = collapse.Collapse(part, unit.knowledge).outer(cells)
     return FoundEnds(outer, Differences.none(len(part.schema.axes)), 1 + propagations * super_cells // COLLAPSED_A_STEP)
 
 
-def _shuttle(part: Table, unit: SharpUnit) -> FoundEnds:
-    outer = shuttle.bounds(part, unit.knowledge, unit.cells).outer
+def _shuttle(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
+    outer = shuttle.bounds(part, unit.knowledge, cells).outer
     steps = 1 + shuttle.super_cells(part.schema) // SHUTTLED_A_STEP
     return FoundEnds(outer, Differences.none(len(part.schema.axes)), steps)
 
 
-def _walk(part: Table, unit: SharpUnit) -> FoundEnds:
+def _walk(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     row, end = np.nonzero(unit.wanted)
-    cells = unit.cells[row]
+    cells = cells[row]
     changes = unit.outer[row, end] - part.count_at(cells)
     tries = WALKS[unit.effort]
-    moved = walk.shift(part, unit.knowledge, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
+    # counts of a slice are not those that a fact tells of: there its view stays whole
+    known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
+    inside = slice_of(part, unit.held)
+    moved = walk.shift(inside, known, cells, changes, nodes=WALK_NODES, tries=tries, base=unit.base)
     begun = 0 if unit.base is None else len(row) * len(unit.knowledge.release.frontier) // RELEASED_A_STEP
     return FoundEnds(unit.outer, moved.differences, 1 + begun + moved.nodes // NODES_A_STEP)
 
 
-def _linear_program(part: Table, unit: SharpUnit) -> FoundEnds:
+def _linear_program(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     from sdc.bounds import linear_program
 
-    program = linear_program.program_of(part, unit.knowledge)
-    found = _one_by_one(part, unit, partial(linear_program.farthest, program))
+    program = linear_program.program_of(part, unit.knowledge, unit.effects)
+    found = _one_by_one(part, unit, cells, partial(linear_program.farthest, program))
     # whoever keeps the program has gone the way to its centre or not: it is counted once a unit
     return found._replace(steps=found.steps + program.steps_of())
 
 
-def _branch_and_bound(part: Table, unit: SharpUnit) -> FoundEnds:
+def _branch_and_bound(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     from sdc.bounds import branch_and_bound
 
     most = FIRST_SEARCH * MORE_SEARCH**unit.effort
     found = _feasible_tables(part, unit.knowledge)
-    return _one_by_one(part, unit, partial(branch_and_bound.farthest, found, most))
+    return _one_by_one(part, unit, cells, partial(branch_and_bound.farthest, found, most))
 
 
-def _integer_program(part: Table, unit: SharpUnit) -> FoundEnds:
+def _integer_program(part: Table, unit: SharpUnit, cells: Codes) -> FoundEnds:
     from sdc.bounds import integer_program
 
     program = integer_program.program_of(part, unit.knowledge)
-    found = _one_by_one(part, unit, partial(program.farthest, effort=FIRST_SOLVER * MORE_SOLVER**unit.effort))
+    found = _one_by_one(part, unit, cells, partial(program.farthest, effort=FIRST_SOLVER * MORE_SOLVER**unit.effort))
     # its tables are checked in integers, its proofs are not: they prove nothing here
     return found._replace(outer=unit.outer)
 
 
-def _one_by_one(part: Table, unit: SharpUnit, farthest: Farthest) -> FoundEnds:
-    known = CellBounds(unit.cells, part.count_at(unit.cells), unit.outer, unit.inner, unit.method)
-    found = settled(known, part.schema.keys.pack(unit.cells), farthest, unit.method, unit.wanted)
+def _one_by_one(part: Table, unit: SharpUnit, cells: Codes, farthest: Farthest) -> FoundEnds:
+    known = CellBounds(cells, part.count_at(cells), unit.outer, unit.inner, unit.method)
+    found = settled(known, part.schema.keys.pack(cells), farthest, unit.method, unit.wanted)
     differences = Differences.between(part, found.tables)
     return FoundEnds(found.bounds.outer, differences.rows(differences.feasible(part, unit.knowledge)), 1 + found.steps)
 
@@ -146,10 +170,11 @@ def _feasible_tables(part: Table, knowledge: Knowledge) -> FeasibleTables:
     return FeasibleTables(part, knowledge)
 
 
-def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int) -> bool:
+def _linear_program_takes(part: Table, knowledge: Knowledge, effort: int, room: Room) -> bool:
     from sdc.bounds import linear_program
 
-    return linear_program.is_affordable(knowledge, linear_program.ROOM if effort else linear_program.Room(*FEW))
+    few = linear_program.Room(min(room.rows, FEW[0]), min(room.cells, FEW[1]), room.effects)
+    return linear_program.is_affordable(knowledge, room if effort else few)
 
 
 def _takes(part: Table, most_cells: int) -> bool:
@@ -160,16 +185,16 @@ def _takes(part: Table, most_cells: int) -> bool:
 class Approach:
     """One way to look for ends: what a worker does, whether a component is not too large, and most groups a unit."""
 
-    seek: Callable[[Table, SharpUnit], FoundEnds]
-    takes: Callable[[Table, Knowledge, int], bool]
+    seek: Callable[[Table, SharpUnit, Codes], FoundEnds]
+    takes: Callable[[Table, Knowledge, int, Room], bool]
     most: int
 
 
 SEEKING: Mapping[str, Approach] = {
-    "collapse": Approach(_collapse, lambda part, known, effort: True, 16),
-    "walk": Approach(_walk, lambda part, known, effort: walk.can_search(part), 32),
-    "shuttle": Approach(_shuttle, lambda part, known, effort: shuttle.is_affordable(part.schema), 1 << 30),
+    "collapse": Approach(_collapse, lambda part, *rest: True, 16),
+    "walk": Approach(_walk, lambda part, *rest: walk.can_search(part), 32),
+    "shuttle": Approach(_shuttle, lambda part, *rest: shuttle.is_affordable(part.schema), 1 << 30),
     "linear-program": Approach(_linear_program, _linear_program_takes, 4),
-    "branch-and-bound": Approach(_branch_and_bound, lambda part, known, effort: _takes(part, MAX_DEPTH_FIRST), 8),
-    "integer-program": Approach(_integer_program, lambda part, known, effort: _takes(part, MAX_INTEGER), 4),
+    "branch-and-bound": Approach(_branch_and_bound, lambda part, *rest: _takes(part, MAX_DEPTH_FIRST), 8),
+    "integer-program": Approach(_integer_program, lambda part, *rest: _takes(part, MAX_INTEGER), 4),
 }

@@ -46,10 +46,13 @@ class Slice:
         return Table(table.schema, table.codes[rows], table.counts[rows])
 
 
+WHOLE = Slice()
+
+
 def slices(table: Table, most: int) -> list[Slice]:
     """Slices of at most so many cells that together are the table, by the fewest variables with most categories."""
     if len(table) <= most:
-        return [Slice()]
+        return [WHOLE]
     order = [v for v in sweep_order(table.schema) if v in table.schema.axes]
     # with all variables a key has one cell, so some number of them is enough
     taken = (tuple(sorted(order[-number:])) for number in range(1, len(order) + 1))

@@ -90,7 +90,7 @@ class Ends:
 
 def move_cells(table: Table, unit: MoveUnit) -> Moved:
     """Feasible tables of the component that move its cells by the changes asked for, or as far as was found."""
-    part = _slice(component_table(table, unit.variables), unit.held)
+    part = slice_of(component_table(table, unit.variables), unit.held)
     # counts of a slice are not those that a fact tells of: there its view stays whole
     known = unit.knowledge if unit.held.is_whole else unit.knowledge.with_hulls
     return walk.shift(part, known, unit.cells, unit.changes, nodes=unit.steps, tries=unit.shift.tries)
@@ -112,7 +112,7 @@ def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:
 
 def sparsest_moves(table: Table, unit: MoveUnit) -> Moved:
     """The same by sparsest differences, whose search has limits of its own."""
-    part = _slice(component_table(table, unit.variables), unit.held)
+    part = slice_of(component_table(table, unit.variables), unit.held)
     return sparsest.find(part, unit.knowledge.with_hulls, unit.cells, unit.changes)
 
 
@@ -162,7 +162,7 @@ def component_table(table: Table, variables: SubTable) -> Table:
 _kept: dict[tuple[Table, Slice], Table] = {}
 
 
-def _slice(table: Table, held: Slice) -> Table:
+def slice_of(table: Table, held: Slice) -> Table:
     """The slice, kept for the units that follow; the one before goes first, with all that was made of it."""
     # one slice and what was made of it at a time: that is what a worker's memory is planned for
     if _kept and (table, held) not in _kept:

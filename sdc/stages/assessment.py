@@ -32,7 +32,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     low, high = judgement.margin
     say(f"assessment: min width {low} to {high}, {judgement.assessment.open_cells} cells undecided")
     if judgement.assessment.sharpness is not None:
-        say(f"assessment: {judgement.assessment.sharpness.text}")
+        say(f"assessment: {judgement.assessment.sharpness.told('at-risk cell', seconds)}")
     write_assessment(judgement.assessment, bounds, schema, into, by)
     write_certificate(certificate_of(build, release, judgement.proof, in_part), schema, into)
 

@@ -135,8 +135,9 @@ def keeping(parts: KeptParts | None) -> OnPart:
 
 def describe_sharp(progress: SharpProgress) -> str:
     """One line for the progress of sharp bounds."""
-    done = f"{progress.parts_done:,} of {progress.parts:,} parts"
-    return f"bounds: {progress.sharp:,} of {progress.cells:,} cells sharp; {progress.round}: {done}"
+    where = f"round {progress.round} of at most {progress.rounds}, {progress.step}"
+    done = f"{progress.parts_done:,} of {progress.parts:,} units, {progress.sharp:,} of {progress.cells:,} cells sharp"
+    return f"sharp bounds: {where}: {done}"
 
 
 def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float) -> KeptParts | None:

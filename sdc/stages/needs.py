@@ -153,7 +153,7 @@ class Needs:
 
     def sweep(self, table: Table) -> tuple[int, bool]:
         """What a unit of the critical widths may use, and whether it reads parts of the table; as `sweep_memory`."""
-        return sweep_memory(table, self.floor, self.worker_may, self.config.table.partitions)
+        return sweep_memory(table, self.floor, self.worker_may, self.config.table.partitions_of(len(table)))
 
     def require(self, table: Table) -> None:
         """ConfigError where the table is too much for this process, or a slice of it for a worker."""

@@ -44,7 +44,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"table: {records} records set aside: {variable}: {fault.value}")
     for variable, named in counted.unmet.items():
         say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
-    write_table(table, into, parts=build.config.table.partitions)
+    write_table(table, into, parts=build.config.table.partitions_of(len(table)))
     write_known(known, into, **origin.facts)
     if counted.weights is not None:
         WeightRanges.of(table, counted.weights).require_several(build.config.table.weight or "")

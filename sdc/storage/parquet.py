@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from sdc.memory import give_back
 from sdc.model.errors import InputError
 from sdc.model.schema import Coarser, Schema, Variable
-from sdc.model.table import Cells, Codes, Counts, Table
+from sdc.model.table import Cells, Codes, Counts, Table, partition_edges
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_columns
 from sdc.storage.whole_file import replacing
 
@@ -55,7 +55,7 @@ def write_table(table: Table, folder: str | Path, *, parts: int = 1) -> None:
     if COUNT in table.schema.names:
         raise InputError(f"a variable is called {COUNT!r}, which is the column of counts; rename it")
     folder = _cleared(folder, PARTS)
-    edges = [len(table) * part // parts for part in range(parts + 1)]
+    edges = partition_edges(len(table), parts)
     written = []
     for part, (start, stop) in enumerate(pairwise(edges)):
         name, counts = PART.format(part), table.counts[start:stop]

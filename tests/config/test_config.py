@@ -53,7 +53,7 @@ def test_defaults(file: Path) -> None:
             "structural_zeros": None,
             "hierarchies": {},
             "max_categories": 256,
-            "partitions": 1,
+            "partitions": None,
         },
         "risk": {
             "min_width": 3,
@@ -63,7 +63,7 @@ def test_defaults(file: Path) -> None:
             "attributes": None,
             "posterior": None,
         },
-        "assessment": "proven",
+        "assessment": "sharp",
         "sharp_seconds": None,
         "release": {
             "method": "ordered",

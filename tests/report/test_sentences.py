@@ -553,8 +553,11 @@ PATTERN: dict[str, Callable[..., bool]] = {
     rf"The bounds of {N} of them are sharp: the least and the largest count that the release allows\.": (
         lambda run, n: number(n) == run.sharp
     ),
-    rf"Those of the other {N} are bracketed by an outer and an inner interval\.": lambda run, n: (
-        number(n) == run.at_risk - run.sharp > 0
+    (
+        rf"Those of the other {N} are bracketed by an outer and an inner interval, "
+        r"within a budget of ([\d.]+) seconds of a reference core\."
+    ): lambda run, n, seconds: (
+        (number(n), float(seconds)) == (run.at_risk - run.sharp, run.config["sharp_seconds"] or 30) and number(n) > 0
     ),
     rf"Undecided cells: {N}\.": lambda run, n: number(n) == run.undecided,
     rf"In the search {N} questions? stayed undecided, let through \(policy “outer”\)\.": lambda run, n: (

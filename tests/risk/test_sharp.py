@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,10 +10,14 @@ import numpy as np
 import pytest
 
 from sdc.bounds.enumeration import enumerate_tables
+from sdc.executor import IN_PROCESS
+from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.table import Table
+from sdc.model.subtable import full
+from sdc.model.table import Table, partition_edges, partitions_of
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from tests.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
 from tests.profiles import scaled
@@ -164,6 +169,98 @@ def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge])
     assert again.bounds.exact.all()
     assert np.array_equal(again.bounds.outer, whole.bounds.outer)
     assert METHODS.index("given") in again.inner_by
+
+
+# What a small budget gets
+
+
+@pytest.fixture(scope="module")
+def sparse_case() -> tuple[Table, Knowledge, np.ndarray]:
+    """2,700 cells, many of them with few records, and their pairs; the cells at risk."""
+    rng = np.random.default_rng(3)
+    sizes = np.array([6, 5, 5, 3, 3, 2])
+    codes = np.minimum(rng.exponential(1.2, (4_000, 6)).astype(int), sizes - 1)
+    cells, counts = np.unique(codes, axis=0, return_counts=True)
+    schema = Schema(tuple(Variable(f"V{v}", tuple(f"{c}" for c in range(size))) for v, size in enumerate(sizes)))
+    table = Table(schema, cells.astype(np.uint16), counts.astype(np.int64))
+    return table, knows(table, all_ways(6, 2)), table.codes[table.at_risk(2)]
+
+
+def test_the_narrowest_cells_are_made_sharp_first(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells, seconds=1.0)
+    sharp = found.bounds.exact
+    assert 0 < sharp.sum() < len(cells)
+    width = found.bounds.outer_width
+    assert np.median(width[sharp]) < np.median(width[~sharp]) / 2
+
+
+def test_a_walk_to_the_same_end_is_not_walked_again(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the true table it would come to the same table, whatever inner ends are known by then."""
+    table, known, cells = sparse_case
+    walked = Counter[tuple[int, ...]]()
+
+    def shift(table: Table, knowledge: Knowledge, cells: Any, changes: Any, **more: Any) -> Any:
+        if more["base"] is None:
+            asked = np.column_stack([cells, changes, np.full(len(cells), more["tries"].start)])
+            walked.update(map(tuple, asked.tolist()))
+        return original(table, knowledge, cells, changes, **more)
+
+    original = walk.shift
+    monkeypatch.setattr(walk, "shift", shift)
+    sharp_bounds(table, known, cells[::9], seconds=10.0)
+    assert walked
+    assert max(walked.values()) == 1
+
+
+def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells[::9], seconds=0.5, cells_per_slice=400)
+    bounds = found.bounds
+    assert (shown_by(table, known, bounds.cells, found.proof) == bounds.inner).all()
+    assert bounds.exact.any()
+
+
+class Seen:
+    """An executor that keeps the units that it is given."""
+
+    workers, scratch = 1, None
+
+    def __init__(self) -> None:
+        self.units: list[Any] = []
+
+    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        self.units += units
+        return IN_PROCESS.run(function, table, units)
+
+
+def test_a_unit_names_rows_of_one_partition(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, known, cells = sparse_case
+    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 100)
+    seen, edges = Seen(), partition_edges(len(table), partitions_of(len(table)))
+    assert len(edges) == 10
+    bounds = sharp_bounds(table, known, cells[::5], seconds=1.0, executor=seen).bounds
+    assert bounds.exact.any()
+    walked = [unit for unit in seen.units if unit.variables == full(6)]
+    assert len({np.searchsorted(edges, unit.rows[0], side="right") for unit in walked}) > 5
+    for unit in walked:
+        assert unit.absent is None
+        assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
+
+
+def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    every = every_cell(table.schema)
+    absent = every[table.count_at(every) == 0][::40]
+    seen = Seen()
+    found = sharp_bounds(table, known, np.concatenate([absent, cells[::40]]), seconds=0.5, executor=seen)
+    assert {unit.absent is None for unit in seen.units} == {True, False}
+    assert all((unit.rows < 0).all() for unit in seen.units if unit.absent is not None)
+    assert (shown_by(table, known, found.bounds.cells, found.proof) == found.bounds.inner).all()
 
 
 # Bad input

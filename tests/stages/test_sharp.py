@@ -60,7 +60,8 @@ def config(folder: Path, **sections: Any) -> Path:
         "execution": {"cluster": "in-process"},
         "output": {"folder": str(folder / "runs")},
     }
-    (folder / "c.yaml").write_text(yaml.safe_dump(content | sections))
+    given = {name: value for name, value in (content | sections).items() if value is not None}
+    (folder / "c.yaml").write_text(yaml.safe_dump(given))
     return folder / "c.yaml"
 
 
@@ -123,6 +124,45 @@ def test_an_assessment_that_is_not_sharp_says_nothing_of_methods(proven: Build) 
     assert Subject.open(str(proven.folder.path)).assessed(1) is None
 
 
+def test_sharp_bounds_within_a_small_budget_are_the_default(tmp_path: Path) -> None:
+    found = open_build(config(tmp_path, **{"assessment": None, "sharp_seconds": None}))
+    assert (found.config.assessment, found.config.seconds_to_sharpen) == ("sharp", 30.0)
+    assert found.config == open_build(config(tmp_path, assessment="sharp", sharp_seconds=None)).config
+
+
+def test_a_run_from_before_there_were_sharp_bounds_reads_on(proven: Build, tmp_path: Path) -> None:
+    """Its manifest says nothing of an assessment, and has the number of partitions that was the default."""
+    shutil.copytree(proven.folder.path, tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    del manifest["config"]["assessment"], manifest["config"]["sharp_seconds"]
+    manifest["config"]["table"]["partitions"] = 1
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
+    assert verify(tmp_path / "run").failures == ()
+    subject = Subject.open(str(tmp_path / "run"))
+    assert subject.assessed(1) is None
+    assert subject.released == proven.made.found.release
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        {"method": "decomposable", "annealing": {"chains": 1, "steps": 200, "rounds": 2}},
+        {"method": "simulatable", "simulatable": {"draws": 20, "share": 0.1}},
+    ],
+)
+def test_bounds_of_decomposable_releases_are_sharp_without_a_search(release: dict[str, Any], tmp_path: Path) -> None:
+    """So they change no decision, and those of a simulatable search still tell nothing of the table."""
+    said: list[str] = []
+    with heard(EventText(said.append)):
+        found = open_build(config(tmp_path, release=release))
+        run_all(found, IN_PROCESS)
+    assert bounds_of(found).exact.all()
+    assert not [line for line in said if line.startswith("sharp bounds: round ")]
+    number = len(bounds_of(found))
+    start = f"assessment: {number} of {number} at-risk cells sharp, within a budget of {SECONDS:g} s; ends that meet: "
+    assert [line for line in said if line.startswith(start)]
+
+
 def test_without_an_at_risk_cell_nothing_is_to_be_sharp(tmp_path: Path) -> None:
     found = open_build(config(tmp_path, table={"path": str(tmp_path / "t.csv"), "variables": ["A", "B"]}))
     run_all(found, IN_PROCESS)
@@ -135,11 +175,11 @@ def test_progress_says_how_many_cells_are_sharp(build: Build) -> None:
     said: list[str] = []
     with heard(EventText(said.append, STEP)):
         assessed_anew(build)
-    progress = [line for line in said if line.startswith("bounds: ")]
+    progress = [line for line in said if line.startswith("sharp bounds: round ")]
     assert progress
-    assert "cells sharp; " in progress[0]
-    assert describe_sharp(SharpProgress(5000, 1234, "walk", 3, 20)) == (
-        "bounds: 1,234 of 5,000 cells sharp; walk: 3 of 20 parts"
+    assert progress[0].endswith(" cells sharp")
+    assert describe_sharp(SharpProgress(5000, 1234, "walk", 3, 20, 2, 18)) == (
+        "sharp bounds: round 2 of at most 18, walk: 3 of 20 units, 1,234 of 5,000 cells sharp"
     )
 
 
@@ -173,6 +213,26 @@ def test_workers_change_no_byte(build: Build, two_workers: Executor) -> None:
     expected = contents(build.folder.stage("assessment"))
     for executor in (IN_PROCESS, two_workers, Backwards(4)):
         assert assessed_anew(build, executor) == expected
+
+
+@pytest.mark.parametrize("partitions", [2, 5])
+def test_in_however_many_parts_the_table_is_stored_the_bounds_are_the_same(
+    partitions: int, build: Build, two_workers: Executor, tmp_path: Path
+) -> None:
+    parted = open_build(config(tmp_path, table={"path": str(tmp_path / "t.csv"), "partitions": partitions}))
+    run_all(parted, two_workers)
+    assert len([*parted.folder.stage("table").glob("part-*.parquet")]) == partitions
+    assert contents(parted.folder.stage("assessment")) == contents(build.folder.stage("assessment"))
+
+
+def test_a_large_table_is_partitioned_without_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 60)
+    found = open_build(config(tmp_path, sharp_seconds=0.05))
+    run_all(found, IN_PROCESS)
+    cells = len(found.made.table)
+    assert cells > 120
+    assert len([*found.folder.stage("table").glob("part-*.parquet")]) == -(-cells // 60)
+    assert verify(found.folder.path).failures == ()
 
 
 KILLED = """

@@ -206,7 +206,11 @@ def test_a_part_that_is_too_large_for_a_worker() -> None:
 
 
 def test_a_sweep_alone_asks_for_less_than_a_build(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    build, table = open_build(config(execution={"workers": 2, "cluster": "local"})), table_of(8_000_000, 16)
+    """In one part; by default a table of that size has 32, and fits."""
+    execution, table = {"workers": 2, "cluster": "local"}, table_of(8_000_000, 16)
+    parted, build = (open_build(config(execution=execution, table=more)) for more in ({}, {"partitions": 1}))
+    monkeypatch.setitem(vars(parted.needs), "worker_may", 480 * MIB)
+    assert parted.needs.sweep(table)[1]
     monkeypatch.setitem(vars(build.needs), "worker_may", 480 * MIB)
     monkeypatch.setitem(vars(build.needs), "here_may", 4096 * MIB)
     with pytest.raises(ConfigError, match="the build does not fit: "):
