@@ -144,7 +144,8 @@ class Progress:
                 self._bar.remove_task(task)
 
     def _line(self, name: str, done: int, total: int, seconds: float) -> None:
-        if done >= total or not self._is_due():
+        # of those that have a plain name who hands them out tells more
+        if done >= total or name in PLAIN.values() or not self._is_due():
             return
         line = f"{name}: {done} of {total} units in {seconds:.0f} s"
         line += f", {self._of_call}" if self._of_call else ""

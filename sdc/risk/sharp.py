@@ -30,7 +30,7 @@ from sdc.model.named import Named
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table, partition_edges, partitions_of
 from sdc.risk.program_units import room_of
-from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, seek
+from sdc.risk.sharp_units import SEEKING, FoundEnds, SharpUnit, most_steps, seek
 from sdc.risk.slices import CELLS_PER_SLICE, WHOLE, Slice
 from sdc.risk.support import Component, Support
 from sdc.risk.units import batches, component_table, cut
@@ -417,7 +417,7 @@ class _SharpSearch:
             waiting = [self._batches(part, turn) for part in self.parts]
             for rows in zip_longest(*waiting, fillvalue=NO_ROWS):
                 for step in turn.steps:
-                    if work.left > 0:
+                    if work.left > 0 and most_steps(step.method, step.effort) <= work.left:
                         self._seek(work, step, rows)
 
     def _batches(self, part: _Sharpened, turn: Round) -> Iterator[CellRows]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdc.bounds import collapse, shuttle
+from sdc.bounds.branch_and_bound import EQUATIONS_A_STEP
 from sdc.feasible import walk
 from sdc.feasible.bank import CellRows
 from sdc.feasible.depth_first import MAX_CELLS as MAX_DEPTH_FIRST
@@ -23,7 +24,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.risk.slices import WHOLE, Slice
 from sdc.risk.units import component_table, slice_of
-from sdc.solve.ends import Farthest, settled
+from sdc.solve.ends import STEPS_PER_SECOND, Farthest, settled
 
 if TYPE_CHECKING:
     from sdc.bounds.linear_program import Room
@@ -198,3 +199,16 @@ SEEKING: Mapping[str, Approach] = {
     "branch-and-bound": Approach(_branch_and_bound, lambda part, *rest: _takes(part, MAX_DEPTH_FIRST), 8),
     "integer-program": Approach(_integer_program, lambda part, *rest: _takes(part, MAX_INTEGER), 4),
 }
+
+
+def most_steps(method: str, effort: int) -> int:
+    """What a unit of a method that grows with its effort may take; 0 of the others, whose units are short.
+
+    One that does not fit what is left of a budget is not begun: it would end long after the budget.
+    """
+    ends = 2 * SEEKING[method].most
+    if method == "branch-and-bound":
+        return int(ends * FIRST_SEARCH * MORE_SEARCH**effort // EQUATIONS_A_STEP)
+    if method == "integer-program":
+        return int(ends * FIRST_SOLVER * MORE_SOLVER**effort * STEPS_PER_SECOND)
+    return 0

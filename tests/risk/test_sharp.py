@@ -19,6 +19,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import full
 from sdc.model.table import Table, partition_edges, partitions_of
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp_units import most_steps
 from tests.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
 from tests.profiles import scaled
 from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, shown_by
@@ -250,6 +251,13 @@ def test_a_unit_names_rows_of_one_partition(
     for unit in walked:
         assert unit.absent is None
         assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
+
+
+def test_no_unit_is_begun_that_may_take_more_than_the_budget(open_case: tuple[Table, Knowledge]) -> None:
+    seen = Seen()
+    sought(*open_case, seconds=1.0, executor=seen)
+    assert {unit.method for unit in seen.units} >= {"walk", "branch-and-bound"}
+    assert max(most_steps(unit.method, unit.effort) for unit in seen.units) <= 10_000
 
 
 def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:

@@ -63,7 +63,12 @@ def config(folder: Path, name: str = "yearbook", **sections: Any) -> Path:
         write_csv(people, own)
     content = {"name": name, "table": {"path": "people.csv"}, "risk": {"min_width": 3, "small_count": 2}}
     content |= {"release": {"require": REQUIRED, "in_part": "withhold"}}
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}, **sections}
+    content |= {
+        "sharp_seconds": 1.0,
+        "execution": {"cluster": "in-process"},
+        "output": {"folder": str(folder / "runs")},
+        **sections,
+    }
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(content))
     return folder / f"{name}.yaml"
 
