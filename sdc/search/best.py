@@ -10,7 +10,7 @@ from sdc.config.release import EndedAfterConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import ConfigError, InputError, NothingReleasableError, NotReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
@@ -269,13 +269,19 @@ class ReleaseSearch:
             refutations=found.refutations,
         )
 
-    def by_bisection(self, known: FoundRelease | None = None) -> FoundRelease:
+    def by_bisection(self, known: FoundRelease | None = None, *, or_nothing: bool = False) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
         inquiry, ordered = self._inquiry(), self.ordered
         if known is not None:
             inquiry.resume(known.judgement)
         found = BisectionSearch(
-            inquiry, ordered.widths, ordered.on_step, ordered.wishes, stint=ordered.stint, proven=ordered.proven
+            inquiry,
+            ordered.widths,
+            ordered.on_step,
+            ordered.wishes,
+            stint=ordered.stint,
+            proven=ordered.proven,
+            or_nothing=or_nothing,
         ).run()
         ended, left = None, ""
         if found.is_ended:
@@ -349,12 +355,10 @@ class ReleaseSearch:
         search = replace(self, decomposable=replace(chains, pace=chains.pace.halved))
         return search.by_annealing(resume) if self._has_risks and _may_anneal(chains) else None
 
-    def prefix(self) -> FoundRelease | None:
-        """The longest prefix of the list; None where not even its first sub-table is safe, or none was in time."""
-        try:
-            found = replace(self, ordered=replace(self.ordered, stint=Stint(self.prefixes.halved))).by_bisection()
-        except NothingReleasableError:
-            return None
+    def prefix(self) -> FoundRelease:
+        """The longest prefix of the list; nothing but the total where no prefix is safe, or none was proven in time."""
+        search = replace(self, ordered=replace(self.ordered, stint=Stint(self.prefixes.halved)))
+        found = search.by_bisection(or_nothing=True)
         ended = found.ended_after and EndedAfterConfig(bisection=found.ended_after.questions)
         return replace(found, ended_after=ended)
 
@@ -393,7 +397,9 @@ class ReleaseSearch:
         for one in found:
             ended = _joined(ended, one.ended_after)
         graph, trace = (None, ()) if annealed is None else (annealed.graph, annealed.trace)
-        reason = " ".join(filter(None, (told, winner.reason)))
+        # of those that lost only what they left: they were told to end too
+        left = (one.reason for one in found if one is not winner and one.ended_after is not None)
+        reason = " ".join(dict.fromkeys(filter(None, (told, winner.reason, *left))))
         more: dict[str, Any] = {"graph": graph, "trace": trace, "ended_after": ended, "candidates": candidates}
         return replace(winner, method="best", reason=reason, **more)
 

@@ -19,7 +19,11 @@ class BisectionSearch(OrderedSearch):
 
     A prefix goes out with all that is within it, for of equal widths a child comes after its parent, and with what is
     required, which is judged first. The list is by critical width alone, whatever sub-tables weigh.
+
+    or_nothing  where no prefix is safe the release is what is required, or the grand total alone
     """
+
+    or_nothing: bool = False
 
     def run(self) -> OrderedRelease:
         """The longest prefix that is accepted, by bisection: of n sub-tables at most 1 + log2 n questions.
@@ -30,7 +34,7 @@ class BisectionSearch(OrderedSearch):
         """
         listed, required, start = self._first()
         longest, left = self._longest(start.release, listed)
-        if longest is None and listed and required is None:
+        if longest is None and listed and required is None and not self.or_nothing:
             raise self._nothing(listed[0], left)
         return self._found(longest or start, required, left)
 

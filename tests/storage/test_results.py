@@ -79,6 +79,7 @@ def test_a_search_comes_back_with_its_steps(min_width: int, czech: Table, tmp_pa
         None,
         NO_PARTS,
         None,
+        (),
     )
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["method"] == "ordered"
@@ -134,7 +135,7 @@ def test_chains_come_back_with_their_graph_and_trace(method: str, czech: Table, 
         folder.mkdir()
         results.write_search(found, czech.schema, folder)
     told = found.release, found.steps, found.graph, found.trace, found.reason, found.simulated
-    expected = (*told, None, None, NO_PARTS, None)
+    expected = (*told, None, None, NO_PARTS, None, found.candidates)
     assert results.read_search(tmp_path / "one", czech.schema) == expected
     assert len(found.trace) >= 4
     assert folder_digest(tmp_path / "one") == folder_digest(tmp_path / "other")
