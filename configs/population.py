@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 PERSONS, SEED, PARTS = 300_000, 20261128, 4
-DISTRICTS = {"East": 2, "North": 2, "South": 2, "West": 2}
+DISTRICTS = {"East": 2, "North": 2, "South": 2}
 AGES = ("0-14", "15-29", "30-44", "45-64", "65+")
 SEXES = ("male", "female")
 BIRTH = ("native", "foreign")
 EDUCATION = ("primary", "secondary", "tertiary")
 WORK = ("employed", "unemployed", "not in work force")
-MARITAL = ("single", "married", "divorced or widowed")
+MARITAL = ("not married", "married")
 HOUSEHOLD = ("alone", "with others")
 TENURE = ("owner", "tenant")
 Codes = npt.NDArray[np.int64]
@@ -60,8 +60,8 @@ def population(persons: int, seed: int) -> pa.Table:
     employed = np.array([[0.0, 0, 1], [60, 8, 32], [82, 6, 12], [68, 5, 27], [3, 0.05, 97]])[age]
     employed = employed * np.where(sex[:, None] == 1, [1, 1, 1.4], 1.0)
     work = drawn(rng, tilt(employed, education - 1.0, [0.4, -0.4, -0.4]))
-    married = np.array([[1.0, 0, 0], [86, 13, 1], [38, 52, 10], [14, 62, 24], [5, 53, 42]])[age]
-    marital = drawn(rng, married * np.where(sex[:, None] == 1, [0.9, 1, 1.5], 1.0))
+    married = np.array([[1.0, 0], [87, 13], [48, 52], [38, 62], [47, 53]])[age]
+    marital = drawn(rng, married * np.where(sex[:, None] == 1, [1.1, 1], 1.0))
     alone = np.array([[0.0, 1], [20, 80], [20, 80], [22, 78], [40, 60]])[age]
     household = drawn(rng, alone * np.where(marital[:, None] == 1, [0.02, 1], 1.0))
     owner = 0.2 * age + 0.4 * (marital == 1) - 1.2 * (birth == 1) - urban
