@@ -132,6 +132,7 @@ SETTINGS_OF = {
     ),
     "ended_after.rounds": ("decomposable", "best"),
     "ended_after.bisection": ("best",),
+    "ended_after.bisection_extension": ("best",),
     "ended_after.extension": ("best",),
 }
 """Settings of a search as configs, commands and Python name them, and the methods that use them."""

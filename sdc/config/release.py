@@ -261,6 +261,10 @@ class EndedAfterConfig(Section):
     bisection: Annotated[NotNegative | None, Field(description="questions of the bisection, in best; default all")] = (
         None
     )
+    bisection_extension: Annotated[
+        NotNegative | None,
+        Field(description="questions about what the bisection's release may have beside, in best; default all"),
+    ] = None
     extension: Annotated[
         NotNegative | None,
         Field(description="questions about what a decomposable release may have beside, in best; default all"),

@@ -120,11 +120,12 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own; an extension by that of `extension`, the bisection of
-    "best" by that of `prefixes`, what looks for the required sub-tables that fit by that of `requiring`, and for what
-    is published in part by those of `together` and `apart`, see `in_part`; `before` is how far went what made levels
-    for it. `parts` are published whatever is found. InputError, ReleaseError and RuntimeError as the searches raise
-    them; NothingReleasableError where it is told to end before anything that is required is proven.
+    compares with. Each may be told to end, by a pace of its own: an extension by that of `extension`, the bisection of
+    "best" by that of `prefixes` and its extension by that of `beyond`, what looks for the required sub-tables that fit
+    by that of `requiring`, and for what is published in part by those of `together` and `apart`, see `in_part`.
+    `before` is how far went what made levels for it. `parts` are published whatever is found. InputError, ReleaseError
+    and RuntimeError as the searches raise them; NothingReleasableError where it is told to end before anything that is
+    required is proven.
     """
 
     ordered: OrderedSearch
@@ -135,6 +136,7 @@ class ReleaseSearch:
     together: Pace = UNHURRIED
     apart: Pace = UNHURRIED
     prefixes: Pace = UNHURRIED
+    beyond: Stint = field(default_factory=Stint)
     before: EndedAfterConfig | None = None
     parts: Parts = NO_PARTS
 
@@ -387,6 +389,9 @@ class ReleaseSearch:
         candidates = tuple(Candidate.of(name, found) for name, found in named.items() if found is not None)
         found = [replace(one, objective=self._objective) for one in (ordered, extended, prefix) if one is not None]
         winner = max(found, key=lambda one: one.rank)
+        if winner.method == "bisection":  # the longest prefix may leave out what can still be added
+            winner = found[-1] = self._beyond(winner)
+            candidates = (*candidates, Candidate.of("bisection extended", winner))
         others = [one for one in found if one is not winner and one.method != "bisection"]
         told = ""
         if annealed is None:
@@ -415,10 +420,15 @@ class ReleaseSearch:
         larger = search.extended(start, first)
         return self._with_extension(found, larger.judgement, larger)
 
+    def _beyond(self, prefix: FoundRelease) -> FoundRelease:
+        """The longest prefix with what can be added to it."""
+        larger = replace(self.ordered, inquiry=self._inquiry(), stint=self.beyond).extended(prefix.judgement)
+        return self._with_extension(prefix, larger.judgement, larger, "bisection_extension")
+
     def _with_extension(
-        self, found: FoundRelease, judgement: Judgement, larger: OrderedRelease | Grown
+        self, found: FoundRelease, judgement: Judgement, larger: OrderedRelease | Grown, part: str = "extension"
     ) -> FoundRelease:
-        """The judgement is that of the larger release."""
+        """The judgement is that of the larger release; `part` is what `ended_after` calls the extension."""
         return replace(
             found,
             judgement=judgement,
@@ -427,7 +437,7 @@ class ReleaseSearch:
             refutations=(*found.refutations, *larger.refutations),
             reason=" ".join(filter(None, (found.reason, reasons.left(self.ordered, larger)))) or None,
             ended_after=_joined(
-                found.ended_after, EndedAfterConfig(extension=len(larger.steps)) if larger.is_ended else None
+                found.ended_after, EndedAfterConfig(**{part: len(larger.steps)}) if larger.is_ended else None
             ),
         )
 

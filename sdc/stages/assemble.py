@@ -253,8 +253,9 @@ def release_search(
     ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone, objective=release.objective)
     parts = far.required, far.in_part_together, far.in_part, far.bisection
     requiring, together, apart, prefixes = (Pace(most, ending) for most in parts)
+    beyond = Stint(Pace(far.bisection_extension, ending, release.minutes is not None))
     before = None if settings.origin.planned is None else EndedAfterConfig(coarsening=settings.origin.planned)
-    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, prefixes, before)
+    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, prefixes, beyond, before)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

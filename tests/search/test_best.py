@@ -169,6 +169,15 @@ def test_a_bisection_that_finds_more_wins(czech: Table) -> None:
     assert "The bisection release wins: its utility is 59, that of the ordered release 44." in (found.reason or "")
 
 
+def test_a_bisection_that_wins_is_extended(czech: Table) -> None:
+    """A shorter prefix than the longest leaves sub-tables that are still safe."""
+    search, shorter = search_of(czech, 6), search_of(czech, 30).run("bisection")
+    assert shorter.sub_tables < 59
+    found = search.best_of(shorter, None, search_of(czech, 260).run("ordered"), None)
+    assert found.sub_tables == 59
+    assert found.candidates[-1].method == "bisection extended"
+
+
 def test_a_bisection_without_a_safe_prefix_releases_nothing(czech: Table) -> None:
     """At width 1000 not even one-way sub-tables are safe; the search does not fail for it."""
     found = search_of(czech, 1000).run("best")
