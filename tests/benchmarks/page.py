@@ -44,7 +44,7 @@ def page(rows: Sequence[Row | NotMeasured], limits: Limits, load: float, took: f
         "| --- | --- | --- | --- | --- | --- | --- |",
         *(f"| {number} | {line(row)} |" for number, row in enumerate(rows, 1)),
         "",
-        f"{count(len(missing), 'row')} not measured.",
+        f"{count(len(missing), 'row')} not measured." if missing else "All rows were measured.",
         "",
         "## Notes",
         "",
