@@ -57,10 +57,10 @@ from tests import levels
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, open_service, services_of
+from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
 from tests.integration.server.test_audit import Kept
 from tests.integration.server.test_audit import told as by_command
-from tests.integration.server.test_service import wait_until
 from tests.judge import Fact, TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
 from tests.strategies import knows, schema_of
@@ -617,8 +617,10 @@ def ask(client: TestClient, *names: str, in_part: Any = True) -> Any:
 
 
 def settled(client: TestClient, found: Any) -> Any:
-    while found.status_code == 202:
-        found = client.get(found.json()["job"])
+    if found.status_code == 202:
+        job = found.json()["job"]
+        wait_until(lambda: client.get(job).status_code != 202)
+        found = client.get(job)
     return found.json()
 
 
