@@ -34,7 +34,7 @@ from sdc.storage.known import write_known
 from sdc.storage.parquet import read_columns, write_columns
 from sdc.verify.run_folder import RECORDED, verify
 from tests.facts import FactCase, agreeing, fact_cases, own_widths
-from tests.judge import TooManyTablesError
+from tests.reference import TooManyTablesError
 from tests.strategies import frontier, schema_of
 from tests.test_verify import (
     Tampering,

@@ -42,9 +42,9 @@ from sdc.storage.parquet import read_columns, read_written_table, write_columns,
 from sdc.storage.run_folder import write_json
 from sdc.verify.run_folder import Verification, verify
 from tests import levels
-from tests.judge import TooManyTablesError
 from tests.levels import Case
 from tests.publish.clearing import SUBJECT, cleared_of
+from tests.reference import TooManyTablesError
 from tests.test_verify import (
     Tampering,
     adding,

@@ -29,7 +29,6 @@ from sdc.risk.support import Shift, Support
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order
 from sdc.risk.verdict import Verdict
 from sdc.storage.parquet import open_parts, place_of, write_table
-from tests.judge import TooManyTablesError
 from tests.levels import (
     CASES,
     FEW_NODES,
@@ -46,6 +45,7 @@ from tests.levels import (
     members,
     random_schema,
 )
+from tests.reference import TooManyTablesError
 from tests.strategies import knows
 
 SMALL = 2

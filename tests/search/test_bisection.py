@@ -27,7 +27,7 @@ from sdc.search.ordered import ordered_list
 from sdc.search.wishes import Wishes
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
-from tests.judge import TooManyTablesError, exact, ranges
+from tests.reference import TooManyTablesError, exact, ranges
 from tests.strategies import CZECH_CSV, dense_counts, inquiry_of, knows, scattered, schema_of
 
 AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
