@@ -14,7 +14,6 @@ auditing" (2005).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -248,11 +247,13 @@ def explicit_critical_width(codes: Counts, counts: Counts, subtable: SubTable, s
     """
 
     def at_cells(variables: SubTable) -> Counts:
-        keys = [tuple(code(cell, variable) for variable in variables) for cell in map(tuple, codes.tolist())]
-        total = Counter[Cell]()
-        for key, count in zip(keys, counts.tolist(), strict=True):
-            total[key] += count
-        return np.array([total[key] for key in keys], np.int64)
+        columns = [
+            np.array(variable.groups)[codes[:, variable.axis]] if isinstance(variable, Level) else codes[:, variable]
+            for variable in variables
+        ]
+        keys = np.stack([np.zeros(len(codes), np.int64), *columns], axis=1)
+        group = np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
+        return np.bincount(group, counts)[group].astype(np.int64)
 
     upper = lower = at_cells(subtable)
     for axis in set(range(codes.shape[1])) - {variable for variable in subtable if not isinstance(variable, Level)}:

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import moves as move_bounds
@@ -27,6 +27,7 @@ from tests.feasible.test_differences import assert_same
 from tests.profiles import scaled
 from tests.strategies import (
     all_ways,
+    assert_around,
     czech,
     dense,
     every_cell,
@@ -34,6 +35,7 @@ from tests.strategies import (
     gives_feasible,
     knows,
     schema_of,
+    sharp_ends,
     tables_and_knowledge,
 )
 
@@ -65,14 +67,8 @@ def test_every_table_found_is_feasible(example: tuple[Table, Knowledge]) -> None
 @given(tables_and_knowledge())
 @settings(max_examples=150)
 def test_inner_is_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
-    table, known = example
-    seen = enumerate_tables(table, known, MOST_TABLES)
-    assume(seen.complete)
-    bounds = move_bounds.bounds(table, known, every_cell(table.schema))
-    assert (bounds.inner[:, 0] >= seen.lower).all()
-    assert (bounds.inner[:, 1] <= seen.upper).all()
-    assert (bounds.outer[:, 0] <= seen.lower).all()
-    assert (bounds.outer[:, 1] >= seen.upper).all()
+    bounds = move_bounds.bounds(*example, every_cell(example[0].schema))
+    assert_around(bounds, sharp_ends(*example))
     assert bounds.method == "moves"
 
 
@@ -268,15 +264,13 @@ def test_a_shift_is_one_way_of_find(example: tuple[Table, Knowledge], width: int
 @settings(max_examples=80)
 def test_shifts_end_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
     table, known = example
-    seen = enumerate_tables(table, known, MOST_TABLES)
-    assume(seen.complete)
-    cells = every_cell(table.schema)
+    sharp, cells = sharp_ends(table, known), every_cell(table.schema)
     counts = table.count_at(cells)
-    for sign, end in ((-1, seen.lower), (1, seen.upper)):
+    for sign, end in ((-1, sharp[:, 0]), (1, sharp[:, 1])):
         found = shifted(table, known, np.full(len(cells), sign * 9)).differences
         ends = reached(found, cells, counts, table)
-        assert (ends[:, 0] >= seen.lower).all()
-        assert (ends[:, 1] <= seen.upper).all()
+        assert (ends[:, 0] >= sharp[:, 0]).all()
+        assert (ends[:, 1] <= sharp[:, 1]).all()
         exact = shifted(table, known, end - counts).differences
         assert len(exact) <= int((end != counts).sum())
 

@@ -31,7 +31,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.papers.papers import ITEMS
 from sdc.stages.known import release_of
-from tests.intruder.errors import errors_of, sampled_near_the_enumeration
+from tests.intruder.errors import errors_of, sampled_near_the_listing
 from tests.intruder.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
 from tests.intruder.test_posterior import (
     CZECH_PREFIX,
@@ -79,7 +79,7 @@ def test_draws_need_a_decomposable_release(czech: Table) -> None:
 @given(tables_and_knowledge(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
 def test_chains_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
     """However the feasible tables hang together, with structural zeros too."""
-    sampled_near_the_enumeration(*given_, name)
+    sampled_near_the_listing(*given_, name)
 
 
 @pytest.mark.parametrize("cell", [(0, 0), (2, 2)])
@@ -89,7 +89,7 @@ def test_a_record_moves_where_one_variable_at_a_time_may_not(cell: tuple[int, in
     counts[cell] = 1
     zeros = StructuralZeros((((0, (0, 1)), (1, (2,))), ((0, (2,)), (1, (0, 1)))))
     table = dense(schema, counts.reshape(-1).tolist())
-    assert sampled_near_the_enumeration(table, knows(table, NOTHING, zeros), "uniform") is not None
+    assert sampled_near_the_listing(table, knows(table, NOTHING, zeros), "uniform") is not None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import ordered_release
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.config.release import ReleaseConfig
 from sdc.feasible.bank import Bank
 from sdc.intruder.limit import PosteriorLimit
@@ -20,7 +19,7 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
@@ -32,7 +31,18 @@ from sdc.search.ordered import FEWEST_TRIED, OrderedSearch
 from sdc.search.step import SearchStep
 from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
 from sdc.stages.assemble import Watch
-from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables, unknowing
+from tests import reference
+from tests.strategies import (
+    assert_safe_and_maximal,
+    components,
+    inquiry_of,
+    knows,
+    scattered,
+    schema_of,
+    shown_by,
+    small_tables,
+    unknowing,
+)
 from tests.strategies import czech as czech_table
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
@@ -61,21 +71,10 @@ def test_the_neighbouring_widths(czech: Table, min_width: int, with_total: int) 
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 4))
 @settings(max_examples=100)
 def test_releases_are_safe_and_maximal(table: Table, min_width: int) -> None:
-    """Judged by the enumeration of all feasible tables: safe, and one more sub-table makes it unsafe."""
+    """By the listing of all feasible tables."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
-    release = ordered_release(table, NOTHING, min_width=min_width).release
-    assert sharp_min_width(table, release) >= min_width
-    everything = range(1 << len(table.schema))
-    assert all(sharp_min_width(table, release.add(t)) < min_width for t in everything if t not in release)
-
-
-def sharp_min_width(table: Table, release: Release) -> int:
-    found = enumerate_tables(table, knows(table, release), limit=200_000)
-    assert found.complete
-    dense = (found.upper - found.lower).reshape(table.schema.sizes)
-    at_risk = table.codes[table.at_risk(2)]
-    return int(dense[tuple(at_risk.T)].min())
+    assert_safe_and_maximal(table, ordered_release(table, NOTHING, min_width=min_width).release, min_width)
 
 
 FEW_NODES = Budget(0.3, 0.001)  # ten: some cells stay open
@@ -324,44 +323,22 @@ def test_whatever_the_budget_what_was_proven_is_true(budget: Budget, records: li
     assert found.judgement.verdict is Verdict.SAFE
     assert found.sub_tables >= proven.sub_tables(table.schema)
     for release in (found.release, proven):
-        assert min_width_by_splitting(table, release) >= min_width
+        assert min_width_of_records(table, release) >= min_width
 
 
-def min_width_by_splitting(table: Table, release: Release) -> int:
+def min_width_of_records(table: Table, release: Release) -> int:
     """The sharp min width of a table whose records have the codes 0 and 1 alone: what else is released is 0.
 
     Of a variable in no released sub-table the records may have any code, so a cell may then have none of them.
     """
-    covered = tuple(v for v in range(len(table.schema)) if release.variables >> v & 1)
-    if not covered:
-        return table.total  # any cell may have all records, or none
+    covered = [v for v in range(len(table.schema)) if release.variables >> v & 1]
     true = np.zeros((2,) * len(covered), np.int64)
     np.add.at(true, tuple(table.codes[:, v] for v in covered), table.counts)
-    found = split(true, [{covered.index(v) for v in covered if t >> v & 1} for t in release.frontier])
-    at_risk = table.codes[table.at_risk(2)][:, covered]
-    there = found.reshape(len(found), *true.shape)[(slice(None), *at_risk.T)].reshape(len(found), -1)
-    least = there.min(axis=0) if len(covered) == len(table.schema) else 0
-    return int((there.max(axis=0) - least).min())
-
-
-def split(true: Counts, public: list[set[int]]) -> Counts:
-    """(n, 2, ..., 2) all tables with these marginals of the true one: the total split by one variable after another."""
-    found = true.sum().reshape(1)
-    for axis in range(true.ndim):
-        marginal = true.sum(axis=tuple(range(axis + 1, true.ndim)))
-        larger = np.concatenate([halves(table) for table in found])
-        for named in public:
-            others = tuple(v for v in range(axis + 1) if v not in named)
-            same = larger.sum(axis=tuple(v + 1 for v in others)) == marginal.sum(axis=others)
-            larger = larger[same.reshape(len(larger), -1).all(axis=1)]
-        found = larger
-    return found
-
-
-def halves(table: Counts) -> Counts:
-    """(n, ..., 2) every way to divide each count into two."""
-    first = np.indices(tuple(table.reshape(-1) + 1)).reshape(table.size, -1).T.reshape(-1, *table.shape)
-    return np.stack([first, table - first], axis=-1)
+    public = [[covered.index(v) for v in st.members(t)] for t in release.frontier]
+    tables = reference.feasible(true.shape, reference.released(true, public))
+    at_risk = np.ravel_multi_index(tuple(table.codes[table.at_risk(2)][:, covered].T), true.shape)
+    low, high = reference.bounds(tables)[at_risk].T
+    return int((high - (low if len(covered) == len(table.schema) else 0)).min())
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:
