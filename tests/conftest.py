@@ -15,9 +15,9 @@ from sdc.config.build import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
-from tests.console import Console
-from tests.kept import kept_folder
-from tests.processes import Together, processes
+from tests.helpers.console import Console
+from tests.helpers.kept import kept_folder
+from tests.helpers.processes import Together, processes
 from tests.profiles import register_profiles, scale_examples
 
 ROOT = Path(__file__).parents[1]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.faults.killing import Made, Outcome, killed, left_behind, made
+from tests.helpers.killing import Made, Outcome, killed, left_behind, made
 
 VICTIMS = ("driver", "worker")
 DATA = Path(os.environ.get("SDC_DATA_DIR", Path(__file__).parents[2] / "shared" / "data")).resolve()

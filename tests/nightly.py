@@ -18,7 +18,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.slurm import missing
+from tests.helpers.slurm import missing
 
 ROOT = Path(__file__).parents[1]
 MINUTES = 150.0  # measured: 3 for killed runs and 87 for the tests, on two cores with some other work on them

@@ -1,0 +1,955 @@
+"""Capabilities tried together on small tables; what goes out is judged by listing all tables that agree with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain, combinations, product
+from math import lgamma, prod
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from scipy.optimize import linprog
+from typer.testing import CliRunner
+
+from sdc.commands.cli import app
+from sdc.config import capabilities as table
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
+from sdc.record.ledger import new_ledger
+from sdc.run_format import TOTAL
+from sdc.server.desk.prepare import folder_of, prepare
+from sdc.server.desk.serve import open_service
+from sdc.server.tryout.trial import ServerTrial, tried
+from sdc.stages.build import Build, open_build
+from sdc.stages.explore import space_of_run
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP, run_all, stages_of
+from sdc.stages.sweep import ALONE, sweep_facts
+from sdc.stages.upload import upload
+from tests.helpers.folders import contents
+from tests.reference import Fact, exact, feasible, impossible
+
+VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}
+NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
+COARSER = (0, 0, 1)  # the a of each d
+LOW = (True, True, False)  # which d are in the lower band of what was published before
+EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
+WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW = 2, 2, 0.95, 40, 3, 4, 4, 2
+FRACTION = 0.25
+LOSSES, LOSS = {"intruder": {"none": 0.5}, "agency": {"right": 1.0, "wrong": 0.25}}, 0.9
+RICH = ["csv", *table.RICH]
+CELLS = 2
+CONFIG: dict[str, Any] = {
+    "name": "case",
+    "table": {"path": "table.csv", "variables": [*NAMES]},
+    "risk": {"min_width": WIDTH, "small_count": SMALL},
+    "release": {
+        "annealing": {"chains": 1, "steps": 200, "rounds": 2},
+        "simulatable": {"draws": 20, "share": 0.1},
+    },
+    "assessment": "proven",
+    "execution": {"cluster": "in-process"},
+    "output": {"folder": "runs"},
+}
+ASKED: dict[str, dict[str, Any]] = {
+    table.ZEROS: {"table": {"structural_zeros": "zeros.yaml"}},
+    table.HIERARCHIES: {"table": {"hierarchies": {"place": ["a", "d"]}}},
+    table.WEIGHT: {"table": {"weight": "w"}, "weighted": {"round": ROUND}},
+    "earlier": {
+        "earlier": [
+            {"folder": "before.csv", "variables": {"band": {"of": "d", "groups": {"low": ["d0", "d1"], "high": "*"}}}}
+        ]
+    },
+    "ledger": {"ledger": "ledger"},
+    table.OBJECTIVE: {"release": {"objective": "reconstruction"}},
+    table.REQUIRE: {"release": {"require": ["c"]}},
+    table.FORBID: {"release": {"forbid": ["d*c"]}},
+    table.ONLY: {"release": {"only": "required"}},
+    table.MINUTES: {"release": {"minutes": 60.0}},
+    table.AT_LEAST: {"release": {"at_least": {"cells": CELLS}}},
+    table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
+    table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
+    table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
+    table.N_RULE: {"risk": {"n_rule": N}},
+    table.ATTRIBUTES: {"risk": {"attributes": {"sensitive": ["c"], "most": GROUP}}},
+    table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
+    table.OUTER: {"risk": {"undecided": "outer"}},
+    table.SHARP: {"assessment": "sharp"},
+    "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
+    table.FORMATS: {"publication": {"formats": RICH}},
+    table.CHILDREN: {"publication": {"children": ["c"]}},
+    table.LISTED: {"publication": {"zeros": True}},
+    table.TOTALS: {"publication": {"totals": True}},
+    table.KEY: {"publication": {"signing_key": "key.pem"}},
+    table.UPLOAD: {"output": {"upload": "memory://case"}},
+    "curve": {"curve": {"min_width": [1, WIDTH]}},
+    "remedies": {"remedies": {"variables": 1}},
+    "posterior": {"posterior": {}},
+    table.MODEL: {"posterior": {"laws": ["released", "[a,d][c]"]}},
+    table.UNIQUES: {"uniques": {"fraction": FRACTION, "model": "released"}},
+    table.ATTACK: {"attack": {"seeds": 0}},
+    "server": {"server": {"slot": 0}},
+    table.DRAWING: {"server": {"rules": [{"rule": "simulatable", "draws": 8, "share": 0.1}]}},
+    **{method: {"release": {"method": method}} for method in table.METHODS},
+}
+"""What a config that asks for each has."""
+
+
+def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
+    """The config that asks for all of these."""
+    found = CONFIG | more
+    # how is said where in_part is
+    for name in sorted(asked, key=lambda name: name in (table.ROUND, table.COARSEN)):
+        for section, value in ASKED[name].items():
+            joined = isinstance(value, dict) and isinstance(found.get(section), dict)
+            found = found | {section: found[section] | value if joined else value}
+    if {table.ROUND, table.COARSEN} <= {*asked}:
+        ways = {"of": "d*c", "how": ["coarsen", "round"], "base": BASE}
+        found = found | {"release": found["release"] | {"in_part": [ways]}}
+    if table.ATTRIBUTES in asked and {*table.IN_PARTS} & {*asked}:
+        # with a group of 3 or 4 that lacks a category it would not go out in part either
+        few = {"attributes": ASKED[table.ATTRIBUTES]["risk"]["attributes"] | {"most": FEW}}
+        found = found | {"risk": found["risk"] | few}
+    if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
+        (part,) = found["release"]["in_part"]
+        found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
+    if {table.UNIQUES, table.WEIGHT} <= {*asked}:
+        found = found | {"uniques": {}}  # by weights
+    if table.CHILDREN in asked and {*table.IN_PARTS} & {*asked}:
+        # beside what goes out in part it does not come by itself
+        found = found | {"release": found["release"] | {"require": ["c"]}}
+    if "curve" in asked and {*table.BEFORE} & {*asked}:
+        # of these alone it is asked what they find beside what was published before
+        found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
+    searches = {"bisection", *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
+    if "bisection" in asked:
+        kept = {
+            key: value for key, value in found["release"].items() if {*table.SETTINGS_OF.get(key, searches)} & searches
+        }
+        found = found | {"release": kept}
+    return found
+
+
+@dataclass(frozen=True)
+class Case:
+    """Microdata, a method and features, in a folder of their own.
+
+    counts   (2, 3, 2) dense; weights of the records, in the order of `records`
+    """
+
+    folder: Path
+    asked: tuple[str, ...]
+    counts: np.ndarray
+    weights: tuple[int, ...]
+
+    @property
+    def records(self) -> np.ndarray:
+        """(records, 3) codes."""
+        return np.repeat(np.argwhere(self.counts), self.counts[self.counts > 0], axis=0)
+
+    @property
+    def at_risk(self) -> np.ndarray:
+        """Places of small cells, in C order."""
+        return np.flatnonzero((self.counts > 0) & (self.counts <= SMALL))
+
+    @property
+    def known(self) -> list[Fact]:
+        """What everybody knows before anything is released now."""
+        found = list(exact(self.counts, ()))
+        if table.ZEROS in self.asked:
+            found += impossible((1, d, 1) for d in range(3))
+        if table.HIERARCHIES in self.asked:
+            found += impossible((a, d, c) for a, d, c in product(*map(range, SIZES)) if a != COARSER[d])
+        if "earlier" in self.asked:
+            for low, c in product((True, False), range(2)):
+                inside = [(a, d, c) for a in range(2) for d in range(3) if LOW[d] is low]
+                total = sum(int(self.counts[cell]) for cell in inside)
+                found.append(Fact(frozenset(inside), total, total))
+        if "ledger" in self.asked:
+            found += [fact for axis in range(3) for fact in exact(self.counts, (axis,))]
+        return found
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The names of the whole table: of levels of one axis the finest."""
+        return ("d", "c") if table.HIERARCHIES in self.asked else NAMES
+
+    @cached_property
+    def build(self) -> Build:
+        """Its build, once it was run, as `run` does."""
+        return open_build(self.folder / "case.yaml")
+
+    @property
+    def run(self) -> Path:
+        return self.build.folder.path
+
+    @property
+    def is_run(self) -> bool:
+        """Whether its build has released something; where it has levels other ways to say so are asked."""
+        return table.HIERARCHIES not in self.asked and (self.run / "release").is_dir()
+
+    @property
+    def parts(self) -> dict[tuple[str, ...], dict[tuple[str, ...], int | None]]:
+        """Of each sub-table that went out in part the cells that are listed, withheld ones without a count."""
+        folder, found = self.folder / "runs", dict[tuple[str, ...], dict[tuple[str, ...], int | None]]()
+        if table.IN_PART not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return found
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if "withheld" in one.get("in_part", {}) and one["format"] == "csv":
+                with (self.run / "release" / one["path"]).open() as file:
+                    names, *rows = csv.reader(file)
+                assert names[-2:] == ["count", "count_status"]
+                assert all((row[-2] == "") == (row[-1] == "withheld") for row in rows)
+                cells = {tuple(row[:-2]): int(row[-2]) if row[-2] else None for row in rows}
+                found[tuple(names[:-2])] = cells
+        return found
+
+    @property
+    def rounded(self) -> dict[tuple[str, ...], tuple[dict[tuple[str, ...], int], list[list[str]]]]:
+        """Of each sub-table that went out rounded its cells, and its margins that are rounded too."""
+        found = dict[tuple[str, ...], tuple[dict[tuple[str, ...], int], list[list[str]]]]()
+        folder = self.folder / "runs"
+        if table.ROUND not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return found
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if "rounded_to" in one.get("in_part", {}) and one["format"] == "csv":
+                with (self.run / "release" / one["path"]).open() as file:
+                    names, *rows = csv.reader(file)
+                assert (one["in_part"]["rounded_to"], names[-1]) == (BASE, f"count_rounded_to_{BASE}")
+                cells = {tuple(row[:-1]): int(row[-1]) for row in rows}
+                found[tuple(names[:-1])] = cells, one["in_part"]["margins"]
+        return found
+
+    @property
+    def merged(self) -> Iterator[Fact]:
+        """What the sub-tables tell that went out with merged categories, cell by cell, listed or not."""
+        folder = self.folder / "runs"
+        if table.COARSEN not in self.asked or not folder.is_dir() or not (self.run / "release").is_dir():
+            return
+        for one in json.loads((self.run / "release" / "datapackage.json").read_text())["resources"]:
+            if one["format"] == "csv" and any(name not in NAMES for name in one.get("sub_table", ())):
+                with (self.run / "release" / one["path"]).open() as file:
+                    rows = [*csv.DictReader(file)]
+                listed = {tuple(row[name] for name in one["sub_table"]): int(row["count"]) for row in rows}
+                enums = [field["constraints"]["enum"] for field in one["schema"]["fields"] if "constraints" in field]
+                for cell in product(*enums):
+                    count = listed.get(cell, 0)
+                    yield Fact(self.inside(one["sub_table"], cell), count, count)
+
+    @property
+    def levels(self) -> dict[str, tuple[str, dict[str, tuple[str, ...]]]]:
+        """Of each published level with merged categories its axis, and which categories of that are in each."""
+        found = dict[str, tuple[str, dict[str, tuple[str, ...]]]]()
+        with (self.run / "release" / "data_dictionary.csv").open() as file:
+            for row in csv.DictReader(file):
+                if row["variable"].endswith("_merged"):
+                    _, sets = found.setdefault(row["variable"], (row["variable"].removesuffix("_merged"), {}))
+                    sets[row["category"]] = tuple(row["category"].split(" or "))
+                elif row["variable"] not in NAMES:  # of the bands of what was published before
+                    bands = {True: "low", False: "high"}
+                    found[row["variable"]] = (
+                        "d",
+                        {
+                            name: tuple(d for d, low in zip(VARIABLES["d"], LOW, strict=True) if low is is_low)
+                            for is_low, name in bands.items()
+                        },
+                    )
+        return found
+
+    def near(self, names: Sequence[str], counts: dict[tuple[str, ...], int]) -> list[Fact]:
+        """That each cell of a sub-table is less than the base from what is listed, or from 0."""
+        found = []
+        for cell in product(*(VARIABLES[name] for name in names)):
+            count = counts.get(cell, 0)
+            found.append(Fact(self.inside(names, cell), max(count - BASE + 1, 0), count + BASE - 1))
+        return found
+
+    def inside(self, names: Sequence[str], cell: Sequence[str]) -> frozenset[tuple[int, ...]]:
+        """The cells that are in one of a sub-table, on whatever levels."""
+        levels = self.levels if {*names} - {*NAMES} else {}
+        told = [(v, c) for v, c in zip(names, cell, strict=True) if c != TOTAL]
+        kept = [(levels[v][0], levels[v][1][c]) if v in levels else (v, (c,)) for v, c in told]
+        every = product(*map(range, SIZES))
+        return frozenset(codes for codes in every if all(VARIABLES[v][codes[NAMES.index(v)]] in c for v, c in kept))
+
+    @property
+    def told(self) -> list[Fact]:
+        """What these say."""
+        found = [*self.merged]
+        for names, (cells, margins) in self.rounded.items():
+            listed = {cell: count for cell, count in cells.items() if TOTAL not in cell}
+            found += self.near(names, listed)
+            for margin in margins:
+                sums = Counter[tuple[str, ...]]()
+                for cell, count in listed.items():
+                    sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
+                found += self.near([v for v in names if v in margin], sums)
+        for names, listed in self.parts.items():
+            totals = [TOTAL] if any(TOTAL in cell for cell in listed) else []
+            for cell in product(*([*VARIABLES[name], *totals] for name in names)):
+                if (count := listed.get(cell, 0)) is not None:
+                    found.append(Fact(self.inside(names, cell), count, count))
+        return found
+
+    def tables(self, facts: Sequence[Fact]) -> np.ndarray:
+        """(tables, cells) that agree with these and with what is known."""
+        return feasible(SIZES, [*self.known, *facts, *self.told])
+
+    def agree(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """The same for sub-tables by names."""
+        facts = (fact for names in released for fact in exact(self.counts, map(NAMES.index, names)))
+        return self.tables([*facts])
+
+    def narrow(self, facts: Sequence[Fact], has_run: bool = False) -> bool:
+        """Whether some small cell has not the width for whoever has these and what is known, and what a run told."""
+        told = self.told if has_run else []
+        found = feasible(SIZES, [*self.known, *facts, *told])[:, self.at_risk]
+        return bool((found.max(axis=0) - found.min(axis=0) < WIDTH).any())
+
+    def require_safe(self, released: Sequence[Sequence[str]]) -> None:
+        """Every small cell keeps the width for whoever has all that is public, and a doubtful truth where asked."""
+        found = self.agree(released)[:, self.at_risk]
+        assert (found.max(axis=0) - found.min(axis=0) >= WIDTH).all()
+        if table.N_RULE in self.asked:
+            assert all(map(self.keeps_rule, released))
+        if table.ATTRIBUTES in self.asked:
+            assert not any(any(self.empty(kept)) for names in released for kept in self.within(names))
+        if table.LIMIT in self.asked:
+            assert (self.at_truth(released) <= PROBABILITY + 1e-9).all()
+            assert self.lost(released) <= LOSS
+
+    def lost(self, released: Sequence[Sequence[str]]) -> float:
+        """What an intruder costs in the mean who claims what is more probable than 1/2."""
+        found, truth = self.probabilities(released), self.counts.reshape(-1)[self.at_risk]
+        claimed = found.max(axis=1) > 0.5 + 1e-9
+        right = claimed & (found.argmax(axis=1) == truth)
+        return float((right + 0.25 * (claimed & ~right)).mean())
+
+    def keeps_rule(self, names: Sequence[str]) -> bool:
+        """Whether neither the counts of a sub-table nor any of their sums is from 1 to n - 1."""
+        own = [NAMES.index(name) for name in names]
+        kept = (set(some) for size in range(len(own) + 1) for some in combinations(own, size))
+        sums = (self.counts.sum(axis=tuple(axis for axis in range(3) if axis not in some)) for some in kept)
+        return not any(((counts > 0) & (counts < N)).any() for counts in sums)
+
+    def within(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """The sub-tables within one that have the sensitive variable."""
+        told = {*names, *("a" for _ in names if "d" in names and table.HIERARCHIES in self.asked)}
+        for kept in product((True, False), repeat=3):
+            own = tuple(name for name, is_kept in zip(NAMES, kept, strict=True) if is_kept)
+            if "c" in own and {*own} <= told:
+                yield own
+
+    def empty(self, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+        """Cells of a sub-table that no record has, and of whose group of few records somebody might be there."""
+        out = tuple(v for v, name in enumerate(NAMES) if name not in names)
+        possible = np.ones(SIZES, np.bool_)
+        if table.ZEROS in self.asked:
+            possible[1, :, 1] = False
+        if table.HIERARCHIES in self.asked:
+            for d in range(3):
+                possible[1 - COARSER[d], d] = False
+        counts, possible = self.counts.sum(axis=out), possible.any(axis=out)
+        records, most = counts.sum(axis=-1, keepdims=True), FEW if {*table.IN_PARTS} & {*self.asked} else GROUP
+        for cell in np.argwhere((counts == 0) & possible & (records > 0) & (records <= most)):
+            yield tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
+
+    def probabilities(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """(small cells, counts) under the law `released`: a table is as likely as it has arrangements of records."""
+        tables = self.agree(released)
+        log = -np.array([sum(lgamma(n + 1) for n in one) for one in tables.tolist()])
+        likely = np.exp(log - log.max())
+        counts = np.arange(self.counts.sum() + 1)
+        hit = tables[:, self.at_risk, None] == counts
+        return np.asarray((hit * likely[:, None, None]).sum(axis=0) / likely.sum())
+
+    def at_truth(self, released: Sequence[Sequence[str]]) -> np.ndarray:
+        """(small cells,) of the true count."""
+        truth = self.counts.reshape(-1)[self.at_risk]
+        return self.probabilities(released)[np.arange(len(truth)), truth]
+
+
+def made(folder: Path, asked: Sequence[str], seed: Sequence[int]) -> Case:
+    """A random case of which the one-way sub-tables may go out beside all that is known, with its files."""
+    rng = np.random.default_rng(seed)
+    while True:
+        counts = np.zeros(SIZES, np.int64)
+        for d, c in product(range(3), range(2)):
+            if (d, c) != EMPTY:
+                counts[COARSER[d], d, c] = rng.choice([1, 1, 2, 3, 4] if d < 2 else [3, 4])
+        weights = tuple(rng.integers(1, 40, counts.sum()).tolist())
+        case = Case(folder, tuple(asked), counts, weights)
+        if table.N_RULE in asked and not all(case.keeps_rule([name]) for name in NAMES):
+            continue
+        found = case.agree([["a"], ["d"], ["c"]])[:, case.at_risk]
+        if len(case.at_risk) and (found.max(axis=0) - found.min(axis=0) >= WIDTH).all():
+            break
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(case)
+    return case
+
+
+def _write(case: Case) -> None:
+    rows = [[VARIABLES[name][code] for name, code in zip(NAMES, record, strict=True)] for record in case.records]
+    lines = [",".join([*row, str(w)]) for row, w in zip(rows, case.weights, strict=True)]
+    (case.folder / "table.csv").write_text("\n".join([",".join([*NAMES, "w"]), *lines]) + "\n")
+    (case.folder / "zeros.yaml").write_text("[{a: a1, c: c1}]\n")
+    low = {
+        (band, c): int(case.counts[:, [i for i in range(3) if LOW[i] is band], c].sum())
+        for band in (True, False)
+        for c in (0, 1)
+    }
+    told = [f"{'low' if band else 'high'},c{c},{n}" for (band, c), n in low.items()]
+    (case.folder / "before.csv").write_text("\n".join(["band,c,count", *told]) + "\n")
+    key = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+    (case.folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    content = config(case.asked, output={"folder": str(case.folder / "runs")})
+    (case.folder / "case.yaml").write_text(yaml.safe_dump(content))
+    if "ledger" in case.asked:
+        new_ledger(case.folder / "ledger")
+        one_way = {"require": ["a", "d", "c"], "forbid": [{"all": 2}]}
+        first = {"name": "first", "release": one_way, "output": content["output"]}
+        kept = [name for name in ("ledger", table.ZEROS, table.HIERARCHIES) if name in case.asked]
+        (case.folder / "first.yaml").write_text(yaml.safe_dump(config(kept, **first)))
+        run_all(open_build(case.folder / "first.yaml"), IN_PROCESS)
+
+
+def sdc(*words: Any) -> tuple[int, Any]:
+    """The status of a command in this process, and the document that it prints; its refusal is raised."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    if isinstance(done.exception, SdcError):
+        raise done.exception
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, json.loads(done.stdout)
+
+
+def published(folder: Path) -> list[list[str]]:
+    """The sub-tables whose counts a folder has, by names."""
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    fields = {
+        one["path"]: [f["name"] for f in one.get("schema", {}).get("fields", ())] for one in metadata["resources"]
+    }
+    resources = [one for one in metadata["resources"] if "in_part" not in one]
+    found = [one["sub_table"] for one in resources if "count" in fields[one["path"]]]
+    # those with merged categories are read by the case
+    found = [names for names in found if {*names} <= {*NAMES}]
+    return [names for place, names in enumerate(found) if names not in found[:place]]
+
+
+def judge_run(case: Case) -> None:
+    """The build of a case: what it publishes is safe, and has all that was asked for."""
+    run_all(case.build, IN_PROCESS)
+    judge_publication(case, case.run / "release")
+    judge_upload(case)
+    for name in ("curve", "remedies", "posterior", "uniques", "attack"):
+        assert (case.run / name).exists() == (name in case.asked)
+    found = json.loads((case.run / "search" / "search.json").read_text())
+    # what everything is worth is told as well, and what is empty is not
+    assert ("halvings" in found) == (table.OBJECTIVE in case.asked)
+    if table.WEIGHT in case.asked:
+        judge_weights(case)
+    if table.UNIQUES in case.asked:
+        judge_uniques(case)
+    if table.ATTACK in case.asked:
+        judge_guesses(case)
+    if case.parts or case.rounded:
+        judge_parts(case)
+
+
+def judge_upload(case: Case) -> None:
+    """What was published and nothing else is where it is to go, or nowhere."""
+    files = fsspec.filesystem("memory")
+    files.store.clear()
+    upload(case.build, print)
+    there = {path.removeprefix("/case/"): files.cat_file(path) for path in files.find("/")}
+    assert there == (contents(case.run / "release") if table.UPLOAD in case.asked else {})
+
+
+def judge_parts(case: Case) -> None:
+    """Small cells of sub-tables in part are withheld, and keep the width where they would without them."""
+    released = published(case.run / "release")
+    exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
+    tables, others = case.agree(released), feasible(SIZES, [*case.known, *exactly])
+    if table.ATTRIBUTES in case.asked:
+        assert not any(any(case.empty(kept)) for names in case.parts for kept in case.within(names))
+    for names in [*case.parts, *case.rounded]:
+        out = tuple(1 + v for v, name in enumerate(NAMES) if name not in names)
+        own, known = (some.reshape(-1, *SIZES).sum(axis=out) for some in (tables, others))
+        truth = case.counts.sum(axis=tuple(v - 1 for v in out))
+        most = max(SMALL, N - 1) if table.N_RULE in case.asked else SMALL
+        for cell in np.argwhere((truth > 0) & (truth <= most)):
+            named = tuple(VARIABLES[name][code] for name, code in zip(names, cell, strict=True))
+            assert case.parts.get(names, {}).get(named) is None
+            if truth[*cell] <= SMALL and np.ptp(known[:, *cell]) >= WIDTH:
+                assert np.ptp(own[:, *cell]) >= WIDTH
+
+
+def judge_publication(case: Case, folder: Path) -> None:
+    """A published folder."""
+    released, asked = published(folder), case.asked
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    case.require_safe(released)
+    if table.REQUIRE in asked:
+        assert any("c" in names for names in released)
+    if table.ONLY in asked:
+        # and what was public before: of a hierarchy the level that the bands are too
+        public = {"ledger": [("a",), ("d",)], "earlier": [("a", "c")]}
+        # what is wished for in part may fit whole
+        public |= {part: [("d", "c"), ("a", "c")] for part in table.IN_PARTS}
+        assert {*map(tuple, released)} <= {("c",), (), *(names for name in asked for names in public.get(name, ()))}
+    if table.FORBID in asked:
+        assert not any({"d", "c"} <= set(names) for names in released)
+    if table.AT_LEAST in asked:
+        within = {own for names in released for size in range(1, 4) for own in combinations(sorted(names), size)}
+        assert sum(prod(len(VARIABLES[name]) for name in own) for own in within) >= CELLS
+    named = "labels" in asked and any("a" in names for names in released)
+    assert ("Region" in (folder / "data_dictionary.csv").read_text()) == named
+    formats = {one["format"] for one in metadata["resources"] if "sub_table" in one}
+    assert (formats == set(RICH) - {"xlsx"}) == (table.FORMATS in asked)
+    assert (["c"] in released) or table.CHILDREN not in asked
+    assert metadata.get("zeros", False) == (table.LISTED in asked)
+    assert metadata.get("totals", False) == (table.TOTALS in asked)
+    assert (folder / "SHA256SUMS.sig").exists() == (table.KEY in asked)
+
+
+def judge_weights(case: Case) -> None:
+    """Small cells keep the width over pairs of tables and totals of their cells that agree with all that is public."""
+    folder = case.run / "release"
+    tables = case.agree(published(folder))
+    totals = [*_totals(folder)]
+    for cell in case.at_risk if totals else ():  # of whom no total is told, no weight is taken to be known
+        low = high = int(case.counts.reshape(-1)[cell])
+        for one in tables[np.argsort(-np.abs(tables[:, cell] - low))]:
+            if high - low >= WIDTH:
+                break
+            if not low <= one[cell] <= high and _agrees(case, one, totals):
+                low, high = min(low, int(one[cell])), max(high, int(one[cell]))
+        assert high - low >= WIDTH
+
+
+def _totals(folder: Path) -> Iterator[tuple[np.ndarray, int]]:
+    """(cells,) which of them a rounded total is of, and the total."""
+    cells = np.array([*product(*map(range, SIZES))])
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    if (whole := metadata["weighted"].get("total")) is not None:
+        yield np.ones(len(cells), np.bool_), whole
+    for path in folder.glob("0*.csv"):
+        with path.open() as file:
+            for row in csv.DictReader(file):
+                if row.get("weighted_total"):
+                    own = {v: VARIABLES[name].index(row[name]) for v, name in enumerate(NAMES) if name in row}
+                    yield np.all([cells[:, v] == code for v, code in own.items()], axis=0), int(row["weighted_total"])
+
+
+def _agrees(case: Case, counts: np.ndarray, totals: Sequence[tuple[np.ndarray, int]]) -> bool:
+    """Whether records with these counts may weigh what is told; of each category the range of weights is known."""
+    weights, records = np.array(case.weights), case.records
+    cells = np.array([*product(*map(range, SIZES))])
+    of = [[weights[records[:, v] == code] for code in range(size)] for v, size in enumerate(SIZES)]
+    least = [max(of[v][code].min() for v, code in enumerate(cell)) for cell in cells]
+    largest = [min(of[v][code].max() for v, code in enumerate(cell)) for cell in cells]
+    if any(n and low > high for n, low, high in zip(counts, least, largest, strict=True)):
+        return False
+    bounds = [(n * low, n * high) if n else (0, 0) for n, low, high in zip(counts, least, largest, strict=True)]
+    rows = np.array([sign * inside for inside, _ in totals for sign in (1.0, -1.0)])
+    sides = [side for _, total in totals for side in (total + ROUND / 2, ROUND / 2 - total)]
+    return bool(linprog(np.zeros(len(cells)), rows, sides, bounds=bounds).status == 0)
+
+
+def judge_verbs(case: Case) -> set[str]:
+    """All verbs that work with all that the case asks for, each on its config or its finished run; their names."""
+    found = {verb for verb in JUDGES if not any(table.refusal(verb, name) for name in case.asked)}
+    for verb in sorted(found):
+        JUDGES[verb](case)
+    return {"run", *found} | (judge_server(case) if "server" in case.asked else set())
+
+
+def _file(case: Case) -> Path:
+    return case.folder / "case.yaml"
+
+
+def _judge_plan(case: Case) -> None:
+    status, told = sdc("plan", _file(case), "--quick")
+    assert (status, told["records"]) == (0, case.counts.sum())
+
+
+def _judge_verify(case: Case) -> None:
+    status, told = sdc("verify", case.run)
+    assert told["verified"]
+    assert status in ((0, 3) if table.OUTER in case.asked else (0,))
+
+
+def _judge_compare(case: Case) -> None:
+    status, told = sdc("compare", case.run, case.run)
+    assert (status, told["config"], told["came"], told["went"]) == (0, {}, [], [])
+
+
+def _judge_explore(case: Case) -> None:
+    """Whoever has the sub-tables of a conflict has a small cell too narrow; what is public completes none."""
+    space = space_of_run(case.run)
+    named = [[st.names(t, space.schema) for t in one.of] for one in space.conflicts]
+    for names in (one for one in named if {*chain.from_iterable(one)} <= {*NAMES}):
+        assert case.narrow([fact for one in names for fact in exact(case.counts, map(NAMES.index, one))])
+    assert {st.full(len(space.schema)) in space.released} == {[*case.whole] in _released(case)}
+    assert not [t for t in space.state.unreleasable if t in space.released]
+
+
+def _judge_widths(case: Case) -> None:
+    status, told = sdc("widths", _file(case))
+    named = {tuple(one["sub_table"]) for one in told["widths"]}
+    assert status == 0
+    assert {names for names in named if set(names) <= {*NAMES}} >= {("a",), ("d",), ("c",), case.whole}
+
+
+def _judge_sweep(case: Case) -> None:
+    """It takes over what the build has made, where a cell is at risk; the commands about its flow are tried apart."""
+    build, planned = case.build, [stage.name for stage in stages_of(case.build.config)]
+    if not len(case.at_risk):
+        with pytest.raises(InputError, match="nothing to sweep"), build.started(planned):
+            run_stage(ALONE[0], build, IN_PROCESS, lambda text: None)
+        return
+    with build.started(planned):
+        made = [run_stage(stage, build, IN_PROCESS, lambda text: None).status for stage in ALONE]
+    assert made == ["reused", "reused"]
+    facts = sweep_facts(build)
+    assert (facts["records"], facts["at_risk_cells"]) == (case.counts.sum(), len(case.at_risk))
+
+
+def _places(case: Case, cells: list[dict[str, Any]]) -> list[int]:
+    """Of cells by names, in C order; of a level what its axis tells."""
+    found = []
+    for one in cells:
+        code = {name: own.index(one["cell"][name]) for name, own in VARIABLES.items() if name in one["cell"]}
+        assert ("a" in code) == (table.HIERARCHIES not in case.asked)
+        found.append(int(np.ravel_multi_index([code.get("a", COARSER[code["d"]]), code["d"], code["c"]], SIZES)))
+    return found
+
+
+def _released(case: Case) -> list[list[str]]:
+    return published(case.run / "release")
+
+
+def _judge_bounds(case: Case) -> None:
+    status, told = sdc("bounds", case.run)
+    tables, places = case.agree(_released(case)), _places(case, told["cells"])
+    low, high = tables.min(axis=0)[places], tables.max(axis=0)[places]
+    outer, inner = (np.array([one[kind] for one in told["cells"]]) for kind in ("outer", "inner"))
+    assert status == 0
+    assert sorted(places) == case.at_risk.tolist()
+    assert ("sharpness" in told) == (table.SHARP in case.asked)
+    assert ((outer[:, 0] <= low) & (low <= inner[:, 0]) & (inner[:, 1] <= high) & (high <= outer[:, 1])).all()
+
+
+def _judge_assess(case: Case) -> None:
+    assert sdc("assess", case.run)[0] == 0
+    status, told = sdc("assess", case.run, "--min-width", case.counts.sum() + 1)
+    assert (status, told["releasable"]) == (3, False)
+
+
+def _judge_enumerate(case: Case) -> None:
+    status, told = sdc("enumerate", case.run, "--limit", 10_000_000)
+    assert (status, told["complete"]) == (0, True)
+    assert told["feasible_tables"] == len(case.agree(_released(case)))
+
+
+def _fitted(case: Case) -> np.ndarray:
+    """Every count that is public whole is scaled to, in turn; what is public in part is not fitted."""
+    exactly = [fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names))]
+    facts = [fact for fact in [*case.known, *case.merged, *exactly] if fact.low == fact.high]
+    fitted = np.ones(SIZES)
+    inside = [tuple(np.array([*fact.cells]).T) for fact in facts]
+    for _ in range(2000):
+        for cells, fact in zip(inside, facts, strict=True):
+            fitted[cells] *= fact.low / max(fitted[cells].sum(), 1e-300)
+    return fitted.reshape(-1)
+
+
+def _judge_fit(case: Case) -> None:
+    status, told = sdc("fit", case.run, "--cells", "all")
+    fitted = _fitted(case)
+    found = np.zeros(fitted.size)
+    found[_places(case, told["cells"])] = [one["fitted"] for one in told["cells"]]
+    assert status == 0
+    assert found == pytest.approx(fitted, abs=0.01)
+
+
+def _judge_uniques(case: Case) -> None:
+    by_weights = table.WEIGHT in case.asked
+    words = [] if by_weights else ["--model", "released", "--fraction", FRACTION]
+    if not (case.counts == 1).any():
+        with pytest.raises(InputError, match="no cell has one record"):
+            sdc("uniques", case.run, *words)
+        return
+    status, told = sdc("uniques", case.run, *words)
+    assert status == 0
+    require_uniques(case, told["cells"], [one["population_unique"] for one in told["cells"]])
+
+
+def require_uniques(case: Case, cells: list[dict[str, Any]], alone: Sequence[float]) -> None:
+    """By the weight of each record alone, or by what the released counts make expected of others beside it."""
+    own = np.flatnonzero(case.counts.reshape(-1) == 1)
+    expected = np.exp(-_fitted(case)[own] * (1 - FRACTION) / FRACTION)
+    if table.WEIGHT in case.asked:
+        places = np.ravel_multi_index(tuple(case.records.T), SIZES).tolist()
+        expected = 1 / np.array([case.weights[places.index(place)] for place in own])
+    found = dict(zip(_places(case, cells), alone, strict=True))
+    assert sorted(found) == own.tolist()
+    assert [found[place] for place in own] == pytest.approx(expected, abs=0.01)
+
+
+def judge_uniques(case: Case) -> None:
+    """What the build has found of them, or that there are none."""
+    folder = case.run / table.UNIQUES
+    told = json.loads((folder / "uniques.json").read_text())
+    if "reason" in told:
+        assert told["reason"].startswith("no cell has one record")
+        assert not (case.counts == 1).any()
+        return
+    rows = pq.read_table(folder / "cells.parquet").to_pylist()
+    require_uniques(case, [{"cell": row} for row in rows], [row["population_unique"] for row in rows])
+
+
+def judge_guesses(case: Case) -> None:
+    """What the build has guessed by independence, of all that is public; or that nobody can guess anything."""
+    folder = case.run / table.ATTACK
+    told = json.loads((folder / "attack.json").read_text())
+    if "reason" in told:
+        assert re.search(
+            "nothing but the total is public|and not published|no published table (of|tells)", told["reason"]
+        )
+        assert not {*case.whole} <= {name for names in _released(case) for name in names}
+        return
+    (expected,) = pq.read_table(folder / "cells.parquet").to_pydict().values()
+    own = [NAMES.index(name) for name in case.whole]
+    shares = {v: case.counts.sum(axis=tuple({0, 1, 2} - {v})) / case.counts.sum() for v in own}
+    if {*case.whole} <= {name for names in _released(case) for name in names}:
+        by_hand = [
+            prod(shares[v][cell[v]] for v in own) for cell in np.argwhere((case.counts > 0) & (case.counts <= SMALL))
+        ]
+        assert sorted(expected) == pytest.approx(sorted(case.counts.sum() * np.array(by_hand)))
+    assert len(expected) == len(case.at_risk)
+
+
+def _judge_why(case: Case) -> None:
+    status, told = sdc("why", case.run, "a*d*c")
+    assert (status, told["released"]) == (0, [*case.whole] in _released(case))
+
+
+def _judge_redesign(case: Case) -> None:
+    status, told = sdc("why", case.run, "a*d*c", "--redesign")
+    assert status == 0
+    assert "redesign" in told
+
+
+def _judge_posterior(case: Case) -> None:
+    status, told = sdc("posterior", case.run)
+    expected = dict(zip(case.at_risk.tolist(), case.probabilities(_released(case)), strict=True))
+    assert (status, told["exact"]) == (0, True)
+    for place, one in zip(_places(case, told["cells"]), told["cells"], strict=True):
+        found = np.zeros(case.counts.sum() + 1)
+        found[one["from"] : one["from"] + len(one["probabilities"])] = one["probabilities"]
+        assert np.allclose(found, expected[place], atol=1e-6)
+
+
+def _judge_release(case: Case) -> None:
+    status, told = sdc("release", _file(case))
+    assert status == 0
+    case.require_safe(told["frontier"])
+
+
+def _judge_publish(case: Case) -> None:
+    out = case.folder / "public"
+    assert sdc("release", _file(case), "--out", out)[0] == 0
+    judge_publication(case, out)
+
+
+def _is_forbidden(case: Case, *words: Any) -> bool:
+    """Whether the config forbids the sub-table of a command, which then says so."""
+    if table.FORBID in case.asked:
+        with pytest.raises(ConfigError, match=r"d\*c is forbidden by release\.forbid"):
+            sdc(*words)
+    return table.FORBID in case.asked
+
+
+def _judge_round(case: Case) -> None:
+    """Beside what was published before, and beside what a run releases."""
+    if _is_forbidden(case, "round", _file(case), "d*c", "--base", BASE):
+        return
+    for run, asked in ((False, "d*c"), *(((True, "a*d"),) if case.is_run else ())):
+        released = published(case.run / "release") if run else []
+        try:
+            status, told = sdc("round", case.run if run else _file(case), asked, "--base", BASE)
+        except (InputError, NotReleasableError):
+            continue  # it is not proven, or whole already
+        assert status == 0
+        names, counts = told["sub_table"], Counter[tuple[str, ...]]()
+        for one in told["cells"]:
+            cell = tuple(one["cell"][name] for name in names)
+            counts[cell] = one["rounded"]
+            true = sum(int(case.counts[code]) for code in case.inside(names, cell))
+            assert one["rounded"] % BASE == 0
+            assert abs(one["rounded"] - true) < BASE
+        facts = [*case.near(names, counts)]
+        for margin in (text.split("*") for text in told["margins"] if text != "(total)"):
+            sums = Counter[tuple[str, ...]]()
+            for cell, count in counts.items():
+                sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
+            facts += case.near([v for v in names if v in margin], sums)
+        exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
+        assert not case.narrow([*exactly, *facts], has_run=run)
+
+
+def _judge_suppress(case: Case) -> None:
+    """By itself: whoever has the margins and what is shown."""
+    words = "suppress", _file(case), "d*c"
+    if _is_forbidden(case, *words):
+        return
+    margins = [*exact(case.counts, (1,)), *exact(case.counts, (2,))]
+    try:
+        status, told = sdc(*words)
+    except NotReleasableError:
+        # beside what was published before its margins alone tell too much
+        assert "earlier" in case.asked
+        assert case.narrow(margins)
+        return
+    truth, rows = case.counts.sum(axis=0), told["cells"]
+    own = [(VARIABLES["d"].index(one["d"]), VARIABLES["c"].index(one["c"])) for one in rows]
+    shown = [
+        Fact(frozenset([cell]), one["count"], one["count"])
+        for cell, one in zip(own, rows, strict=True)
+        if one["count"] is not None
+    ]
+    empty = impossible([EMPTY] if {table.ZEROS, table.HIERARCHIES} <= {*case.asked} else [])
+    tables = feasible(truth.shape, [*exact(truth, (0,)), *exact(truth, (1,)), *shown, *empty])
+    small = np.flatnonzero((truth > 0) & (truth <= SMALL))
+    assert status == 0
+    assert (tables.max(axis=0) - tables.min(axis=0))[small].min(initial=WIDTH) >= WIDTH
+    if "earlier" in case.asked:
+        of_all = [replace(fact, cells=frozenset((a, *cell) for a in range(2) for cell in fact.cells)) for fact in shown]
+        assert not case.narrow([*margins, *of_all])
+    if case.is_run:
+        _require_safe_beside(case)
+
+
+def _require_safe_beside(case: Case) -> None:
+    """Beside what a run releases, whole and in part."""
+    released = published(case.run / "release")
+    try:
+        _, told = sdc("suppress", case.run, "a*d")
+    except (InputError, NotReleasableError):
+        return
+    names = told["sub_table"]
+    shown = [
+        Fact(case.inside(names, [one[name] for name in names]), one["count"], one["count"])
+        for one in told["cells"]
+        if one["count"] is not None
+    ]
+    exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
+    assert not case.narrow([*exactly, *shown], has_run=True)
+
+
+def _relations(case: Case) -> Path:
+    """Which published levels are of which axis, for who has nothing but the folder."""
+    relations = case.folder / "relations.yaml"
+    levels = {
+        name: {"of": axis, "groups": {group: [*own] for group, own in sets.items()}}
+        for name, (axis, sets) in case.levels.items()
+    }
+    relations.write_text(yaml.safe_dump([{"folder": str(case.run / "release"), "variables": levels}]))
+    return relations
+
+
+def _judge_check(case: Case) -> None:
+    """What a folder tells by itself, to whoever knows nothing else."""
+    status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", _relations(case))
+    facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
+    tables = feasible(SIZES, [*facts, *case.told])
+    assert (status, told["consistent"]) == (0, True)
+    for one in told["cells"]:
+        inside = [
+            all(VARIABLES[name][cell[NAMES.index(name)]] == value for name, value in one["cell"].items())
+            for cell in product(*map(range, SIZES))
+        ]
+        sums = tables[:, inside].sum(axis=1)
+        assert one["outer"][0] <= sums.min() <= one["inner"][0]
+        assert one["inner"][1] <= sums.max() <= one["outer"][1]
+
+
+def _judge_attack(case: Case) -> None:
+    """By independence alone; what is right, and what of it is certain. Refused where too little is published."""
+    words = "attack", case.run / "release", "--truth", case.run, "--relations", _relations(case), "--seeds", 0
+    metadata = json.loads((case.run / "release" / "datapackage.json").read_text())
+    tables = [one for one in metadata["resources"] if one.get("sub_table")]
+    axes = {case.levels.get(name, (name,))[0] for one in tables for name in one["sub_table"]}
+    if all({"withheld", "rounded_to"} & {*one.get("in_part", ())} for one in tables) or not {*case.whole} <= axes:
+        with pytest.raises(InputError, match=r"no table of counts|tells the counts of all records|and not published"):
+            sdc(*words)
+        return
+    status, told = sdc(*words)
+    found, agreeing_tables = told["truth"], case.agree(_released(case))
+    exactly = {name for names in _released(case) for name in names}
+    shares = {name: case.counts.sum(axis=tuple({0, 1, 2} - {v})) for v, name in enumerate(NAMES)}
+    right = []
+    assert status == 0
+    assert len(found["cells"]) == found["at_risk_cells"] == len(case.at_risk)
+    for one in found["cells"]:
+        code = {name: VARIABLES[name].index(category) for name, category in one["cell"].items()}
+        code = {"a": COARSER[code["d"]], **code}
+        cell = code["a"], code["d"], code["c"]
+        place, guess = int(np.ravel_multi_index(cell, SIZES)), one["guessed"]["independence"]
+        assert (one["count"], place in case.at_risk) == (case.counts[cell], True)
+        assert one["outer"][0] <= agreeing_tables[:, place].min()
+        if {*case.whole} <= exactly:
+            # of a level that is published it is not said which axis it is of
+            told_of = {*case.whole} | exactly
+            expected = prod(int(shares[name][code[name]]) / int(case.counts.sum()) for name in told_of)
+            assert guess == pytest.approx(expected * case.counts.sum())
+        right += [one["outer"][0] > 0] * (round(guess) == one["count"])
+    score = found["right"]["independence"]
+    assert (score["at_risk"], score["provable"]) == (len(right), sum(right))
+    assert score["claimed"] >= len(right)
+
+
+def judge_server(case: Case) -> set[str]:
+    """A server that is asked for everything, and the verbs about servers; their names."""
+    build = case.build
+    assert build.config.server is not None
+    with build.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    prepare(build)
+    with open_service(build) as service:
+        for sub_table in st.subsets(st.full(len(NAMES)), build.made.table.schema):
+            if sub_table:
+                service.ask(sub_table, "somebody").result(600)
+        released = [st.names(element, build.made.table.schema) for element in service.state.released.frontier]
+        assert ("labels" in case.asked) == bool(service.texts.labels.variables)
+    case.require_safe(released)
+    assert {name for names in released for name in names} >= {*case.whole}
+    folder = folder_of(build).path
+    status, told = sdc("audit", folder, "--table", _file(case))
+    assert (status, told["verified"], told["failures"]) == (0, True, [])
+    status, told = sdc("replay", folder, "--rules", "config", "--table", _file(case), "--out", case.folder / "replay")
+    course = told["replay"]["as_it_would_have_been"]["config"]
+    assert (status, course["released"][-1]) == (0, told["replay"]["as_it_was"]["released"][-1])
+    facts = tried(build, ServerTrial.of(build.config.server, "config", "uniform", streams=2), IN_PROCESS)
+    assert facts["first_release"] == len(NAMES)
+    return {"audit", "replay", "simulate"}
+
+
+JUDGES = {name.removeprefix("_judge_"): judge for name, judge in globals().items() if name.startswith("_judge_")}

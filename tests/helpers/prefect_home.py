@@ -1,0 +1,112 @@
+"""Homes of Prefect with an empty database, and servers that are killed and started again at will.
+
+`python -m tests.helpers.prefect_home` prints the tables of the installed version, for flows/prefect_database.sql.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from flows.prefect_process import DATABASE, make_tables
+from tests.helpers.kept import ROOT
+
+
+def made_home(folder: Path) -> Path:
+    """The folder, new or empty, as the home of a server that has never had a run."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_tables(folder / DATABASE)
+    return folder
+
+
+@contextmanager
+def served_home(home: Path) -> Iterator[str]:
+    """The URL of a build's server with this home, whatever the environment says of another."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
+
+    from flows.embedded import embedded_server
+
+    with pytest.MonkeyPatch.context() as patch, temporary_settings({PREFECT_API_URL: None, PREFECT_HOME: home}):
+        patch.setenv("PREFECT_HOME", str(home))
+        patch.delenv("PREFECT_API_URL", raising=False)
+        patch.delenv("PREFECT_API_DATABASE_CONNECTION_URL", raising=False)
+        with embedded_server() as await_server:
+            await_server()
+            yield PREFECT_API_URL.value()
+
+
+class PrefectServer:
+    """A server of `prefect server start` with a database of its own, which is killed and started again at will."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self._log = made_home(folder / "prefect"), folder / "server.log"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self._port = str(free.getsockname()[1])
+        self.url = f"http://127.0.0.1:{self._port}/api"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of a process that is to use it."""
+        return {"PREFECT_HOME": str(self.home), "PREFECT_API_URL": self.url, "PYTHONPATH": str(ROOT)}
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", self._port]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | self.environment)
+        wait_until(self.answers)
+
+    def answers(self) -> bool:
+        try:
+            return bool(urllib.request.urlopen(f"{self.url}/health", timeout=5).status == 200)
+        except OSError:
+            return False
+
+    def end(self, number: int = signal.SIGTERM) -> None:
+        self._process.send_signal(number)
+        self._process.wait(timeout=60)
+
+
+def wait_until(true: Callable[[], Any]) -> Any:
+    for _ in range(600):
+        if found := true():
+            return found
+        time.sleep(0.2)
+    raise TimeoutError("it has not come true in two minutes")
+
+
+def migrated_database(database: Path) -> None:
+    """As Prefect's own migrations make it: five seconds of a processor."""
+    with TemporaryDirectory() as home:
+        url = f"sqlite+aiosqlite:///{home}/{DATABASE}"
+        environment = {**os.environ, "PREFECT_HOME": home, "PREFECT_API_DATABASE_CONNECTION_URL": url}
+        command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+        with closing(sqlite3.connect(f"{home}/{DATABASE}")) as made:
+            made.execute("vacuum into ?", (str(database),))  # one file, whatever its log still holds
+
+
+def main() -> None:
+    with TemporaryDirectory() as folder:
+        migrated_database(Path(folder) / DATABASE)
+        with closing(sqlite3.connect(Path(folder) / DATABASE)) as made:
+            statements = list(made.iterdump())[1:-1]  # without the transaction, which is that of who runs them
+    print(f"-- prefect {version('prefect')}", *statements, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Which process runs which test, where there are several: what is dear to open is opened by one of them, and once."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+PROCESSES = 4  # on two cores: tests of processes and servers wait, and others run meanwhile
+TOGETHER = {
+    "builds": (
+        "tests/integration/stages/",
+        "tests/system/execution/test_executors.py",
+        "tests/unit/ingest/test_counting.py",
+        "tests/unit/intruder/test_exchanges.py",
+        "tests/unit/search/test_best.py",
+        "tests/unit/search/test_bisection.py",
+        "tests/unit/search/test_curve.py",
+        "tests/unit/search/test_decomposable.py",
+        "tests/unit/search/test_simulatable.py",
+        "tests/integration/server/test_simulation.py",
+        "tests/integration/test_progress.py",
+    ),
+    "flows": ("tests/system/flows/",),
+    "kills": (
+        "tests/system/faults/test_killed_runs.py",
+        "tests/system/faults/test_killed_servers.py",
+        "tests/system/faults/test_lost_processes.py",
+    ),
+    "commands": ("tests/integration/commands/", "tests/system/test_examples.py", "tests/integration/test_handbook.py"),
+    "answers in part": ("tests/integration/server/test_in_part.py",),
+    "parts": ("tests/unit/search/test_parts.py",),
+}
+"""Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
+
+And the longest of the others, which a night would wait for if they came last.
+"""
+APART = ("tests/system/test_capabilities.py::test_each_pair_that_works_by_itself",)
+"""Tests of which each case is handed out by itself, after those: in the night they take half an hour."""
+
+
+class Together(LoadScopeScheduling):
+    """Hands out groups, then all other tests file by file, which make what they share once, to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(APART):
+            return nodeid
+        return next((group for group, paths in TOGETHER.items() if nodeid.startswith(paths)), nodeid.partition("::")[0])
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        waiting = self.workqueue
+        together, apart = (group for group in TOGETHER if group in waiting), (s for s in waiting if s.startswith(APART))
+        # else whoever gets a long one last is waited for
+        waiting.move_to_end(next(chain(together, apart, waiting)), last=False)
+        super()._assign_work_unit(node)
+
+
+def processes(config: pytest.Config) -> int:
+    """Folders are tested by several processes; single files by this one, where they can be stopped and looked into."""
+    return PROCESSES if any(Path(argument).is_dir() for argument in config.args) else 0

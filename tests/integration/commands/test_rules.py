@@ -1,0 +1,309 @@
+"""The commands about published folders, ledgers and single tables, as a script meets them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from sdc.commands.cli import app
+from sdc.commands.treat import ALONE, CHOICE, SUMS
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import InputError, SdcError
+from sdc.public.published import read_published
+from sdc.refusal import MEND, status_of
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.stages.subject import Subject
+from sdc.storage.parquet import table_columns, write_csv
+from tests.reference import Fact, exact, feasible
+from tests.strategies import dense, schema_of
+
+CZECH = str(Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv")
+
+
+def sdc(*words: Any, status: int = 0) -> str:
+    """What a command prints."""
+    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=True)
+    if isinstance(done.exception, SdcError):
+        raise done.exception
+    assert done.exit_code == status, (done.output, done.exception)
+    return done.stdout
+
+
+def document(*words: Any, status: int = 0) -> Any:
+    return json.loads(sdc(*words, "--json", status=status))
+
+
+def built(config: Path) -> Path:
+    """The folder of a run of the config."""
+    build = open_build(config)
+    run_all(build, IN_PROCESS)
+    return build.folder.path
+
+
+def write(path: Path, rows: Sequence[Sequence[Any]]) -> Path:
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+def test_check_says_what_two_files_tell(tmp_path: Path) -> None:
+    one = write(tmp_path / "1.csv", [["a", "b", "count"], ["x", "u", 1], ["x", "v", 4], ["y", "u", 6], ["y", "v", 8]])
+    two = write(tmp_path / "2.csv", [["b", "c", "count"], ["u", "p", 7], ["v", "p", 2], ["v", "q", 10]])
+    found = document("check", one, two)
+    assert found["consistent"]
+    first = next(row for row in found["cells"] if row["cell"] == {"a": "x", "b": "u", "c": "p"})
+    assert first == {"cell": {"a": "x", "b": "u", "c": "p"}, "outer": [1, 1], "inner": [1, 1], "exact": True}
+    assert document("check", one, two, "--min-width", 2, status=3)["narrow_cells"] == 1
+    assert "they agree; " in sdc("check", one, two)
+    assert len(document("check", one, two, "--cells", "all")["cells"]) == 6
+    write(tmp_path / "2.csv", [["b", "c", "count"], ["u", "p", 8], ["v", "q", 10]])
+    found = document("check", one, two, status=3)
+    assert (found["consistent"], found["cells"]) == (False, [])
+    assert "they contradict each other" in sdc("check", one, two, status=3)
+    with pytest.raises(SdcError, match="choose at-risk or all"):
+        sdc("check", one, "--cells", "some")
+
+
+def test_a_ledger_is_made_and_shown(tmp_path: Path) -> None:
+    assert document("ledger", tmp_path / "led", "--new") == {"ledger": str(tmp_path / "led"), "entries": []}
+    assert "0 publications, the chain holds" in sdc("ledger", tmp_path / "led")
+    with pytest.raises(InputError, match="is there already"):
+        sdc("ledger", tmp_path / "led", "--new")
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"])
+def test_a_rounded_table_is_called_so_in_every_format(tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"t{suffix}"
+    found = document("round", CZECH, "A*B*C", "--base", 7, "--out", out)
+    assert all(row["rounded"] % 7 == 0 for row in found["cells"])
+    assert found["margins"][0] == "(total)"
+    if suffix in (".csv", ".json", ".px", ".xml"):
+        assert "rounded" in out.read_text()
+    if suffix in (".csv", ".parquet", ".json", ".px"):
+        (read,) = read_published(out)
+        assert read.base == 7
+        assert {"*".join(margin) or "(total)" for margin in (*read.margins, ())} == {*found["margins"]}
+        assert found["cells"] == [
+            {"cell": read.table.schema.named(cell), "rounded": count}
+            for cell, count in zip(read.table.codes.tolist(), read.table.counts.tolist(), strict=True)
+        ]
+    with pytest.raises(SdcError, match="exists already"):
+        sdc("round", CZECH, "A*B", "--out", out)
+
+
+def test_how_far_cells_were_moved_is_confidential(tmp_path: Path) -> None:
+    """It stands apart in what is printed, and in no file."""
+    found = document("round", CZECH, "A*B*C", "--base", 5, "--out", tmp_path / "t.json")
+    assert list(found) == [
+        *("sub_table", "base", "margins", "cells", "in_ledger", "judged_beside_release", "note", "confidential")
+    ]
+    moved = found["confidential"]["moved"]
+    assert "moved" not in (tmp_path / "t.json").read_text()
+    lines = sdc("round", CZECH, "A*B*C", "--base", 5).splitlines()
+    assert lines[-2:] == [
+        ALONE,
+        f"confidential  cells were moved by {moved} in all, the least that is possible; do not publish this",
+    ]
+    assert "moved" not in "".join(lines[:-1])
+    assert "is confidential" in sdc("round", "--help")
+
+
+def test_a_rounded_table_of_another_suffix_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SdcError, match="choose a file that ends in"):
+        sdc("round", CZECH, "A*B", "--out", tmp_path / "t.doc")
+
+
+@pytest.mark.parametrize("words", [["round"], ["suppress", "--min-width", 3]])
+def test_what_makes_no_single_table_is_refused_and_nothing_left(tmp_path: Path, words: list[Any]) -> None:
+    table = write(tmp_path / "t.csv", [["a", "b", "count"], *([a, b, 9] for a in "xy" for b in "uv")])
+    out, zeros, missing = tmp_path / "o.csv", tmp_path / "z.yaml", tmp_path / "none" / "o.csv"
+    zeros.write_text("- {a: x, b: u}\n")
+    for more, message in (
+        ([tmp_path / "none.csv", "a*b"], "none.csv"),
+        ([table, "a*c"], "names the unknown variable 'c'"),
+        ([table, "a*b", "--structural-zeros", tmp_path / "none.yaml"], "none.yaml"),
+        ([table, "a*b", "--structural-zeros", zeros], "structural zeros contradict the data"),
+        ([table, "a*b", "--variables", "a,c"], "'c'"),
+    ):
+        with pytest.raises(SdcError, match=message) as refused:
+            sdc(*words, *more, "--out", out)
+        assert status_of(refused.value) == MEND
+    with pytest.raises(SdcError, match="there is no folder"):
+        sdc(*words, table, "a*b", "--out", missing)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("words", [["round"], ["suppress", "--min-width", 3]])
+def test_what_a_config_forbids_or_publishes_beside_others_is_refused(tmp_path: Path, words: list[Any]) -> None:
+    """The second before the table is read, which is not there."""
+    write(tmp_path / "t.csv", [["a", "b", "count"], *([a, b, 9] for a in "xy" for b in "uv")])
+    config = {"name": "t", "table": {"path": "t.csv"}, "risk": {"min_width": 3}, "release": {"forbid": ["b"]}}
+    path = tmp_path / "t.yaml"
+    path.write_text(yaml.safe_dump(config))
+    assert ALONE in sdc(*words, path, "a")
+    with pytest.raises(SdcError, match=r"a\*b is forbidden by release.forbid"):
+        sdc(*words, path, "a*b")
+    sdc("ledger", tmp_path / "led", "--new")
+    path.write_text(yaml.safe_dump(config | {"table": {"path": "none.csv"}, "ledger": "led"}))
+    with pytest.raises(SdcError, match=rf"ledger with sdc {words[0]}: .* enters no ledger"):
+        sdc(*words, path, "a")
+
+
+def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
+    table = write(
+        tmp_path / "t.csv",
+        [["a", "b", "count"], *((a, b, n) for a, b, n in zip("xxyyzz", "uvuvuv", [1, 9, 8, 7, 6, 9], strict=True))],
+    )
+    found = document("suppress", table, "a*b", "--min-width", 3, "--out", tmp_path / "out.csv")
+    assert found["confidential"] == {"optimal": True, "too_narrow_without_it": 0}
+    assert found["public_margins"] == ["a", "b"]
+    withheld = [row for row in found["cells"] if row["count"] is None]
+    assert len(withheld) == found["withheld_cells"] == 4
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["count"] == "" for row in rows] == [row["count"] is None for row in found["cells"]]
+    (read,) = read_published(tmp_path / "out.csv")
+    assert [[*read.table.schema.named(cell).values()] for cell in read.withheld.tolist()] == [
+        [row["a"], row["b"]] for row in withheld
+    ]
+    assert read.table.counts.tolist() == [row["count"] for row in found["cells"] if row["count"] is not None]
+    said = sdc("suppress", table, "a*b", "--min-width", 3).splitlines()
+    assert "public with it, and judged so: a, b, what these add up to, and structural zeros" in said
+    assert said[-3:-1] == [ALONE, CHOICE]
+    assert said[-1] == "confidential  no fewer would do, records and cells added up; do not publish this"
+    with pytest.raises(SdcError, match="though all cells are withheld") as refused:
+        sdc("suppress", table, "a*b", "--min-width", 30)
+    assert status_of(refused.value) == 3
+
+
+def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 3, 3]), [0, 30, 5, 1, 30, 5, 2, 1, 0, 9, 9, 30, 30, 30, 0, 0, 9, 9])
+    write_csv(tmp_path / "table.csv", table_columns(table))
+    config = {"name": "t", "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 4}}
+    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "t.yaml").write_text(yaml.safe_dump(config))
+    run = built(tmp_path / "t.yaml")
+    alone = document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)
+    assert (alone["withheld_cells"], alone["judged_beside_release"]) == (0, False)
+    beside = document("suppress", run, "A*B", "--out", tmp_path / "out.csv")
+    assert (beside["withheld_cells"], beside["judged_beside_release"]) == (4, True)
+    assert "what is released later is not judged together with it" in sdc("suppress", run, "A*B")
+    with pytest.raises(SdcError, match="A is in the release as it is"):
+        sdc("suppress", run, "A")
+    with pytest.raises(SdcError, match="says nothing of the criterion; give --min-width"):
+        sdc("suppress", tmp_path / "table.csv", "A*B")
+
+
+def test_a_cell_known_to_be_zero_protects_nothing(tmp_path: Path) -> None:
+    counts = [("a0", "b1", 2), ("a0", "b2", 9), ("a1", "b0", 5), ("a1", "b1", 1), ("a1", "b2", 3), ("a2", "b1", 1)]
+    table = write(tmp_path / "t.csv", [["A", "B", "count"], *counts, ("a2", "b2", 1)])
+    zeros = tmp_path / "z.yaml"
+    zeros.write_text("- {A: [a0, a2], B: b0}\n")
+    words = ["suppress", table, "A*B", "--structural-zeros", zeros, "--small-count", 3, "--min-width", 2]
+    withheld = [row for row in document(*words)["cells"] if row["count"] is None]
+    assert len(withheld) == 6
+    assert not [row for row in withheld if row["B"] == "b0"]
+
+
+def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path) -> None:
+    counts = [("m1", "d1", 1, 4), ("m1", "d2", 3, 2), ("m2", "d3", 2, 7), ("m2", "d4", 8, 6)]
+    rows = [[major, detail, sex, n] for major, detail, *both in counts for sex, n in zip("fm", both, strict=True)]
+    write(tmp_path / "h.csv", [["major", "detail", "sex", "count"], *rows])
+    table = {"path": "h.csv", "variables": ["major", "detail", "sex"], "hierarchies": {"ind": ["major", "detail"]}}
+    config = {"name": "h", "table": table, "risk": {"small_count": 1, "min_width": 3}}
+    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "h.yaml").write_text(yaml.safe_dump(config))
+    run = built(tmp_path / "h.yaml")
+    found = document("suppress", run, "detail*sex")
+    assert found["public_margins"] == ["detail", "sex"]
+    about = Subject.open(str(run))
+    counts, released = about.table.dense, about.released
+    assert released is not None
+    # majors are sums of details, which a judge of tables by detail and sex knows for sums over two of them
+    axes = {0b010: (0,), 0b011: (0,), 0b100: (1,), 0b110: (0, 1), 0b111: (0, 1)}
+    groups = [frozenset((detail, sex) for detail in pair for sex in range(2)) for pair in ((0, 1), (2, 3))]
+    by_sex = [frozenset((detail, sex) for detail in pair) for pair in ((0, 1), (2, 3)) for sex in range(2)]
+    sums = {0b001: groups, 0b101: by_sex}
+    facts = [
+        Fact(cells, *2 * (int(sum(counts[cell] for cell in cells)),))
+        for known in released.frontier
+        for cells in sums.get(known, [])
+    ]
+    shown = [axes[known] for known in (*released.frontier, 0b011, 0b100) if known in axes]
+    facts += [fact for kept in shown for fact in exact(counts, kept)]
+    public = zip(exact(counts, (0, 1)), found["cells"], strict=True)
+    facts += [fact for fact, row in public if row["count"] is not None]
+    tables = feasible(counts.shape, facts)
+    assert found["withheld_cells"] == 4
+    assert (np.ptp(tables, axis=0)[counts.reshape(-1) == 1] >= 3).all()
+
+
+def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
+    rows = [[f"r{k % 2}", "all", f"f{k}", 10 + k] for k in range(8)]
+    table = write(tmp_path / "t.csv", [["region", "land", "firm", "sales"], *rows])
+    words = ["magnitude", table, "--value", "sales", "--by", "region", "--contributor", "firm"]
+    found = document(*words, "--contributors", 3, "--dominance", "1:70", "--out", tmp_path / "o.csv")
+    assert found == {
+        "value": "sales",
+        "by": ["region"],
+        "levels": {"region": "region"},
+        "cells": [{"region": "r0", "total": "52"}, {"region": "r1", "total": "56"}],
+        "in_ledger": False,
+        "judged_beside_release": False,
+        "note": f"{ALONE}; {SUMS}",
+    }
+    assert (tmp_path / "o.csv").read_text() == "region,total\nr0,52\nr1,56\n"
+    coarse = document(*words, "--contributors", 5, "--hierarchy", "region=land", "--percent", 10)
+    assert coarse["levels"] == {"region": "land"}
+    assert "every cell passes; region as region" in sdc(*words, "--contributors", 2)
+    with pytest.raises(SdcError, match="fail the rules at every level") as refused:
+        sdc(*words, "--contributors", 9)
+    assert status_of(refused.value) == 3
+    for option, text in (("--dominance", "many"), ("--hierarchy", "region"), ("--negative", "keep")):
+        with pytest.raises(SdcError, match=text):
+            sdc(*words, option, text)
+    with pytest.raises(SdcError, match="has no column 'colour'"):
+        sdc(*words, "--contributors", 2, "--by", "colour")
+    with pytest.raises(SdcError, match="region is named twice"):
+        sdc(*words, "--contributors", 2, "--by", "region")
+
+
+def test_who_has_nothing_does_not_contribute(tmp_path: Path) -> None:
+    """Nine of 0 and one of 1000: its total is what the one has."""
+    rows = [["north", f"f{k}", 1000 if k == 9 else 0] for k in range(10)]
+    table = write(tmp_path / "t.csv", [["region", "firm", "sales"], *rows])
+    words = ["magnitude", table, "--value", "sales", "--by", "region", "--out", tmp_path / "o.csv"]
+    for whose in ([], ["--contributor", "firm"]):
+        with pytest.raises(SdcError, match="fail the rules at every level, the total too; nothing is published"):
+            sdc(*words, "--contributors", 3, *whose)
+    assert not (tmp_path / "o.csv").exists()
+
+
+def test_tables_of_several_groupings_are_one_document_and_one_file(tmp_path: Path) -> None:
+    rows = [[f"r{k % 2}", f"s{k // 8}", 1] for k in range(16)]
+    table = write(tmp_path / "t.csv", [["region", "size", "sales"], *rows])
+    words = ["magnitude", table, "--value", "sales", "--by", "region", "--by", "size", "--contributors", 4]
+    found = document(*words, "--out", tmp_path / "o.csv")
+    assert found["by"] == ["region", "size"]
+    assert found["levels"] == {"region": "region", "size": "size"}
+    assert (tmp_path / "o.csv").read_text() == ("region,size,total\nr0,(all),8\nr1,(all),8\n(all),s0,8\n(all),s1,8\n")
+    said = sdc(*words)
+    assert "the tables by region, size were judged together" in said
+    assert said.endswith(f"{ALONE}\n{SUMS}\n")
+    assert "region as region, size as (all)" in sdc(*words[:-1], 5)
+
+
+def test_docs_writes_one_page(tmp_path: Path) -> None:
+    assert document("docs", "--out", tmp_path / "h.html")["bytes"] == (tmp_path / "h.html").stat().st_size
+    assert "handbook  " in sdc("docs", "--out", tmp_path / "h.html")
+    with pytest.raises(SdcError, match="cannot be written"):
+        sdc("docs", "--out", tmp_path / "none" / "h.html")

@@ -1,0 +1,501 @@
+"""The published folder: what the files hold, that they read back to the release, and every refusal."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from sdc.config.publication import PublicationConfig
+from sdc.model import subtable as st
+from sdc.model.errors import InputError, ReleaseError, RunFolderError
+from sdc.model.labels import Labels, VariableLabels
+from sdc.model.release import Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.publish.formats import FORMATS
+from sdc.publish.publication import Texts, check_publication, write_publication
+from tests.helpers.clearing import SUBJECT, cleared_of
+from tests.helpers.folders import contents
+
+ALL_FORMATS = tuple(FORMATS)
+FRONTIER = Release.of([0b000111, 0b011000])
+FIVE_WAYS = Release.of(0b111111 ^ 1 << v for v in range(6))
+
+
+def published(table: Table, release: Release, folder: Path) -> Path:
+    folder.mkdir()
+    write_publication(cleared_of(table, release), SUBJECT, "workers", folder)
+    return folder
+
+
+@pytest.fixture
+def folder(czech: Table, tmp_path: Path) -> Path:
+    """The sub-tables A*B*C and D*E of the Czech auto workers."""
+    return published(czech, FRONTIER, tmp_path / "release")
+
+
+@pytest.mark.parametrize(
+    "frontier", [[0], [1], [0b000011, 0b110000], [0b100000, 0b011111], list(FIVE_WAYS.frontier), [0b111111]]
+)
+def test_what_is_published_reads_back_to_the_release(frontier: list[int], czech: Table, tmp_path: Path) -> None:
+    release = Release.of(frontier)
+    check_publication(cleared_of(czech, release), published(czech, release, tmp_path / "release"), "workers")
+
+
+def test_the_files(folder: Path, czech: Table) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "001_A-B-C.csv",
+        "001_A-B-C.parquet",
+        "002_D-E.csv",
+        "002_D-E.parquet",
+        "README.txt",
+        "SHA256SUMS",
+        "catalogue.json",
+        "croissant.json",
+        "data_dictionary.csv",
+        "datapackage.json",
+        "index.html",
+        "ro-crate-metadata.json",
+    ]
+    assert (folder / "002_D-E.csv").read_text() == (
+        "D,E,count\n"
+        + "".join(
+            f"{d},{e},{count}\n"
+            for (d, e), count in zip(
+                [("<140", "<3"), ("<140", ">=3"), (">=140", "<3"), (">=140", ">=3")],
+                czech.marginal(0b011000).counts,
+                strict=True,
+            )
+        )
+    )
+    columns = pq.read_table(folder / "002_D-E.parquet")
+    assert columns.schema.names == ["D", "E", "count"]
+    assert columns.column("count").to_pylist() == czech.marginal(0b011000).counts.tolist()
+
+
+def test_the_metadata_name_each_file_its_sub_table_and_its_hash(folder: Path) -> None:
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    first, *_, dictionary = metadata["resources"]
+    assert (metadata["profile"], metadata["name"], metadata["title"]) == ("data-package", "workers", "workers")
+    assert first["sub_table"] == ["A", "B", "C"]
+    assert first["bytes"] == (folder / "001_A-B-C.csv").stat().st_size
+    assert first["schema"]["fields"][0] == {
+        "name": "A",
+        "type": "string",
+        "constraints": {"enum": ["no", "yes"]},
+    }
+    assert [field["name"] for field in first["schema"]["fields"]] == ["A", "B", "C", "count"]
+    assert dictionary == {"name": "data_dictionary", "path": "data_dictionary.csv", "format": "csv"}
+
+
+def test_the_dictionary_has_the_published_variables_alone(folder: Path) -> None:
+    with (folder / "data_dictionary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["variable", "place", "category", "label", "variable_label", "unit", "note"]
+    assert [row[0] for row in rows[1:]] == list("AABBCCDDEE")
+    assert ["D", "1", "<140", "<140", "D", "", ""] in rows
+
+
+def test_names_that_are_hard_on_files_and_csv(tmp_path: Path) -> None:
+    """Variables called `../a b` and `größe`, a quoted category, and a category without records."""
+    schema = Schema((Variable("../a b", ('say "yes", no', "plain", "rare")), Variable("größe", ("1", "2"))))
+    table = Table.of(schema, np.array([[0, 0], [1, 1], [1, 0]]), np.array([3, 4, 5]))
+    release = Release.of([0b11])
+    folder = published(table, release, tmp_path / "release")
+    check_publication(cleared_of(table, release), folder, "workers")
+    assert {path.name for path in tmp_path.iterdir()} == {"release"}
+    assert all(name.isascii() and " " not in name for name in contents(folder))
+    with next(folder.glob("001_*.csv")).open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [
+            ["../a b", "größe", "count"],
+            ['say "yes", no', "1", "3"],
+            ["plain", "1", "5"],
+            ["plain", "2", "4"],
+        ]
+
+
+def test_many_variables_make_a_short_file_name(tmp_path: Path) -> None:
+    schema = Schema(tuple(Variable(f"a_rather_long_name_{v}", ("0", "1")) for v in range(30)))
+    table = Table.of(schema, np.eye(30, dtype=np.int64))
+    folder = published(table, Release.of([st.full(30)]), tmp_path / "release")
+    assert max(len(name) for name in contents(folder)) < 100
+    check_publication(cleared_of(table, Release.of([st.full(30)])), folder, "workers")
+
+
+def test_tables_that_agree_on_the_release_publish_the_same_bytes(czech: Table, tmp_path: Path) -> None:
+    """Whatever differs between two tables with the same released marginals is not published.
+
+    Adding +1 to the cells of even parity and -1 to the others, or the reverse, keeps all five-way
+    marginals; one of the two is non-negative ([DKS] proposition 1: the Czech table has one companion).
+    """
+    cells = np.indices((2,) * 6).reshape(6, -1).T
+    parity = np.where(cells.sum(axis=1) % 2 == 0, 1, -1)
+    counts = czech.count_at(cells)
+    other = counts + parity if (counts + parity).min() >= 0 else counts - parity
+    assert other.min() >= 0
+    companion = Table.of(czech.schema, cells, other)
+    assert companion != czech
+    one = published(czech, FIVE_WAYS, tmp_path / "one")
+    two = published(companion, FIVE_WAYS, tmp_path / "two")
+    assert contents(one) == contents(two)
+
+
+def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    file = folder / "datapackage.json"
+    metadata = json.loads(file.read_text())
+    change(metadata)
+    file.write_text(json.dumps(metadata))
+
+
+def test_a_changed_file_is_refused(folder: Path, czech: Table) -> None:
+    file = folder / "001_A-B-C.csv"
+    file.write_text(file.read_text().replace("no,no,no,", "no,no,no,1", 1))
+    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+def test_a_missing_file_is_refused(folder: Path, czech: Table) -> None:
+    (folder / "002_D-E.parquet").unlink()
+    with pytest.raises(RunFolderError, match=r"002_D-E\.parquet is missing; nothing is released, run again"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+def test_a_file_that_no_metadata_tell_of_is_refused(folder: Path, czech: Table) -> None:
+    (folder / "003_A-B-C-F.csv").write_text("A,B,C,F,count\nno,no,no,neg,1\n")
+    with pytest.raises(RunFolderError, match=r"003_A-B-C-F\.csv"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+def test_a_table_that_hides_from_the_assessment_is_refused(folder: Path, czech: Table) -> None:
+    """Without its sub-table a file would be published and not be assessed."""
+    edit(folder, lambda metadata: metadata["resources"][0].pop("sub_table"))
+    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+@pytest.mark.parametrize(
+    ("cleared", "message"),
+    [
+        ([0b000111], r"is of D\*E, which was not cleared; nothing is released"),
+        ([0b000111, 0b011000, 0b100001], r"release lacks A\*F, which was cleared; nothing is released"),
+    ],
+)
+def test_another_release_than_was_cleared_is_refused(
+    cleared: list[int], message: str, folder: Path, czech: Table
+) -> None:
+    with pytest.raises(RunFolderError, match=message):
+        check_publication(cleared_of(czech, Release.of(cleared)), folder, "workers")
+
+
+def test_another_table_is_refused(folder: Path, czech: Table) -> None:
+    counts = czech.counts.copy()
+    counts[[0, 1]] += [1, -1]
+    with pytest.raises(RunFolderError, match="is not the exact marginal of the table"):
+        check_publication(cleared_of(Table.of(czech.schema, czech.codes, counts[::-1]), FRONTIER), folder, "workers")
+
+
+def test_another_total_is_refused(folder: Path, czech: Table) -> None:
+    edit(folder, lambda metadata: metadata.update(records=1840))
+    with pytest.raises(RunFolderError, match=r"datapackage\.json says 1840 records, the table has 1841"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+@pytest.mark.parametrize("content", ["{", None])
+def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: Path, czech: Table) -> None:
+    (folder / "datapackage.json").unlink()
+    if content is not None:
+        (folder / "datapackage.json").write_text(content)
+    with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
+        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+
+
+# Text that is not only read
+
+
+FORMULAS = ("=1+1", "+1 more", "-x", "@SUM(A1)", "'=1+1", "-5", "+2.5e3", "=", "plain")
+IN_CSV = ("'=1+1", "'+1 more", "'-x", "'@SUM(A1)", "''=1+1", "-5", "+2.5e3", "'=", "plain")
+
+
+def formulas() -> Table:
+    return Table.of(Schema((Variable("a", FORMULAS),)), np.arange(len(FORMULAS))[:, None])
+
+
+def test_no_cell_of_a_csv_file_is_a_formula(tmp_path: Path) -> None:
+    """Different categories stay different, numbers stay numbers, Parquet and JSON have all as it is."""
+    folder = published(formulas(), Release.of([1]), tmp_path / "release")
+    with (folder / "001_a.csv").open(newline="") as file:
+        assert tuple(row["a"] for row in csv.DictReader(file)) == IN_CSV
+    with (folder / "data_dictionary.csv").open(newline="") as file:
+        assert tuple(row["category"] for row in csv.DictReader(file)) == IN_CSV
+    assert tuple(pq.read_table(folder / "001_a.parquet")["a"].to_pylist()) == FORMULAS
+    metadata = json.loads((folder / "datapackage.json").read_text())
+    assert tuple(metadata["resources"][0]["schema"]["fields"][0]["constraints"]["enum"]) == FORMULAS
+    check_publication(cleared_of(formulas(), Release.of([1])), folder, "workers")
+
+
+def test_formulas_are_refused_where_that_is_asked(tmp_path: Path) -> None:
+    cleared, refuse = cleared_of(formulas(), Release.of([1])), PublicationConfig(formulas="refuse")
+    with pytest.raises(ReleaseError, match="6 categories of 'a' would be run as formulas") as caught:
+        write_publication(cleared, SUBJECT, "workers", tmp_path, texts=Texts(refuse, Labels()))
+    assert "=1+1" in caught.value.detail
+    assert "=1+1" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+# Labels, and what the files are of
+
+TEXTS = Texts(
+    PublicationConfig(
+        title="Workers of a car factory",
+        population="men who were employed",
+        period="1981",
+        source="a prospective study",
+        licence="CC-BY-4.0",
+        contact="the statistics desk",
+        notes=("Counts are exact.",),
+    ),
+    Labels(
+        {
+            "D": VariableLabels("Systolic pressure", "at the first visit", "mm Hg", {"<140": "=low"}),
+            "F": VariableLabels("Family history", categories={"neg": "none known"}),
+        }
+    ),
+)
+
+
+@pytest.fixture
+def labelled(czech: Table, tmp_path: Path) -> Path:
+    folder = tmp_path / "labelled"
+    folder.mkdir()
+    write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", folder, texts=TEXTS)
+    check_publication(cleared_of(czech, FRONTIER), folder, "workers", TEXTS)
+    return folder
+
+
+def test_labels_are_beside_the_codes_and_the_tables_stay(labelled: Path, folder: Path) -> None:
+    with (labelled / "data_dictionary.csv").open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert ["D", "1", "<140", "'=low", "Systolic pressure", "mm Hg", "at the first visit"] in rows
+    assert ["D", "2", ">=140", ">=140", "Systolic pressure", "mm Hg", "at the first visit"] in rows
+    metadata = json.loads((labelled / "datapackage.json").read_text())
+    fields = {field["name"]: field for field in metadata["resources"][2]["schema"]["fields"]}
+    assert fields["D"] == {
+        "name": "D",
+        "type": "string",
+        "constraints": {"enum": ["<140", ">=140"]},
+        "title": "Systolic pressure",
+        "description": "at the first visit",
+        "unit": "mm Hg",
+        "categories": [{"value": "<140", "label": "=low"}, {"value": ">=140", "label": ">=140"}],
+    }
+    for file in folder.glob("0*"):
+        assert (labelled / file.name).read_bytes() == file.read_bytes()
+
+
+def test_metadata_and_guide_say_what_the_tables_are_of(labelled: Path) -> None:
+    metadata = json.loads((labelled / "datapackage.json").read_text())
+    about = ("title", "population", "period", "sources", "licenses", "contributors", "notes")
+    assert [metadata[key] for key in about] == [
+        "Workers of a car factory",
+        "men who were employed",
+        "1981",
+        [{"title": "a prospective study"}],
+        [{"name": "CC-BY-4.0"}],
+        [{"title": "the statistics desk", "role": "contact"}],
+        ["Counts are exact."],
+    ]
+    assert (
+        (labelled / "README.txt")
+        .read_text()
+        .endswith(
+            "\nPopulation: men who were employed\nReference period: 1981\nSource: a prospective study\n"
+            "Licence: CC-BY-4.0\nContact: the statistics desk\nCounts are exact.\n"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("licence", "said"),
+    [
+        ("https://example.org/terms", {"path": "https://example.org/terms"}),
+        ("Open Government Licence 3", {"name": "other", "title": "Open Government Licence 3"}),
+    ],
+)
+def test_a_licence_by_its_address_or_title(licence: str, said: object, czech: Table, tmp_path: Path) -> None:
+    texts = Texts(PublicationConfig(licence=licence), Labels())
+    write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", tmp_path, texts=texts)
+    assert json.loads((tmp_path / "datapackage.json").read_text())["licenses"] == [said]
+
+
+def test_a_variable_that_is_not_published_is_not_labelled(labelled: Path) -> None:
+    assert all("Family history" not in file.read_text() for file in labelled.glob("*[!t]"))
+
+
+def test_a_label_that_a_spreadsheet_would_run_is_refused_where_that_is_asked(czech: Table, tmp_path: Path) -> None:
+    texts = Texts(PublicationConfig(formulas="refuse"), TEXTS.labels)
+    with pytest.raises(ReleaseError, match="'=low', of 'D', would be run by a spreadsheet; reword it"):
+        write_publication(cleared_of(czech, FRONTIER), SUBJECT, "workers", tmp_path, texts=texts)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("README.txt", "1981", "1982"),
+        ("data_dictionary.csv", "mm Hg", "F: 12 records"),
+        ("data_dictionary.csv", "E,1", "F,1"),
+        ("datapackage.json", "at the first visit", "one is positive"),
+        ("datapackage.json", '"period"', '"F": 3, "period"'),
+    ],
+)
+def test_texts_that_say_more_than_was_cleared_are_refused(
+    file: str, old: str, new: str, labelled: Path, czech: Table
+) -> None:
+    said = (labelled / file).read_text()
+    assert old in said
+    (labelled / file).write_text(said.replace(old, new, 1))
+    with pytest.raises(RunFolderError, match=f"{file} is not what it was to say; nothing is released"):
+        check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
+
+
+def test_a_guide_that_cannot_be_read_is_refused(labelled: Path, czech: Table) -> None:
+    (labelled / "README.txt").write_bytes(b"\xff")
+    with pytest.raises(RunFolderError, match=r"labelled cannot be read: .*; nothing is released, run again"):
+        check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
+
+
+@pytest.mark.parametrize(
+    "mark", ["\t", "\x00", "\x1b[31m", "\x85", "\u202e", "\u2066", "\u200f", "\u2028", "\ufeff", "\ud800"]
+)
+def test_what_is_not_what_it_looks_like_is_refused(mark: str) -> None:
+    with pytest.raises(InputError, match="variable 'a' has 1 categories with a control character") as caught:
+        Variable("a", ("x", f"y{mark}z"))
+    assert mark not in str(caught.value)
+    with pytest.raises(InputError, match="control character in its name"):
+        Variable(f"a{mark}", ("x",))
+
+
+@pytest.mark.parametrize("name", ["=a", "+a", "-a", "@a"])
+def test_a_variable_is_no_formula(name: str) -> None:
+    with pytest.raises(InputError, match="does not begin with = \\+ - or @; rename it"):
+        Variable(name, ("x",))
+
+
+# Formats, and what is asked for beside the frontier
+
+
+def published_as(czech: Table, folder: Path, release: Release = FRONTIER, **about: Any) -> Texts:
+    """A release written and checked in a new folder with these settings."""
+    texts = Texts(PublicationConfig(**about), TEXTS.labels)
+    folder.mkdir()
+    write_publication(cleared_of(czech, release), SUBJECT, "workers", folder, texts=texts)
+    check_publication(cleared_of(czech, release), folder, "workers", texts)
+    return texts
+
+
+def test_all_formats_are_published_the_same_twice_and_checked(czech: Table, tmp_path: Path) -> None:
+    """A change of any byte in any file is found."""
+    texts = published_as(czech, tmp_path / "one", formats=ALL_FORMATS, zeros=True)
+    published_as(czech, tmp_path / "two", formats=ALL_FORMATS, zeros=True)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    metadata = json.loads((tmp_path / "one" / "datapackage.json").read_text())
+    assert {resource["format"] for resource in metadata["resources"]} == set(ALL_FORMATS)
+    beside = {"README.txt", "SHA256SUMS", "catalogue.json", "datapackage.json", "index.html"}
+    beside |= {"croissant.json", "ro-crate-metadata.json"}
+    files = {path.name for path in (tmp_path / "one").iterdir()}
+    assert files - beside == {resource["path"] for resource in metadata["resources"]}
+    for file in (path for path in (tmp_path / "one").iterdir() if path.name[0] in "0t"):
+        content = file.read_bytes()
+        file.write_bytes(content[:-2] + b" " + content[-1:])
+        with pytest.raises(RunFolderError, match=re.escape(f"{file.name} is not the exact marginal of the table")):
+            check_publication(cleared_of(czech, FRONTIER), tmp_path / "one", "workers", texts)
+        file.write_bytes(content)
+
+
+def test_zeros_and_totals_are_listed_where_that_is_asked(czech: Table, tmp_path: Path) -> None:
+    sparse = Table.of(czech.schema, czech.codes[:1], czech.counts[:1])
+    published_as(sparse, tmp_path / "out", zeros=True, totals=True)
+    with (tmp_path / "out" / "002_D-E.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    n = str(sparse.total)
+    assert header == ["D", "E", "count"]
+    assert [row[2] for row in rows] == [n, "0", n, "0", "0", "0", n, "0", n]
+    assert rows[-1] == ["(total)", "(total)", n]
+    metadata = json.loads((tmp_path / "out" / "datapackage.json").read_text())
+    assert (metadata["zeros"], metadata["totals"]) == (True, True)
+    assert (
+        "Every combination of categories has a row; the category (total)"
+        in (tmp_path / "out" / "README.txt").read_text()
+    )
+
+
+def test_children_of_the_frontier_are_published_where_they_are_asked_for(czech: Table, tmp_path: Path) -> None:
+    published_as(czech, tmp_path / "out", children=("C*A", "E", "D*E"))
+    assert sorted(path.stem for path in (tmp_path / "out").glob("0*.csv")) == [
+        "001_A-B-C",
+        "002_D-E",
+        "003_A-C",
+        "004_E",
+    ]
+    with (tmp_path / "out" / "003_A-C.csv").open(newline="") as file:
+        assert [int(row["count"]) for row in csv.DictReader(file)] == czech.marginal(0b101).counts.tolist()
+
+
+@pytest.mark.parametrize("child", ["A*D", "F", "A*nobody"])
+def test_a_child_that_the_release_does_not_imply_is_refused(child: str, czech: Table, tmp_path: Path) -> None:
+    with pytest.raises(
+        ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release does"
+    ):
+        published_as(czech, tmp_path / "out", children=(child,))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_child_that_is_not_there_or_was_not_asked_for_is_refused(czech: Table, tmp_path: Path) -> None:
+    published_as(czech, tmp_path / "out", children=("A*C",))
+    with pytest.raises(RunFolderError, match=r"003_A-C\.csv is of A\*C, which was not cleared; nothing is released"):
+        check_publication(
+            cleared_of(czech, FRONTIER), tmp_path / "out", "workers", Texts(PublicationConfig(), TEXTS.labels)
+        )
+    asked = Texts(PublicationConfig(children=("A*C", "B*C")), TEXTS.labels)
+    with pytest.raises(RunFolderError, match=r"out lacks B\*C, which was cleared"):
+        check_publication(cleared_of(czech, FRONTIER), tmp_path / "out", "workers", asked)
+
+
+def test_a_name_that_a_format_cannot_carry_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    schema = Schema((Variable("a", ("x", "y")), Variable("b", ('say "no"', "yes"))))
+    table = Table.of(schema, np.array([[0, 0], [1, 1]]), np.array([3, 4]))
+    with pytest.raises(ReleaseError, match="variable 'b' has a text with a quotation mark"):
+        published_as(table, tmp_path / "out", Release.of([0b11]), formats=("csv", "px"))
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("more", ["zeros", "totals"])
+def test_more_cells_than_anybody_reads_are_refused(more: str, tmp_path: Path) -> None:
+    schema = Schema(tuple(Variable(f"v{v}", ("0", "1")) for v in range(30)))
+    table = Table.of(schema, np.eye(30, dtype=np.int64))
+    with pytest.raises(ReleaseError, match=r"001_v0.* would list up to \d+ cells with zeros or totals, more than"):
+        published_as(table, tmp_path / "out", Release.of([st.full(30)]), **{more: True})
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("formats", "match"),
+    [
+        (("px",), "a release is verified from csv or parquet; name one of them too"),
+        (("csv", "csv"), "csv is there twice; name each format once"),
+        (("parquet", "csvw"), "csvw describes the CSV files; name csv too"),
+        (("csv", "sas"), "Input should be"),
+    ],
+)
+def test_formats_that_do_not_go_together_are_refused(formats: tuple[str, ...], match: str) -> None:
+    with pytest.raises(ValidationError, match=match):
+        PublicationConfig(formats=formats)

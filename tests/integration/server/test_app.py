@@ -1,0 +1,836 @@
+"""The HTTP interface over a small desk: what is asked well, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from starlette.testclient import TestClient
+
+from sdc.config.publication import PublicationConfig
+from sdc.model import subtable as st
+from sdc.model.labels import Labels, VariableLabels
+from sdc.model.table import Table
+from sdc.publish.publication import Texts
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.risk.criteria import Criteria
+from sdc.server.desk.desk import Reply
+from sdc.server.web.answers import FORMATS
+from sdc.server.web.api import waited
+from sdc.server.web.gateway import HEADERS
+from sdc.server.web.problems import LIVE, METRICS, READY
+from tests.helpers.http import Server, server_of
+from tests.helpers.small_desk import SmallDesk
+
+REFUSED, RELEASED = ["A", "B", "C", "D", "E", "F"], ["A", "B"]
+
+
+@pytest.fixture(scope="module")
+def small(czech: Table) -> SmallDesk:
+    return SmallDesk(czech, Criteria.of(2, 6))
+
+
+@pytest.fixture
+def desk(small: SmallDesk) -> SmallDesk:
+    return small.copy()
+
+
+@pytest.fixture
+def server(desk: SmallDesk) -> Server:
+    return server_of(desk)
+
+
+@pytest.fixture(scope="module")
+def giving_nothing(small: SmallDesk) -> Server:
+    """For tests that get nothing of it, so that it stays as it was."""
+    return server_of(small.copy(), limits={"body_bytes": 1 << 20})
+
+
+@pytest.fixture
+def client(server: Server) -> TestClient:
+    return server.client()
+
+
+@pytest.fixture
+def operator(server: Server) -> TestClient:
+    return server.client("operator")
+
+
+def ask(client: TestClient, *names: str) -> Any:
+    return client.post("/api/requests", json={"variables": names})
+
+
+def problem(response: Any) -> tuple[int, str]:
+    """What went wrong, told as JSON with a sentence and nothing of what is inside."""
+    found = response.json()
+    assert {"code", "message"} <= set(found)
+    assert found["message"]
+    assert "Traceback" not in response.text
+    return response.status_code, found["code"]
+
+
+# Asking
+
+
+def test_asking(client: TestClient) -> None:
+    first = ask(client, *RELEASED)
+    assert first.status_code == 200
+    assert first.json() == {
+        "decision": "released",
+        "code": "released",
+        "message": "This table is public from now on.",
+        "table": "/api/tables/A*B",
+        "projection": [],
+        "job": None,
+        "version": 1,
+    }
+    again = ask(client, "B", "A").json()
+    assert (again["decision"], again["table"], again["version"]) == ("answered", "/api/tables/A*B", 1)
+    refused = ask(client, *REFUSED)
+    assert refused.status_code == 200
+    body = refused.json()
+    assert (body["decision"], body["code"], body["table"], body["job"]) == ("refused", "not-released", None, None)
+    assert ["A", "B"] in body["projection"]
+    for part in body["projection"]:
+        assert ask(client, *part).json()["decision"] == "answered"
+
+
+def test_what_can_be_asked_for(client: TestClient) -> None:
+    found = client.get("/api/variables").json()
+    assert (found["title"], found["records"]) == ("Small", 1841)
+    assert found["variables"][3] == {"name": "D", "categories": ["<140", ">=140"]}
+
+
+def test_frontiers(server: Server, client: TestClient, operator: TestClient) -> None:
+    ask(client, *RELEASED)
+    found = client.get("/api/frontier").json()
+    assert set(found) == {"released", "version"}
+    assert (["A", "B"] in found["released"], found["version"]) == (True, 1)
+    all_of = operator.get("/api/operator/frontier").json()
+    assert set(all_of) == {"released", "direct", "unreleasable", "undecided", "version"}
+    assert all_of["released"] == found["released"]
+    assert all_of["unreleasable"]
+    published = server_of(server.desk, publish_unreleasable=True).client().get("/api/frontier").json()
+    assert published["unreleasable"] == all_of["unreleasable"]
+
+
+def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: TestClient) -> None:
+    ask(client, *RELEASED)
+    last = client.get("/api/frontier/matrix").json()
+    assert set(last) == {"version", "last", "at", "cause", "variables", "released"}
+    assert (last["version"], last["last"], last["cause"], last["variables"]) == (1, 1, ["A", "B"], [*"ABCDEF"])
+    assert last["released"] == ["XX....", "..X...", "...X..", "....X.", ".....X"]
+    first = client.get("/api/frontier/matrix?version=0").json()
+    assert (first["version"], first["last"], first["cause"]) == (0, 1, None)
+    assert first["released"] == ["X.....", ".X....", "..X...", "...X..", "....X.", ".....X"]
+    both = [operator.get(f"/api/operator/frontier/matrix?version={t}").json() for t in (0, 1)]
+    state = server.desk.state
+    assert both[1]["unreleasable"] == [st.marks(t, 6) for t in state.unreleasable]
+    for moment, found in zip(server.desk.moments(), both, strict=True):
+        assert found["released"] == [st.marks(t, 6) for t in moment.released]
+        assert found["unreleasable"] == [st.marks(t, 6) for t in moment.unreleasable]
+    published = server_of(server.desk, publish_unreleasable=True).client()
+    assert published.get("/api/frontier/matrix").json() == published.get("/api/frontier/matrix?version=1").json()
+    assert published.get("/api/frontier/matrix").json()["unreleasable"] == both[1]["unreleasable"]
+    assert "unreleasable" not in published.get("/api/frontier/matrix?version=0").json()
+
+
+def test_a_version_that_is_not_there(client: TestClient, operator: TestClient) -> None:
+    for whose, path in (client, "/api/frontier/matrix"), (operator, "/api/operator/frontier/matrix"):
+        found = whose.get(f"{path}?version=1")
+        assert problem(found) == (404, "unknown-version")
+        assert found.json()["message"] == "there is no version 1 yet, the last is 0"
+        for wrong in ("-1", "x", "1e3"):
+            assert problem(whose.get(f"{path}?version={wrong}")) == (400, "bad-body")
+    assert client.get("/frontier?version=1").status_code == 404
+    assert "There is no version 1 yet; the last is 0." in client.get("/frontier?version=1").text
+
+
+def test_own_requests(server: Server, client: TestClient) -> None:
+    ada = server.client("user")
+    ask(ada, *RELEASED)
+    ask(client, *REFUSED)
+    (own,) = ada.get("/api/requests").json()["requests"]
+    assert (own["number"], own["who"], own["sub_table"], own["decision"]) == (1, "user", ["A", "B"], "released")
+    assert ada.get("/api/jobs/1").json()["decision"] == "released"
+    foreign, made_up = ada.get("/api/jobs/2"), client.get("/api/jobs/7")
+    assert problem(foreign) == problem(made_up) == (404, "unknown-request")
+    assert foreign.text.replace("2", "7") == made_up.text
+    assert problem(client.get(f"/api/jobs/{'9' * 30}")) == (404, "unknown-request")
+    for number in ("x", "1.5", "%00", "9" * 5000):
+        assert problem(client.get(f"/api/jobs/{number}")) == (400, "bad-body")
+
+
+# Tables
+
+
+def test_every_format(client: TestClient) -> None:
+    ask(client, *RELEASED)
+    for suffix, format in FORMATS.items():
+        found = client.get(f"/api/tables/A*B.{suffix}")
+        assert (found.status_code, found.headers["content-type"]) == (200, format.media_type)
+        assert found.headers["content-disposition"] == f'attachment; filename="A_B.{suffix}"'
+        negotiated = client.get("/api/tables/A*B", headers={"accept": format.range})
+        assert (negotiated.content, negotiated.headers["etag"]) == (found.content, found.headers["etag"])
+        assert negotiated.headers["content-disposition"].startswith("inline")
+    assert sum(cell["count"] for cell in client.get("/api/tables/A*B.json").json()["cells"]) == 1841
+    read = pq.read_table(io.BytesIO(client.get("/api/tables/A*B.parquet").content))
+    assert sum(read["count"].to_pylist()) == 1841
+
+
+def test_shapes(client: TestClient) -> None:
+    plain, totals = (client.get("/api/tables/A.csv", params=more).text for more in ({}, {"totals": "true"}))
+    assert len(totals.splitlines()) == len(plain.splitlines()) + 1
+    assert client.get("/api/tables/A.csv?zeros=1").status_code == 200
+    assert problem(client.get("/api/tables/A.csv?zeros=perhaps")) == (400, "bad-body")
+
+
+def test_the_grand_total(client: TestClient) -> None:
+    assert "1841" in client.get("/api/tables/(total).csv").text
+    assert "1841" in client.get("/api/tables/%28total%29").text
+
+
+def test_what_is_released_never_changes(client: TestClient) -> None:
+    ask(client, *RELEASED)
+    tags = set()
+    for path in ("A*B.csv", "A*B.json", "A*B.csv?zeros=1", "A*B.csv?totals=1", "A.csv", "B.csv"):
+        found = client.get(f"/api/tables/{path}")
+        tag = found.headers["etag"]
+        tags.add(tag)
+        assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert found.headers["vary"] == "Accept"
+        for header in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+            unchanged = client.get(f"/api/tables/{path}", headers={"if-none-match": header})
+            assert (unchanged.status_code, unchanged.content) == (304, b"")
+            assert (unchanged.headers["etag"], unchanged.headers["vary"]) == (tag, "Accept")
+        assert client.get(f"/api/tables/{path}", headers={"if-none-match": '"x"'}).status_code == 200
+    assert len(tags) == 6
+
+
+def test_who_needs_a_key_gets_what_no_other_cache_keeps(desk: SmallDesk) -> None:
+    found = server_of(desk, public=False).client("user").get("/api/tables/A.csv")
+    assert found.headers["cache-control"].startswith("private")
+
+
+def test_an_entity_tag_tells_nothing_of_what_is_not_released(client: TestClient) -> None:
+    ask(client, *RELEASED)
+    for tag in ("*", client.get("/api/tables/A*B.csv").headers["etag"]):
+        found = client.get("/api/tables/A*B*C*D*E*F.csv", headers={"if-none-match": tag})
+        assert problem(found) == (404, "not-released")
+        assert "etag" not in found.headers
+        assert found.headers["cache-control"] == "no-store"
+
+
+def test_what_is_not_released_is_told_alike(desk: SmallDesk, client: TestClient) -> None:
+    """Refused, never asked for, and what can never be released: apart from the names the same bytes."""
+    refused, never, hopeless = ["B", "C", "D", "E", "F"], ["A", "C", "D", "E", "F"], REFUSED
+    assert ask(client, *refused).json()["decision"] == "refused"
+    told = [client.get(f"/api/tables/{'*'.join(names)}.csv") for names in (refused, never, hopeless)]
+    assert {problem(found) for found in told} == {(404, "not-released")}
+    bodies = [found.json() for found in told]
+    for names, body in zip((refused, never, hopeless), bodies, strict=True):
+        assert body.pop("projection") == [[name] for name in names]
+    assert bodies[0] == bodies[1] == bodies[2]
+    assert set(bodies[0]) == {"code", "message", "decision", "table", "job", "version"}
+    headers = [{k: v for k, v in found.headers.items() if k not in ("content-length", "date")} for found in told]
+    assert headers[0] == headers[1] == headers[2]
+    before = client.get("/api/tables/A*B*C*D*E*F.csv").content
+    assert ask(client, *hopeless).json()["decision"] == "refused"
+    assert client.get("/api/tables/A*B*C*D*E*F.csv").content == before
+
+
+def test_heads(client: TestClient, operator: TestClient) -> None:
+    """As GET, without the body."""
+    operator.get("/nowhere")  # has a cookie from then on
+    paths = [f"/api/tables/A.{suffix}" for suffix in FORMATS]
+    for path in [
+        *paths,
+        "/api/tables/A",
+        "/api/tables/A*B*C",
+        "/api/frontier",
+        "/api/openapi.json",
+        "/api",
+        "/nowhere",
+    ]:
+        head, get = operator.head(path), operator.get(path)
+        assert (head.status_code, head.content) == (get.status_code, b"")
+        assert dict(head.headers) == dict(get.headers)
+    assert client.head("/api/operator/frontier").status_code == 403
+
+
+# Asking badly
+
+
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        ([], "empty-request"),
+        (["A", "G"], "unknown-variable"),
+        (["a"], "unknown-variable"),
+        ([""], "unknown-variable"),
+        (["A*B"], "unknown-variable"),
+        (["A\0"], "unknown-variable"),
+        (["x" * 10_000], "unknown-variable"),
+        (["A", "B", "A"], "repeated-variable"),
+        (["A"] * 64, "bad-body"),
+    ],
+)
+def test_no_such_sub_table(names: list[str], code: str, giving_nothing: Server) -> None:
+    client = giving_nothing.client()
+    found = ask(client, *names)
+    assert problem(found) == (400, code)
+    assert len(found.text) < 500
+    assert client.get("/api/requests").json() == {"requests": []}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"variables": "A"}',
+        b'{"variables": null}',
+        b'{"variables": [1]}',
+        b'{"variables": [["A"]]}',
+        b'{"variables": ["\\ud800"]}',
+        b'{"variables": ["\xff"]}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"variables": ' + b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b"[" * 100_000 + b"]" * 100_000,
+    ],
+    ids=lambda body: repr(body[:24]),
+)
+def test_no_such_body(body: bytes, giving_nothing: Server) -> None:
+    found = giving_nothing.client().post("/api/requests", content=body, headers={"content-type": "application/json"})
+    assert problem(found)[0] == 400
+    assert len(found.text) < 500
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x"])
+def test_what_is_no_json(kind: str, giving_nothing: Server) -> None:
+    client, operator = giving_nothing.client(), giving_nothing.client("operator")
+    headers = {"content-type": kind} if kind else {}
+    body = b'{"variables": ["A", "B"]}'
+    assert problem(client.post("/api/requests", content=body, headers=headers)) == (415, "unsupported-media-type")
+    body = b'{"user": "ada"}'
+    assert problem(operator.post("/api/operator/keys", content=body, headers=headers)) == (
+        415,
+        "unsupported-media-type",
+    )
+    assert client.get("/api/frontier").json()["version"] == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["A%00", "A%2FB", "...", "A*..*B", "%2e%2e%2f%2e%2e", "A//B", "*", "A*", "", "é", "%ff", "x" * 5000]
+)
+def test_no_such_table(path: str, giving_nothing: Server) -> None:
+    client = giving_nothing.client()
+    for suffix in ("", ".csv"):
+        found = client.get(f"/api/tables/{path}{suffix}")
+        assert problem(found)[0] in (400, 404)
+        assert problem(found)[1] in ("unknown-variable", "empty-request", "unknown-path")
+        assert len(found.text) < 500
+
+
+def test_an_encoded_star_is_one(client: TestClient) -> None:
+    ask(client, *RELEASED)
+    assert client.get("/api/tables/A%2AB.csv").status_code == 200
+
+
+def test_formats_that_are_not_had(client: TestClient) -> None:
+    for suffix in ("xls", "CSV", "csv.gz", "x" * 1000):
+        assert problem(client.get(f"/api/tables/A.{suffix}"))[0] in (400, 406)
+    assert problem(client.get("/api/tables/A.xls")) == (406, "unknown-format")
+    assert problem(client.get("/api/tables/G.xls")) == (400, "unknown-variable")
+    for accept in ("image/png", "application/json;q=0", "\xe9"):
+        found = client.get("/api/tables/A", headers={"accept": accept.encode("latin-1")})
+        assert problem(found) == (406, "unknown-format")
+
+
+def test_wrong_methods_and_paths(client: TestClient, operator: TestClient) -> None:
+    for method, path in [
+        ("DELETE", "/api/requests"),
+        ("POST", "/api/frontier"),
+        ("PUT", "/api/tables/A.csv"),
+        ("TRACE", "/api/health"),
+        ("OPTIONS", "/api/variables"),
+        ("GET", "/api/operator/keys"),
+        ("GET", "/api/operator/round"),
+    ]:
+        found = operator.request(method, path)
+        assert problem(found) == (405, "not-allowed")
+        assert found.headers["allow"]
+    for path in ("/api/nothing", "/api/", "/api/tables", "/api/operator", "/api/requests/", "/api//frontier"):
+        assert problem(client.get(path)) == (404, "unknown-path")
+    for path in ("/nothing", "/static/nothing", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/%00"):
+        found = client.get(path)
+        assert found.status_code == 404
+        assert found.headers["content-security-policy"]
+
+
+# Limits
+
+
+def test_sub_tables_that_are_too_large(desk: SmallDesk) -> None:
+    client = server_of(desk, limits={"cells": 5}).client()
+    found = ask(client, "A", "B", "C")
+    assert problem(found) == (413, "too-large")
+    assert (found.json()["limit"], found.json()["asked"]) == (5, 8)
+    assert ask(client, "A", "B").status_code == 200
+    totals = client.get("/api/tables/A*B.csv?totals=1")
+    assert problem(totals) == (413, "too-large")
+    assert (totals.json()["limit"], totals.json()["asked"]) == (5, 9)
+
+
+def chunks(size: int) -> Iterator[bytes]:
+    yield b'{"variables": ["'
+    for _ in range(size >> 10):
+        yield b"A" * 1024
+
+
+def test_bodies_that_are_too_large(client: TestClient, operator: TestClient) -> None:
+    json_of = {"content-type": "application/json"}
+    for whoever, path in [(client, "/api/requests"), (operator, "/api/operator/keys")]:
+        announced = whoever.post(path, content=b"A" * (1 << 20), headers=json_of)
+        assert problem(announced) == (413, "body-too-large")
+        assert (announced.json()["limit"], announced.json()["asked"]) == (1 << 16, 1 << 20)
+        streamed = whoever.post(path, content=chunks(1 << 20), headers=json_of)
+        assert problem(streamed) == (413, "body-too-large")
+        assert streamed.json()["limit"] == 1 << 16
+        assert streamed.json()["asked"] > 1 << 16
+    as_form = {"content-type": "application/x-www-form-urlencoded"}
+    form = client.post("/login", content=chunks(1 << 20), headers=as_form)
+    assert form.status_code == 413
+    lying = client.post("/api/requests", content=chunks(1 << 20), headers={**json_of, "content-length": "20"})
+    assert problem(lying) == (413, "body-too-large")
+    for length in ("-1", "x", "1e3", "٣", "9" * 30, ""):
+        headers = {**json_of, "content-length": length.encode()}
+        assert problem(client.post("/api/requests", content=b"{}", headers=headers)) == (400, "bad-body")
+
+
+def test_asking_too_often(desk: SmallDesk) -> None:
+    server = server_of(desk, limits={"requests_a_minute": 2})
+    client, other = server.client(), server.client("user")
+    assert [ask(client, "A").status_code for _ in range(3)] == [200, 200, 429]
+    found = ask(client, "A")
+    assert problem(found) == (429, "too-many-requests")
+    assert (found.json()["limit"], found.json()["seconds"]) == (2, 30)
+    assert found.headers["retry-after"] == "30"
+    assert client.get("/api/frontier").status_code == 200
+    assert ask(other, "A").status_code == 200
+    assert ask(server.client(host="127.0.0.2"), "A").status_code == 200
+    server.time = 30.1
+    assert [ask(client, "A").status_code for _ in range(2)] == [200, 429]
+    assert [client.get("/api/frontier").status_code for _ in range(110)][-1] == 429
+
+
+# What is down
+
+
+class Broken(SmallDesk):
+    """Raises at whatever is asked."""
+
+    def __init__(self, table: Table, error: Exception) -> None:
+        super().__init__(table, Criteria.of(2, 6))
+        self.error = error
+
+    def _raise(self, *_: Any, **__: Any) -> Any:
+        raise self.error
+
+    def _fail(self, *_: Any, **__: Any) -> Any:
+        future = Future[Any]()
+        future.set_exception(self.error)
+        return future
+
+    ask = effect = round = _fail  # type: ignore[assignment]
+    reply_to = marginal = requests = explained = moments = _raise  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ChainUnavailableError("postgresql://secret@host is gone"),
+        ChainError("the entry 7 was changed"),
+        BrokenProcessPool("a process died with 1841"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_history_that_is_away(error: Exception, czech: Table) -> None:
+    operator = server_of(Broken(czech, error)).client("operator")
+    calls: list[Callable[[], Any]] = [
+        lambda: ask(operator, "A", "B"),
+        lambda: operator.get("/api/operator/effect?variables=A,B"),
+        lambda: operator.post("/api/operator/round"),
+    ]
+    if isinstance(error, ChainError):
+        paths = ["jobs/1", "tables/A.csv", "requests", "operator/requests", "operator/requests/1", "operator/history"]
+        calls += [lambda path=path: operator.get(f"/api/{path}") for path in paths]  # type: ignore[misc]
+    for call in calls:
+        found = call()
+        assert problem(found) == (503, "unavailable")
+        assert found.headers["retry-after"] == "5"
+        assert set(found.json()) == {"code", "message"}
+        assert str(error) not in found.text
+    assert operator.get("/api/frontier").status_code == 200
+
+
+def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = server_of(desk, public=False).client()
+    assert client.get("/api/health").json() == {"status": "ok", "version": 0, "pending": 0}
+    gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
+    monkeypatch.setattr(desk, "health", lambda: gone)
+    for path in ("/readyz", "/api/health"):
+        found = client.get(path)
+        assert found.status_code == 503
+        assert "secret" not in found.text
+        assert not found.headers.get("set-cookie")
+    assert client.get("/livez").json() == {"alive": True}
+
+
+def test_a_pending_request(czech: Table) -> None:
+    class Slow(SmallDesk):
+        def ask(self, subtable: int, who: str, *, in_part: bool = False) -> Future[Reply]:
+            reply = super().ask(subtable, who).result()
+            future = Future[Reply]()
+            future.set_result(Reply("pending", "in-progress", "Ask again later.", subtable, reply.version, job=1))
+            return future
+
+    client = server_of(Slow(czech, Criteria.of(2, 6))).client()
+    found = ask(client, *RELEASED)
+    assert (found.status_code, found.json()["job"], found.json()["table"]) == (202, "/api/jobs/1", None)
+    assert found.json()["decision"] == "pending"
+    done = client.get(found.json()["job"])
+    assert (done.status_code, done.json()["decision"], done.json()["table"]) == (200, "released", "/api/tables/A*B")
+
+
+def test_who_goes_away_stops_no_decision() -> None:
+    """The desk still tells what it decided, to nobody."""
+    future = Future[int]()
+
+    async def go_away() -> None:
+        waiting = asyncio.ensure_future(waited(future))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    asyncio.run(go_away())
+    assert not future.cancelled()
+    future.set_result(1)
+
+
+# Operators and auditors
+
+
+def test_effects(operator: TestClient) -> None:
+    found = operator.get("/api/operator/effect?variables=A,B").json()
+    assert (found["sub_table"], found["status"], found["is_safe"]) == (["A", "B"], "open", True)
+    assert (found["released"], found["newly"]["released"]) == ([["A", "B"]], 1)
+    assert operator.get("/api/operator/frontier").json()["version"] == found["version"] == 0
+    assert problem(operator.get("/api/operator/effect?variables=")) == (400, "empty-request")
+    assert problem(operator.get("/api/operator/effect")) == (400, "bad-body")
+    assert problem(operator.get("/api/operator/effect?variables=A,A")) == (400, "repeated-variable")
+
+
+def test_statuses(operator: TestClient) -> None:
+    found = operator.get("/api/operator/statuses")
+    assert (found.headers["content-type"], found.headers["x-version"]) == ("application/octet-stream", "0")
+    assert len(found.content) == 64
+    assert set(found.content) <= {1, 2, 3, 4, 5}
+
+
+def test_why(client: TestClient, operator: TestClient) -> None:
+    ask(client, *REFUSED)
+    (asked,) = operator.get("/api/operator/requests").json()["requests"]
+    found = operator.get(f"/api/operator/requests/{asked['number']}").json()
+    assert (found["request"], found["rule"], found["verdict"]) == (asked, "myopic", "unsafe")
+    assert set(found["witness"]) == {"cell", "count", "outer", "inner"}
+    assert problem(operator.get("/api/operator/requests/7")) == (404, "unknown-request")
+
+
+def test_both_frontiers_over_time(client: TestClient, operator: TestClient) -> None:
+    ask(client, *RELEASED)
+    found = operator.get("/api/operator/history").json()
+    assert found["rules"] == ["myopic"]
+    assert [moment["cause"] for moment in found["moments"]] == [None, ["A", "B"]]
+    assert operator.post("/api/operator/round").json() == {"decided": 0}
+
+
+def test_a_key_over_the_api(server: Server, operator: TestClient) -> None:
+    made = operator.post("/api/operator/keys", json={"user": "ada", "role": "operator", "days": 1})
+    assert (made.status_code, set(made.json())) == (201, {"user", "role", "key"})
+    assert server.stored[-1][:3] == ("key", "operator", "ada")
+    key = made.json()["key"]
+    ada = server.client()
+    ada.headers["authorization"] = f"Bearer {key}"
+    assert ada.get("/api/operator/frontier").status_code == 200
+    number = key.split("_")[1]
+    assert operator.delete(f"/api/operator/keys/{number}").json() == {"revoked": number}
+    assert problem(operator.delete(f"/api/operator/keys/{number}")) == (404, "unknown-key")
+    assert problem(ada.get("/api/operator/frontier")) == (401, "unauthorised")
+    for wrong in ({}, {"user": ""}, {"user": "a b"}, {"user": "ada", "role": "root"}, {"user": "ada", "days": 0}):
+        assert problem(operator.post("/api/operator/keys", json=wrong)) == (400, "bad-body")
+
+
+OPERATORS = [
+    ("GET", "frontier"),
+    ("GET", "frontier/matrix"),
+    ("GET", "effect?variables=A"),
+    ("GET", "statuses"),
+    ("GET", "requests"),
+    ("GET", "requests/1"),
+    ("GET", "history"),
+]
+CHANGES = [("POST", "round", None), ("POST", "keys", {"user": "eve"}), ("DELETE", "keys/000000000000", None)]
+
+
+def test_what_users_may_not(server: Server, client: TestClient) -> None:
+    ask(client, *REFUSED)
+    for whoever in (client, server.client("user")):
+        for method, path in OPERATORS:
+            assert problem(whoever.request(method, f"/api/operator/{path}")) == (403, "forbidden")
+        for method, path, body in CHANGES:
+            assert problem(whoever.request(method, f"/api/operator/{path}", json=body)) == (403, "forbidden")
+
+
+def test_auditors_look_and_change_nothing(server: Server, client: TestClient) -> None:
+    ask(client, *REFUSED)
+    auditor = server.client("auditor")
+    stored = list(server.stored)
+    for method, path in OPERATORS:
+        assert auditor.request(method, f"/api/operator/{path}").status_code == 200
+    for method, path, body in CHANGES:
+        assert problem(auditor.request(method, f"/api/operator/{path}", json=body)) == (403, "forbidden")
+    assert server.stored == stored
+
+
+# Documentation
+
+
+def test_the_documentation(client: TestClient) -> None:
+    described = client.get("/api/openapi.json").json()
+    page = client.get("/api")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    for path, operations in described["paths"].items():
+        assert path.startswith("/api/") or path in (LIVE, READY, METRICS)
+        for method, operation in operations.items():
+            assert f"{method.upper()} {path}" in page.text
+            assert operation["summary"] in page.text
+            assert "422" not in operation["responses"]
+    for word in ("<script", "style=", "http://", "https://"):
+        assert word not in page.text
+    assert "<h1>" in page.text
+    table = described["paths"]["/api/tables/{name}"]["get"]["responses"]["200"]["content"]
+    assert set(table) == {format.range for format in FORMATS.values()}
+
+
+def test_a_title_is_text(desk: SmallDesk) -> None:
+    desk.title = "<script>alert(1)</script>"
+    assert "<script" not in server_of(desk).client().get("/api").text
+
+
+# Labels, and what the tables are of
+
+
+def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:
+    plain = server_of(desk).client().get("/api/tables/A.json").headers["etag"]
+    smokes = VariableLabels("Smokes <often>", "asked at work", "habit", {"no": "never"})
+    desk.texts = Texts(PublicationConfig(period="1981", notes=("Men.",)), Labels({"A": smokes}))
+    client = server_of(desk).client()
+    form, about = client.get("/").text, client.get("/about").text
+    assert 'value="A" data-cells="2"> Smokes &lt;often&gt; <span class="soft">A</span>' in form
+    assert all(text in form for text in ("<li>never</li>", "asked at work", "Unit: habit"))
+    assert "<li>Reference period: 1981</li>" in about
+    assert "<li>Men.</li>" in about
+    table = client.get("/tables/A").text
+    assert "<h1>Smokes &lt;often&gt;</h1>" in table
+    assert '<p class="soft">Reference period: 1981</p>' in table
+    found = client.get("/api/variables").json()
+    assert found["variables"][0] == {"name": "A", "categories": ["no", "yes"]}
+    assert found["about"] == {"period": "1981", "notes": ["Men."]}
+    assert found["labels"]["A"]["categories"] == {"no": "never"}
+    answer = client.get("/api/tables/A.json")
+    assert (answer.json()["labels"], answer.json()["about"]) == (found["labels"], found["about"])
+    assert answer.headers["etag"] != plain
+
+
+# Headers
+
+
+def test_every_answer_has_its_headers(server: Server, client: TestClient, operator: TestClient) -> None:
+    tag = client.get("/api/tables/A.csv").headers["etag"]
+    found = [
+        client.get("/api/frontier"),
+        client.get("/api"),
+        client.get("/api/tables/A.csv", headers={"if-none-match": tag}),
+        client.get("/nothing"),
+        client.get("/static/server.css"),
+        client.get("/api/operator/frontier"),
+        client.get("/api/frontier", headers={"authorization": "Bearer x"}),
+        client.get("/api/frontier", headers={"host": "evil.example"}),
+        client.post("/api/requests", content=b"x" * 100_000),
+        client.post("/api/requests", content=b"x"),
+        client.delete("/api/requests"),
+        client.post("/login"),
+        ask(client),
+        operator.get("/api/operator/statuses"),
+    ]
+    assert {response.status_code for response in found} == {200, 304, 404, 403, 401, 400, 413, 415, 405}
+    for response in found:
+        for name, value in HEADERS.items():
+            assert response.headers[name] == value
+        assert "unsafe" not in response.headers["content-security-policy"]
+        assert "server" not in response.headers
+        is_table = "etag" in response.headers
+        assert is_table or response.headers["cache-control"] == "no-store"
+
+
+def test_a_server_has_its_own_name(server: Server, client: TestClient) -> None:
+    for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:80", "", "[", "127.0.0.1@evil.example"):
+        assert problem(client.get("/api/frontier", headers={"host": host})) == (400, "bad-host")
+    for host in ("127.0.0.1", "127.0.0.1:8090", "localhost:8090", "LOCALHOST", "[::1]:8090"):
+        assert client.get("/api/frontier", headers={"host": host}).status_code == 200
+
+
+def test_keys_in_headers(server: Server, client: TestClient) -> None:
+    key = server.key()
+    for wrong in (f"Basic {key}", key, "Bearer", f"Bearer {key}x", f"Bearer {key} {key}", ""):
+        found = client.get("/api/frontier", headers={"authorization": wrong})
+        assert problem(found) == (401, "unauthorised")
+        assert found.headers["www-authenticate"] == "Bearer"
+    for right in (f"Bearer {key}", f"bearer {key}", f"Bearer   {key}"):
+        assert client.get("/api/frontier", headers={"authorization": right}).status_code == 200
+
+
+# Browsers
+
+
+def form_of(client: TestClient, path: str = "/nothing") -> str:
+    """What a page would put into its form, for this browser."""
+    from sdc.server.web.access import Signed
+    from sdc.server.web.gateway import BROWSER, SESSION
+    from tests.helpers.http import SECRET
+
+    client.get(path)
+    browser = client.cookies.get(SESSION) or client.cookies.get(BROWSER) or ""
+    return Signed(SECRET).form(browser)
+
+
+def test_logging_in_and_out(desk: SmallDesk) -> None:
+    server = server_of(desk, public=False)
+    client = server.client()
+    assert problem(client.get("/api/frontier")) == (401, "unauthorised")
+    found = client.post("/login", data={"key": server.key("operator"), "csrf": form_of(client)})
+    assert (found.status_code, found.headers["location"]) == (303, "/operator")
+    cookie = found.headers["set-cookie"]
+    assert all(word in cookie.lower() for word in ("httponly", "samesite=strict", "path=/"))
+    assert client.get("/api/operator/frontier").status_code == 200
+    stale = form_of(client)
+    found = client.post("/logout", data={"csrf": stale})
+    assert (found.status_code, found.headers["location"]) == (303, "/")
+    assert problem(client.get("/api/frontier")) == (401, "unauthorised")
+    assert client.post("/login", data={"key": server.key(), "csrf": stale}).status_code == 403
+    assert client.post("/login", data={"key": server.key(), "csrf": form_of(client)}).headers["location"] == "/"
+
+
+def test_a_wrong_key_logs_nobody_in(server: Server, client: TestClient) -> None:
+    for key in ("", "x", server.key() + "x", "\0"):
+        found = client.post("/login", data={"key": key, "csrf": form_of(client)})
+        assert found.status_code == 401
+        assert "sdc_session" not in client.cookies
+
+
+def test_a_session_ends_with_its_key(server: Server, client: TestClient) -> None:
+    key = server.key("operator")
+    client.post("/login", data={"key": key, "csrf": form_of(client)})
+    assert client.get("/api/operator/frontier").status_code == 200
+    server.access.revoke(key.split("_")[1], "root")
+    assert problem(client.get("/api/operator/frontier")) == (403, "forbidden")
+    assert client.get("/api/frontier").status_code == 200, "the public may, and so may who was an operator"
+
+
+def test_a_session_that_was_made_up(server: Server, client: TestClient) -> None:
+    for cookie in ("x", "sdc_000000000000", "WyIwIiwiMCJd.x.y", '"\\000"'):
+        found = client.get("/api/operator/frontier", headers={"cookie": f"sdc_session={cookie}"})
+        assert problem(found) == (403, "forbidden")
+
+
+def test_forms_of_others(server: Server, client: TestClient) -> None:
+    other = server.client()
+    for form in (form_of(other), "", "x"):
+        assert client.post("/login", data={"key": server.key(), "csrf": form}).status_code == 403
+        assert client.post("/logout", data={"csrf": form}).status_code == 403
+    assert client.post("/login", content=b"\xff\0", headers={"content-type": "multipart/form-data"}).status_code in (
+        400,
+        403,
+    )
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:1"},
+        {"origin": "http://["},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_pages_of_others_cannot_ask(headers: dict[str, str], server: Server, client: TestClient) -> None:
+    wanted = {"variables": RELEASED}
+    for _ in range(2):
+        assert problem(client.post("/api/requests", json=wanted, headers=headers)) == (403, "forbidden")
+        form = {"key": server.key("operator"), "csrf": form_of(client)}
+        assert client.post("/login", data=form, headers=headers).status_code == 403
+        client.post("/login", data=form)
+    assert client.post("/api/operator/round", headers=headers).status_code == 403
+    assert client.delete("/api/operator/keys/0", headers=headers).status_code == 403
+    assert client.get("/api/frontier").json()["version"] == 0
+    assert server.client("user").post("/api/requests", json=wanted, headers=headers).status_code == 200
+
+
+def test_pages_of_this_server_may_ask(client: TestClient) -> None:
+    headers = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
+    assert client.post("/api/requests", json={"variables": ["A"]}, headers=headers).status_code == 200
+
+
+def test_a_proxy_on_this_machine_alone_names_users(desk: SmallDesk) -> None:
+    users = [{"name": "ada", "role": "operator"}]
+    server = server_of(desk, proxy_header="X-User", users=users)
+    named = {"x-user": "ada", "host": "tables.example"}
+    assert server.client().get("/api/operator/frontier", headers=named).status_code == 200
+    assert server.client(host="::1").get("/api/operator/frontier", headers=named).status_code == 200
+    assert problem(server.client().get("/api/operator/frontier", headers={"x-user": "eve"})) == (403, "forbidden")
+    assert problem(server.client().get("/api/frontier", headers={"x-user": ""})) == (401, "unauthorised")
+    for host in ("192.0.2.1", "testclient", ""):
+        elsewhere = server.client(host=host)
+        assert problem(elsewhere.get("/api/frontier", headers=named)) == (400, "bad-host")
+        assert problem(elsewhere.get("/api/frontier", headers={"x-user": "ada"})) == (401, "unauthorised")
+    without = server_of(desk).client()
+    assert problem(without.get("/api/operator/frontier", headers={"x-user": "ada"})) == (403, "forbidden")
+
+
+def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:
+    """Names go into the history: they are as those of keys."""
+    client = server_of(desk, proxy_header="X-User").client()
+    for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve"):
+        found = client.get("/api/frontier", headers={"x-user": name.encode("latin-1")})
+        assert problem(found) == (401, "unauthorised")
+    twice = [("x-user", "ada"), ("x-user", "eve")]
+    assert problem(client.get("/api/frontier", headers=twice)) == (401, "unauthorised")
+
+
+def test_the_openapi_document_is_json(client: TestClient) -> None:
+    assert json.loads(client.get("/api/openapi.json").text)["info"]["title"] == "Small"

@@ -1,0 +1,574 @@
+"""The audit: a right history passes, and whatever is wrong with another is named with its entry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from sdc.commands import cli
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError
+from sdc.record.entry import FIRST, Entry, broken_links
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.audit import Standard, audit
+from sdc.storage.known import write_known
+from sdc.storage.parquet import write_table
+from tests import reference
+from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.integration.record.test_chain import disarm, execute
+from tests.strategies import dense, knows, schema_of, unknowing
+
+CRITERIA = Criteria.of(2, 6)
+EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+ONE_WAY = Release.of(1 << v for v in range(6))
+ASKED = ("A*B", "A*B*C*D*E*F", "A*B*C*D*E", "B", "A*B*D*E*F", "A*C*D*E*F")
+"""Each of five variables is safe after those before it, with critical widths of 20, 10 and 10 alone."""
+FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
+
+
+class Writer:
+    """Writes what a server would, or what a wrong one might."""
+
+    def __init__(self, history: Chain, table: Table, start: Release = ONE_WAY) -> None:
+        self.history, self.schema, self.inquiry = history, table.schema, unknowing(table, CRITERIA)
+        self.released, self.unreleasable, self.version = start, set[SubTable](), 0
+        self.frontier({"released": self.names(start.frontier), "direct": []})
+
+    def names(self, subtables: Iterable[SubTable]) -> list[list[str]]:
+        return [st.names(subtable, self.schema) for subtable in sorted(subtables)]
+
+    def is_unsafe(self, release: Release) -> bool:
+        return self.inquiry.anew().ask(release).verdict is Verdict.UNSAFE
+
+    def frontier(self, body: dict[str, Any]) -> None:
+        with self.history.turn() as turn:
+            turn.append("frontier", "ann", "", {"version": self.version, **body})
+
+    def decide(self, label: str, outcome: str, **other: Any) -> None:
+        """An entry of a request and one of the decision, and what releases nothing."""
+        subtable = st.parse(label, self.schema)
+        body = {"outcome": outcome, "sub_table": st.names(subtable, self.schema), "rule": "myopic", "code": outcome}
+        with self.history.turn() as turn:
+            request = turn.append("request", "ann", label, {"variables": body["sub_table"]})
+            turn.append("decision", "ann", label, {**body, "request": request.seq, "version": self.version, **other})
+
+    def release(self, label: str, **other: Any) -> None:
+        """A decision with its frontiers, as they are."""
+        larger = self.released.add(st.parse(label, self.schema))
+        self.version += 1
+        self.decide(label, "released", **other)
+        old, new = set(self.released.frontier), set(larger.frontier)
+        self.frontier({"released_added": self.names(new - old), "released_removed": self.names(old - new)})
+        self.released = larger
+
+    def refuse(self, label: str) -> None:
+        """A decision, and the sub-table among the unreleasable ones."""
+        subtable = st.parse(label, self.schema)
+        smaller = {subtable, *(u for u in self.unreleasable if not st.is_within(subtable, u))}
+        added, removed = smaller - self.unreleasable, self.unreleasable - smaller
+        self.frontier({"unreleasable_added": self.names(added), "unreleasable_removed": self.names(removed)})
+        self.unreleasable = smaller
+        self.decide(label, "refused")
+
+    def ask(self, label: str) -> None:
+        """What a myopic server does."""
+        subtable = st.parse(label, self.schema)
+        if subtable in self.released:
+            self.decide(label, "answered")
+        elif self.is_unsafe(self.released.add(subtable)):
+            self.refuse(label)
+        else:
+            self.release(label)
+
+
+def about(table: Table) -> dict[str, Any]:
+    return {
+        "table": table.digest,
+        "criterion": {"small_count": 2, "min_width": 6},
+        "variables": list(table.schema.names),
+    }
+
+
+def by(table: Table, criteria: Criteria = CRITERIA, zeros: StructuralZeros = NO_ZEROS) -> Standard:
+    return Standard(table, knows(table, NOTHING, zeros), criteria, "a test")
+
+
+@pytest.fixture
+def history(history_url: str, czech: Table) -> Iterator[Chain]:
+    with closing(Chain.open(history_url, about(czech))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def writer(sqlite_url: str, czech: Table) -> Iterator[Writer]:
+    """Of a new history in SQLite, with R(0)."""
+    with closing(Chain.open(sqlite_url, about(czech))) as opened:
+        yield Writer(opened, czech)
+
+
+def failures_of(writer: Writer, table: Table) -> list[str]:
+    return list(audit(writer.history, by(table)).failures)
+
+
+def test_a_right_history_is_verified(history: Chain, czech: Table) -> None:
+    writer = Writer(history, czech)
+    for label in ASKED:
+        writer.ask(label)
+    found = audit(history, by(czech))
+    assert found.failures == ()
+    assert found.verified is True
+    assert (found.entries, found.decisions) == (history.head(), len(ASKED))
+    assert found.releases == writer.version >= 3
+    assert found.released == writer.released
+    assert found.variables == tuple("ABCDEF")
+    assert found.head == history.entries()[-1].hash
+    assert writer.unreleasable
+    unjudged = audit(history)
+    assert unjudged == replace(found, is_judged=False)
+    assert unjudged.verified is None
+
+
+def test_a_history_that_has_only_begun_is_right(sqlite_url: str, czech: Table) -> None:
+    with closing(Chain.open(sqlite_url, about(czech))) as history:
+        assert audit(history, by(czech)).verified is True
+        Writer(history, czech, Release.of([]))
+        assert audit(history, by(czech)).verified is True
+
+
+def test_a_table_without_small_counts_needs_no_judge(sqlite_url: str, czech: Table) -> None:
+    safe = Table.of(czech.schema, czech.codes, czech.counts + 2)
+    with closing(Chain.open(sqlite_url, about(safe))) as history:
+        writer = Writer.__new__(Writer)
+        writer.history, writer.schema, writer.released, writer.version = history, safe.schema, ONE_WAY, 0
+        writer.frontier({"released": writer.names(ONE_WAY.frontier)})
+        writer.release("A*B*C*D*E*F")
+        assert audit(history, by(safe)).verified is True
+
+
+# Tampering
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        (["UPDATE entries SET body = '{}' WHERE seq = 4"], "entry 4 was changed: it does not have its hash"),
+        (["UPDATE entries SET who = 'eve' WHERE seq = 4"], "entry 4 was changed"),
+        (["UPDATE entries SET at = '2001' WHERE seq = 1"], "entry 1 was changed"),
+        (["""UPDATE entries SET body = '{"x":1e999}' WHERE seq = 4"""], "entry 4 was changed"),
+        (["DELETE FROM entries WHERE seq = 4"], "entry 5 comes after entry 3: what was between is gone"),
+        (["DELETE FROM entries WHERE seq = 1"], "entry 2 comes after entry 0"),
+        (
+            [f"UPDATE entries SET seq = {new} WHERE seq = {old}" for old, new in ((3, 99), (4, 3), (99, 4))],
+            "entry 3 does not have the hash of the entry before it",
+        ),
+    ],
+)
+def test_tampering_is_named(
+    statements: list[str], message: str, history: Chain, history_url: str, czech: Table
+) -> None:
+    writer = Writer(history, czech)
+    writer.release("A*B")
+    assert not [*broken_links(history.entries())]
+    disarm(history_url)
+    execute(history_url, *statements)
+    for standard in None, by(czech):
+        found = audit(history, standard)
+        assert found.verified is False
+        assert message in "; ".join(found.failures)
+
+
+def test_a_chain_that_was_made_anew_after_a_change_ends_in_another_hash(writer: Writer, czech: Table) -> None:
+    writer.release("A*B")
+    entries = writer.history.entries()
+    forged, previous = [], FIRST
+    for entry in entries:
+        entry = replace(entry, who="eve", previous=previous)
+        forged.append(replace(entry, hash=entry.digest))
+        previous = forged[-1].hash
+    assert not [*broken_links(forged)]
+    assert audit(writer.history).head == entries[-1].hash != previous
+
+
+# What does not follow
+
+
+def test_a_version_must_be_the_next(writer: Writer, czech: Table) -> None:
+    writer.release("A*B", version=2)
+    writer.decide("A", "answered", version=0)
+    assert failures_of(writer, czech) == [
+        "entry 4 has version 2, and 1 was due",
+        "entry 5 has version 1, and 2 was due",
+        "entry 7 has version 0, and 1 was due",
+    ]
+
+
+def test_answers_must_be_public(writer: Writer, czech: Table) -> None:
+    writer.decide("A", "answered")
+    writer.decide("A*B", "answered")
+    writer.decide("A*C", "maybe")
+    writer.decide("A*D", "refused", sub_table=["D", "C"])
+    assert failures_of(writer, czech) == [
+        "entry 6 answers A*B, which was not public",
+        "entry 8 has the unknown outcome 'maybe'",
+        "entry 10 is about A*D and decides on C*D",
+    ]
+
+
+def test_the_frontier_must_be_that_of_the_releases(writer: Writer, czech: Table) -> None:
+    writer.release("A*B")
+    writer.frontier({"released_added": [["C", "D"]]})
+    writer.frontier({"released_removed": [["A", "B"]]})
+    writer.frontier({"released": [["A", "B"], ["C"], ["D"], ["E"], ["F"]]})
+    writer.release("A*B*C")
+    assert failures_of(writer, czech) == [
+        "entry 6 does not record the released frontier of version 1; C*D is wrong",
+        "entry 7 does not record the released frontier of version 1; A*B is wrong",
+    ]
+
+
+def test_a_refusal_by_a_step_follows_from_what_is_public(writer: Writer, czech: Table) -> None:
+    writer.release("A*B")
+    writer.release("C*D")
+    writer.decide("A*C*E", "refused", rule="one_step")
+    writer.decide("A*C", "refused", rule="one_step")  # as it was called when the frontier decided
+    writer.decide("A*C", "refused", rule="one_step_frontier")
+    writer.decide("A*C*E", "refused", rule="one_step_frontier")
+    assert failures_of(writer, czech) == [
+        "entry 12 refuses A*C by the rule one_step, which had nothing against it",
+        "entry 14 refuses A*C by the rule one_step_frontier, which had nothing against it",
+    ]
+
+
+def test_every_release_has_its_frontier(writer: Writer, czech: Table) -> None:
+    for label in "A*B", "A*C":
+        writer.version += 1
+        writer.decide(label, "released")
+    assert failures_of(writer, czech) == [
+        "entry 4 releases a sub-table, and no entry records the frontier after it",
+        "entry 6 releases a sub-table, and no entry records the frontier after it",
+    ]
+
+
+def test_what_is_unreleasable_stays_so(writer: Writer, czech: Table) -> None:
+    writer.refuse("A*B*C*D*E*F")
+    writer.frontier({"unreleasable_added": [["A"]]})
+    writer.frontier({"unreleasable_removed": [["A"], ["A", "B", "C", "D", "E", "F"]]})
+    assert [failure for failure in failures_of(writer, czech) if "which it is not" not in failure] == [
+        "entry 6 records A as unreleasable, which is public",
+        "entry 7 records A as unreleasable no more",
+        "entry 7 records A*B*C*D*E*F as unreleasable no more",
+    ]
+
+
+def test_nothing_above_the_unreleasable_frontier_is_released(writer: Writer, czech: Table) -> None:
+    writer.frontier({"unreleasable_added": [["A", "B"]]})
+    writer.release("A*B*C")
+    assert failures_of(writer, czech) == [
+        "entry 5 releases A*B*C, which contains A*B, recorded as unreleasable",
+        "entry 3 records A*B as unreleasable, which it is not",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("decision", {}),
+        ("decision", {"outcome": "refused", "sub_table": 3, "version": 0}),
+        ("decision", {"outcome": "refused", "sub_table": [["A"]], "version": 0}),
+        ("decision", {"outcome": "refused", "sub_table": ["A"], "version": True}),
+        ("decision", {"outcome": "refused", "sub_table": [str(v) for v in range(64)], "version": 0}),
+        ("frontier", {"version": 0, "released_added": "A"}),
+        ("frontier", {"version": "0"}),
+        ("frontier", {"version": 0, "unreleasable_added": ["AB"]}),
+    ],
+)
+def test_what_no_server_writes_is_named(kind: str, body: dict[str, Any], writer: Writer) -> None:
+    with writer.history.turn() as turn:
+        turn.append(kind, "ann", "A", body)
+    failures = audit(writer.history).failures
+    assert any("entry 3 " in failure for failure in failures), failures
+
+
+def test_a_decision_needs_a_frontier_and_a_history_one_beginning(sqlite_url: str, czech: Table) -> None:
+    with closing(Chain.open(sqlite_url, about(czech))) as history:
+        with history.turn() as turn:
+            body = {"outcome": "refused", "sub_table": ["A", "B"], "version": 0}
+            turn.append("decision", "ann", "A*B", body)
+            turn.append("opened", "ann", "", {"about": {}})
+        assert audit(history, by(czech)).failures == (
+            "entry 2 decides before the first frontier is recorded",
+            "entry 3 begins a history again",
+        )
+
+
+# Against the table
+
+
+def test_a_release_that_breaks_the_criterion_is_found(writer: Writer, czech: Table) -> None:
+    for label in "A*B", "B*C", "A*B*C*D*E*F", "C*D":
+        writer.release(label)
+    (failure,) = failures_of(writer, czech)
+    assert failure.startswith("entry 10 releases A*B*C*D*E*F, and what is public from then on (version 3) breaks the ")
+    assert failure.endswith("min width 0 to 0, required 6")
+    assert audit(writer.history, by(czech)).is_judged
+    assert audit(writer.history).failures == ()
+
+
+@pytest.mark.parametrize("criteria", [Criteria.of(2, 1000), Criteria.of(2, 5), Criteria.of(1, 6)])
+def test_a_history_of_another_criterion_is_refused(criteria: Criteria, writer: Writer, czech: Table) -> None:
+    writer.release("A*B*D*E*F")
+    assert audit(writer.history, by(czech)).verified is True
+    asked = f'{{"min_width":{criteria.width.min_width},"small_count":{criteria.small_count}}}'
+    message = f'its criterion is {{"min_width":6,"small_count":2}}, and that of a test is {asked}; '
+    with pytest.raises(ChainError, match=re.escape(message)):
+        audit(writer.history, by(czech, criteria))
+
+
+@dataclass
+class Kept:
+    """A history in memory, which says of itself whatever is wanted."""
+
+    about: dict[str, Any]
+    name: str = "kept"
+    _entries: list[Entry] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.append("opened", "", "", {"about": self.about})
+
+    def append(self, kind: str, who: str, subject: str, body: dict[str, Any]) -> Entry:
+        previous = self._entries[-1].hash if self._entries else FIRST
+        entry = Entry(len(self._entries) + 1, kind, "2026", who, subject, body, previous)
+        self._entries.append(replace(entry, hash=entry.digest))
+        return self._entries[-1]
+
+    @contextmanager
+    def turn(self) -> Iterator[Kept]:
+        yield self
+
+    def entries(self) -> list[Entry]:
+        return self._entries
+
+
+def keeps(counts: np.ndarray, release: Release, criteria: Criteria) -> bool:
+    """Whether every small count could be another one, by listing all tables that agree with the release."""
+    public = [st.members(t) for t in release.frontier]
+    return reference.is_releasable(counts, public, criteria.small_count, criteria.width.min_width)
+
+
+def test_random_histories_are_judged_by_the_criterion_asked_whatever_they_say_of_it(night: list[int]) -> None:
+    """200 of them, or as many as have some of each kind; every third forged: it says that any width is enough.
+
+    Judged by enumeration.
+    """
+    seen = Counter[str]()
+    for number in range(600):
+        if number >= 200 and min(seen[name] for name in ("forged", "True", "False")) > 15:
+            break
+        rng = np.random.default_rng([5, number, *night])
+        sizes, asked = ([2, 3], [1, 2, 3]) if number % 4 else ([2, 2, 2], [3, 5, 6])
+        counts = rng.integers(0, 6, sizes)
+        counts.flat[0] += 1
+        table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
+        criteria = Criteria.of(int(rng.integers(1, 3)), int(rng.integers(2, 6)))
+        said = Criteria.of(1, 1) if number % 3 == 0 else criteria
+        kept = Kept({"table": table.digest, "criterion": by(table, said).facts, "variables": list(table.schema.names)})
+        writer = Writer(cast(Chain, kept), table, Release.of([]))
+        for subtable in rng.choice(asked, 2, p=[0.45, 0.45, 0.1]).tolist():
+            if subtable not in writer.released:
+                writer.release(st.label(subtable, table.schema))
+        if said != criteria:
+            with pytest.raises(ChainError, match="look who changed it"):
+                audit(writer.history, by(table, criteria))
+            # what it says would let it pass
+            seen["forged"] += bool(audit(writer.history, by(table, said)).verified) and not keeps(
+                counts, writer.released, criteria
+            )
+            continue
+        found = audit(writer.history, by(table, criteria))
+        is_right = keeps(counts, writer.released, criteria)
+        assert (found.verified, bool(found.failures)) == (is_right, not is_right)
+        seen[str(is_right)] += 1
+    assert min(seen[name] for name in ("forged", "True", "False")) > 15
+
+
+def test_a_table_of_another_history_judges_nothing(writer: Writer, czech: Table) -> None:
+    writer.release("A*B*C*D*E*F")
+    found = audit(writer.history, by(czech.marginal(st.parse("A*B*C", czech.schema))))
+    assert not found.is_judged
+    assert found.failures[0].startswith(f"entry 1 says that the history is of the table {czech.digest[:12]}, given is ")
+    assert found.failures[1] == "the history names the variable D, which the table does not have"
+
+
+@pytest.mark.parametrize("zeros", [NO_ZEROS, EMPTY_CELL])
+def test_what_is_impossible_is_known_to_whoever_judges(zeros: StructuralZeros, czech: Table) -> None:
+    """The published release has a width of 9, and of 6 for whoever knows the cell."""
+    criteria = Criteria.of(2, 7)
+    told = {**about(czech), "criterion": by(czech, criteria).facts, "structural_zeros": zeros.labels(czech.schema)}
+    writer = Writer(cast(Chain, Kept(told)), czech)
+    for label in FRONTIER:
+        writer.release(label)
+    found = audit(writer.history, by(czech, criteria, zeros))
+    assert (found.is_judged, found.verified) == (True, not zeros)
+    other = audit(writer.history, by(czech, criteria, NO_ZEROS if zeros else EMPTY_CELL))
+    assert other.failures == ("entry 1 says that the history is of other structural zeros than are given",)
+    assert not other.is_judged
+
+
+def test_a_history_without_its_criterion_is_not_judged(sqlite_url: str, czech: Table) -> None:
+    whole = about(czech)
+    for number, criteria in enumerate([{}, {"small_count": 2, "min_width": "6"}, {**whole["criterion"], "limit": 1}]):
+        with (
+            closing(Chain.open(f"{sqlite_url}{number}", {**whole, "criterion": criteria})) as history,
+            pytest.raises(ChainError, match=r"says that its criterion is .*, and that of a test is"),
+        ):
+            audit(history, by(czech))
+
+
+def test_a_history_that_does_not_say_what_it_is_of_is_not_judged(czech: Table) -> None:
+    found = audit(cast(Chain, Kept("nothing")), by(czech))  # type: ignore[arg-type]
+    assert found.failures == ("entry 1 does not say of which table and criterion the history is",)
+    assert not found.is_judged
+
+
+def test_a_criterion_that_is_not_monotone_is_refused(writer: Writer, czech: Table) -> None:
+    with pytest.raises(ConfigError, match="has a limit on the posterior, so that the last release does not tell"):
+        audit(writer.history, by(czech, Criteria.of(2, 6, PosteriorLimit(max_probability=0.5))))
+
+
+# The command
+
+
+def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: object) -> tuple[int, str, str]:
+    """Exit status and both streams."""
+    monkeypatch.setattr("sys.argv", ["sdc", *map(str, words)])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    streams = capsys.readouterr()
+    return int(exit_.value.code or 0), streams.out, streams.err
+
+
+def test_the_command_takes_a_folder_a_file_and_a_table(
+    writer: Writer,
+    czech: Table,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = Path(sqlite_url).parent
+    writer.release("A*B")
+    expected = {"history": sqlite_url, "entries": 5, "decisions": 1, "releases": 1, "in_part": 0, "failures": []}
+    of_config = {"small_count": 2, "min_width": 6, "of": str(CZECH_YAML)}
+    for words, verified, criteria in [
+        ((sqlite_url,), None, None),
+        ((folder,), None, None),
+        ((f"sqlite:///{sqlite_url}", "--table", CZECH_YAML), True, of_config),
+    ]:
+        status, out, _ = told(capsys, monkeypatch, "audit", *words, "--json")
+        document = json.loads(out)
+        assert len(document.pop("head")) == 64
+        assert (status, document) == (0, {**expected, "criterion": criteria, "verified": verified})
+    write_table(czech, folder / "table")
+    write_known(knows(czech, NOTHING), folder / "table")
+    status, out, _ = told(capsys, monkeypatch, "audit", folder)
+    assert (status, "not judged    whether every R(t) satisfies a criterion; give the server's config" in out) == (
+        0,
+        True,
+    )
+    options = ["--small-count", "2", "--min-width", "6"]
+    for table in [], ["--table", folder / "table"], ["--table", CZECH_CSV]:
+        status, out, _ = told(capsys, monkeypatch, "audit", folder, *table, *options)
+        assert status == 0
+        assert "decisions     1, of which 1 released something\n" in out
+        assert "criterion     small_count 2, min_width 6, of the options\n" in out
+        assert "verified      every R(t) satisfies the criterion\n" in out
+    fewer = czech.marginal(0b111110)
+    for name, table, zeros in ("other", fewer, NO_ZEROS), ("informed", czech, EMPTY_CELL):
+        write_table(table, folder / name)
+        write_known(knows(table, NOTHING, zeros), folder / name)
+    for other, of in ("other", "the history is of the table"), ("informed", "the history is of other structural zeros"):
+        status, _, err = told(capsys, monkeypatch, "audit", folder, "--table", folder / other, *options)
+        assert (status, of in err) == (1, True)
+
+
+def test_the_command_names_what_fails(
+    writer: Writer,
+    czech: Table,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    writer.release("A*B*C*D*E*F")
+    write_table(czech, Path(sqlite_url).parent / "table")
+    write_known(knows(czech, NOTHING), Path(sqlite_url).parent / "table")
+    options = ["--small-count", "2", "--min-width", "6"]
+    status, out, err = told(capsys, monkeypatch, "audit", Path(sqlite_url).parent, "--json", *options)
+    assert status == 1
+    assert json.loads(out)["verified"] is False
+    assert f"sdc: {sqlite_url} is not verified: 1 failed: entry 4 releases A*B*C*D*E*F, and" in err
+    status, _, err = told(capsys, monkeypatch, "audit", "mysql://ann:secret@here/x")
+    assert (status, "secret" in err) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--table", CZECH_CSV],
+            f"the table {CZECH_CSV} has no criterion, and what the history says of its own is not",
+        ),
+        (
+            ["--table", CZECH_CSV, "--min-width", "6"],
+            "give the server's config with --table, or --small-count and --min-",
+        ),
+        (
+            ["--min-width", "6", "--small-count", "2"],
+            "--small-count and --min-width: there is no table to judge by; give",
+        ),
+        (["--table", CZECH_YAML, "--min-width", "6"], "criterion; leave out --small-count, --min-width and --n-rule"),
+        (["--table", CZECH_CSV, "--min-width", "1", "--small-count", "1"], "that of the options is {"),
+    ],
+)
+def test_the_command_takes_no_criterion_from_the_history(
+    words: list[str],
+    message: str,
+    writer: Writer,
+    sqlite_url: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, out, err = told(capsys, monkeypatch, "audit", sqlite_url, *words)
+    assert (status, out) == (1, "")
+    assert message in err
+    assert err.count("sdc: ") == err.count("\n") == 1
+
+
+def test_the_command_brings_a_history_to_this_version(
+    writer: Writer, sqlite_url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, _, err = told(capsys, monkeypatch, "migrate", sqlite_url)
+    assert (status, "another server is using" in err) == (1, True)
+    writer.history.close()
+    for words, message in [
+        ([], f"{sqlite_url} is at this version\n"),
+        (["--json"], f'{{"history": "{sqlite_url}"}}\n'),
+    ]:
+        assert told(capsys, monkeypatch, "migrate", sqlite_url, *words)[:2] == (0, message)
+    with pytest.raises(ChainError, match="there is no history"):
+        Chain.migrate(f"{sqlite_url}.other")

@@ -1,0 +1,396 @@
+"""Requests one after the other: each rule, beside bounds of every cell and the whole lattice by brute force."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.bounds.enumeration import feasible_tables
+from sdc.config.server import RuleConfig, ServerConfig
+from sdc.intruder.limit import PosteriorLimit
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.model.release import NOTHING, Release
+from sdc.model.state import State, Status
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Verdict
+from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.desk.effect import effect_of
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
+from sdc.server.desk.rules import RULES as RULES_THERE_ARE
+from tests import reference
+from tests.helpers.streams import BruteForce, decisions, stream
+from tests.profiles import scaled
+from tests.strategies import dense, knows, schema_of
+
+CRITERIA = Criteria.of(2, 6)
+FLAT = schema_of((2,) * 6)
+STREAMS, LENGTH = scaled(6, fewest=1), scaled(60, fewest=30)
+PUBLIC_STREAMS = scaled(200, fewest=24)
+RULES: dict[str, list[dict[str, object]]] = {
+    "myopic": [],
+    "one_step": [{"rule": "one_step"}],
+    "one_step_frontier": [{"rule": "one_step_frontier"}],
+    "biased": [{"rule": "biased", "most": 1, "share": 0.5}],
+    "value": [{"rule": "value", "least": 2.0, "interest": 0.5}],
+    "reconstruction": [{"rule": "value", "least": 2.0, "interest": 0.0, "reconstruction": 3.0}],
+    "share": [{"rule": "share", "most": 0.5}],
+    "simulatable": [{"rule": "simulatable", "draws": 8, "share": 0.2}],
+    "all": [{"rule": "one_step"}, {"rule": "biased", "most": 2}, {"rule": "share", "most": 0.6}],
+}
+
+
+def rules(name: str) -> tuple[RuleConfig, ...]:
+    return ServerConfig.model_validate({"rules": RULES[name]}).rules
+
+
+def judge_of(table: Table, criteria: Criteria = CRITERIA) -> Judge:
+    return Judge(table, knows(table, NOTHING), criteria)
+
+
+def one_way(table: Table) -> Release:
+    return Release.of(1 << v for v in range(len(table.schema)))
+
+
+@pytest.fixture(scope="module")
+def truth(czech: Table) -> BruteForce:
+    return BruteForce(czech, CRITERIA)
+
+
+@pytest.fixture(scope="module")
+def judge(czech: Table) -> Judge:
+    return judge_of(czech)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
+    name: str, czech: Table, judge: Judge, truth: BruteForce, night: list[int]
+) -> None:
+    chosen = rules_of(rules(name))
+    for seed in range(min(2, STREAMS) if name in ("simulatable", "reconstruction") else STREAMS):
+        own = judge.anew()
+        state = surveyed(own, State.first(czech.schema, one_way(czech)))
+        for decision in decisions(Decider(own, chosen), state, stream(seed + sum(night), 6, LENGTH)):
+            new = decision.state
+            assert truth.is_safe(new.released)
+            assert new.released.contains(state.released)
+            assert set(new.unreleasable) == truth.unreleasable_frontier(new.released)
+            assert (decision.outcome == "released") == (new.version == state.version + 1)
+            state = new
+        if name == "myopic":
+            last = [*range(1, 64)]
+            for decision in decisions(Decider(own, chosen), state, ((t, "ada") for t in last)):
+                state = decision.state
+            assert all(t in state.released or not truth.is_safe(state.released.add(t)) for t in last)
+
+
+def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
+    own = judge.anew()
+    state = State.first(czech.schema, one_way(czech))
+    decision = Decider(own).decide(state, Past(6), 0b000111, "ada")
+    assert decision.outcome == "released"
+    found = decision.state
+    assert found.status(0b000111) is Status.DIRECT
+    assert found.status(0b000011) is found.status(0) is Status.INDIRECT
+    assert found.status(0b000001) is Status.DIRECT  # public from the beginning
+    assert found.status(0b111111) is Status.UNRELEASABLE
+    assert found.statuses.tolist() == [found.status(t) for t in range(64)]
+    assert found.projection(0b001011) == (0b000011, 0b001000)
+    assert Decider(own).decide(found, Past(6), 0b000011, "bob").outcome == "answered"
+
+
+def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
+    """A release, and a sub-table that makes another one unreleasable."""
+    own = judge.anew()
+    state = surveyed(own, State.first(judge.table.schema, public))
+    for subtable in range(62, 0, -1):
+        costly = [t for t in range(64) if effect_of(own, state, t).newly[1]]
+        if costly:
+            return state.released, costly[0]
+        state = Decider(own).decide(state, Past(6), subtable, "ada").state
+    raise AssertionError("none is")
+
+
+def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
+    public, costly = before_a_costly_one(judge, one_way(czech))
+    steps = dict.fromkeys(("one_step", "one_step_frontier"), 0b1111)
+    asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
+    for name, subtable in asked.items():
+        own = judge.anew()
+        state = surveyed(own, State.first(czech.schema, public if subtable == costly else one_way(czech)))
+        strict = {
+            "biased": [{"rule": "biased", "most": 0}],
+            "value": [{"rule": "value", "least": 100.0}],
+            "share": [{"rule": "share", "most": 0.1, "free": 2}],
+        }.get(name, RULES[name])
+        chosen = rules_of(ServerConfig.model_validate({"rules": strict}).rules)
+        decision = Decider(own, chosen).decide(state, Past(6), subtable, "ada")
+        assert (decision.outcome, decision.rule) == ("refused", name)
+        assert decision.why
+        assert decision.state == state
+
+
+def test_requests_of_a_batch_wait(czech: Table, judge: Judge) -> None:
+    own = judge.anew()
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
+    decider = Decider(own, rules_of(ServerConfig.model_validate({"rules": [{"rule": "batch"}]}).rules))
+    assert decider.decide(state, Past(6), 0b11, "ada").outcome == "waiting"
+
+
+def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
+    own = judge.anew()
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
+    chosen = rules_of(ServerConfig.model_validate({"rules": [{"rule": "value", "least": 3.0}]}).rules)
+    pair = 0b11
+    assert Decider(own, chosen).decide(state, Past(6), pair, "ada").rule == "value"
+    asked = Past(6, Counter({pair: 1, 0b111: 1}))
+    assert Decider(own, chosen).decide(state, asked, pair, "ada").outcome == "released"
+
+
+def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce) -> None:
+    own = judge.anew()
+    state = surveyed(own, State.first(czech.schema, one_way(czech)))
+    for subtable in (0b111100, 0b11, 0b001111):
+        effect = effect_of(own, state, subtable)
+        assert effect.is_safe is truth.is_safe(state.released.add(subtable))
+        assert effect.is_complete
+        if not effect.is_safe:
+            continue
+        new = state.released.add(subtable)
+        assert set(effect.unreleasable_frontier) == truth.unreleasable_frontier(new)
+        assert set(effect.released) == {t for t in range(64) if t in new and t not in state.released}
+        was, will = (np.asarray(s.statuses) for s in (state, surveyed(own, state.releasing(subtable))))
+        assert effect.newly[1] == (will == Status.UNRELEASABLE).sum() - (was == Status.UNRELEASABLE).sum()
+
+
+def test_a_first_release_must_be_safe(czech: Table) -> None:
+    with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
+        judge_of(czech).require_safe(Release.of([63]), 1.0)
+
+
+def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) -> None:
+    own, without = judge_of(czech, Criteria.of(2, 3, n_rule=20)), judge_of(czech, Criteria.of(2, 3))
+    state = State.first(czech.schema, one_way(czech))
+    for subtable in range(1, 64):
+        found = own.ask(state, subtable, 1.0).verdict
+        keeps = int(czech.marginal(subtable).counts.min()) >= 20
+        assert found is (without.ask(state, subtable, 1.0).verdict if keeps else Verdict.UNSAFE)
+    found = own.in_part(state, 0b101111, 10.0)
+    assert found.part is not None
+    shown = np.delete(czech.marginal(0b101111).dense.reshape(-1), found.part.places(czech.schema))
+    assert not ((shown > 0) & (shown < 20)).any()
+    with pytest.raises(NothingReleasableError, match=r"A\*B\*C\*D\*E has a count from 1 to 19, .* start with less"):
+        own.require_safe(Release.of([0b011111]), 1.0)
+    with pytest.raises(NothingReleasableError, match="not even the grand total may be published"):
+        judge_of(czech, Criteria.of(2, 3, n_rule=2_000)).require_safe(NOTHING, 1.0)
+
+
+def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
+    with pytest.raises(ConfigError, match="not monotone"):
+        judge_of(czech, Criteria.of(2, 6, PosteriorLimit(max_above=0.1)))
+
+
+def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    judge = Judge(czech, knows(czech, NOTHING, zeros), CRITERIA)
+    with pytest.raises(
+        ConfigError,
+        match="a draw may have records where everybody knows that there are none; leave them out, or leave the rule",
+    ):
+        Decider(judge, rules_of(rules("simulatable")))
+
+
+def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge, truth: BruteForce) -> None:
+    own, public = judge.anew(), one_way(czech)
+    assert set(own.first_unreleasable(public)) == truth.unreleasable_frontier(public)
+    assert own.first_unreleasable(Release.of([])) == ()
+
+
+@given(hs.lists(hs.integers(0, 63), max_size=8), hs.lists(hs.integers(1, 63), max_size=8), hs.integers(0, 63))
+def test_statuses_agree(released: list[int], unreleasable: list[int], undecided: int) -> None:
+    state = State.first(FLAT, Release.of(released)).knowing(unreleasable, [undecided])
+    assert state.statuses.tolist() == [state.status(t) for t in range(64)]
+    more = state.releasing(undecided)
+    assert more.version == 1
+    assert undecided not in more.undecided
+    assert set(st.minimal(state.unreleasable)) == set(state.unreleasable)
+
+
+@pytest.mark.slow
+def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> None:
+    """Whatever table agrees with what is public: of what is asked then the same is refused; under myopic it is not.
+
+    By enumeration, some of the first 20,000 tables.
+    """
+    public = Release.of([0b111100, 0b001111])
+    enumerated = islice(feasible_tables(czech, knows(czech, public)), 0, 20_000, 1_000)
+    tables = [dense(czech.schema, counts.reshape(-1).tolist()) for counts in enumerated]
+
+    def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
+        first, outcomes = State.first(czech.schema, public), list[str]()
+        for subtable in asked:
+            decider = Decider(judge_of(table), rules_of(rules(name)))
+            outcomes.append(decider.decide(first, Past(6), subtable, "ada").outcome)
+        return tuple(outcome == "refused" for outcome in outcomes)
+
+    asked = [t for t in range(64) if t not in public]
+    told = {refused(table, "simulatable", asked[::3]) for table in tables[::10]}
+    assert len(told) == 1
+    assert {True, False} == set(next(iter(told)))
+    # two tables that agree with all that is public, of which a refusal under myopic says which one it is
+    assert len({refused(table, "myopic", asked[::2]) for table in tables[::2]}) > 1
+
+
+PUBLIC_RULES: list[list[dict[str, object]]] = [
+    [{"rule": "simulatable", "draws": 3, "share": 0.4}],
+    [{"rule": "one_step"}, {"rule": "biased", "most": 0}],
+    [{"rule": "share", "most": 0.3, "free": 2}, {"rule": "value", "least": 2.0}],
+    [{"rule": "one_step_frontier"}, {"rule": "value", "least": 2.0}],
+]
+
+
+def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: list[int]) -> None:
+    """Streams of requests, and of each some tables that agree with all that is public in the end, enumerated."""
+    told = Counter[str]()
+    for number in range(PUBLIC_STREAMS):
+        rng = np.random.default_rng([17, number, *night])
+        # of larger totals all tables of eight cells are too many to list
+        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 10 else rng.choice([0, 0, 1, 1, 2], [2, 2, 2])
+        if not counts.sum():
+            continue
+        variables, criteria = counts.ndim, Criteria.of(int(rng.integers(1, 3)), int(rng.integers(1, 4)))
+        chosen = ServerConfig.model_validate({"rules": PUBLIC_RULES[number % 4]}).rules
+        names = {rule.rule for rule in chosen}
+        table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
+        state, asked = State.first(table.schema, Release.of([])), rng.integers(1, 1 << variables, 3).tolist()
+        passed = list[tuple[State, int, str | None]]()
+        for subtable in asked:
+            decision = decided_by(table, criteria, chosen, state, subtable)
+            passed.append((state, subtable, public_words(decision, names)))
+            state = decision.state
+        facts = [fact for t in state.released.frontier for fact in reference.exact(counts, st.members(t))]
+        agreeing = reference.feasible(counts.shape, facts)
+        is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
+        for other in [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]:
+            for then, subtable, words in passed:
+                alike = dense(table.schema, other.tolist())
+                assert public_words(decided_by(alike, criteria, chosen, then, subtable), names) == words
+                told[str(words)] += 1
+    assert len(told) == 5
+    assert min(told.values()) > PUBLIC_STREAMS // 10
+
+
+def decided_by(
+    table: Table, criteria: Criteria, chosen: tuple[RuleConfig, ...], state: State, subtable: int
+) -> Decision:
+    """The decision, where all that the table tells is known of what is public, and nothing else."""
+    judge = judge_of(table, criteria)
+    known = surveyed(judge, State.first(state.schema, state.released))
+    return Decider(judge, rules_of(chosen)).decide(known, Past(1), subtable, "ada")
+
+
+def public_words(decision: Decision, names: set[str]) -> str | None:
+    """What is told of a refusal by a rule that looks at nothing but what is public; None of all other decisions."""
+    said = told_of_refusal(decision.rule, names, FLAT)
+    return None if decision.outcome != "refused" or said == told_of_refusal(MYOPIC, names, FLAT) else said
+
+
+def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
+    every = [rule.name for rule in RULES_THERE_ARE]
+    said = {name: told_of_refusal(name, every, FLAT) for name in (*every, MYOPIC)}
+    assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
+    assert len(set(said.values())) == 5
+    assert said["one_step"] == (
+        "This table is not released: it must follow a public table of one variable fewer, and there was none when this "
+        "was decided."
+    )
+    assert said["one_step_frontier"] == (
+        "This table is not released: it must follow a table of one variable fewer on the released frontier, or all its "
+        "parts must be public, and neither was so when this was decided."
+    )
+    assert said[MYOPIC] == (
+        "This table is not released: with all that was released before it might tell too much, or with what its round "
+        "released it might tell too much, or with it too many others could not be released any more, or it is worth "
+        "too little for what could not be released any more."
+    )
+    assert told_of_refusal(MYOPIC, ["share"], FLAT) == (
+        "This table is not released: with all that was released before it might tell too much."
+    )
+
+
+def releases(variables: int) -> set[Release]:
+    """All there are."""
+    found, left = set[Release](), {Release.of([])}
+    while left:
+        found |= left
+        left = {release.add(t) for release in left for t in range(1 << variables)} - found
+    return found
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_a_step_allows_a_part_of_whatever_is_not_public_and_never_a_leap(step: OneStep | OneStepFrontier) -> None:
+    """Of four variables: from each release to each sub-table, in any order, and so to what myopic could release."""
+    every = releases(4)
+    assert len(every) == 167  # Dedekind's number, but for the one without the grand total
+    for released in every:
+        allowed = {t for t in range(16) if t not in released and step.allows(released, t, FLAT)}
+        assert all(any(t in allowed for t in st.subsets(asked, FLAT)) for asked in range(16) if asked not in released)
+        assert all(any(child in released for child in st.children(t, FLAT)) for t in allowed)
+
+
+def test_the_two_steps_by_their_definitions() -> None:
+    released = Release.of([0b000111, 0b011000])  # A*B*C and D*E are public
+    at_once, of_frontier = STEPS["one_step"], STEPS["one_step_frontier"]
+    for asked, allowed in {
+        0b001111: (True, True),  # A*B*C*D: A*B*C is on the frontier
+        0b001001: (True, True),  # A*D: A and D are public
+        0b001011: (True, False),  # A*B*D: A*B is public and not on the frontier, A*D is not public
+        0b101001: (False, False),  # A*D*F: none of its pairs is public
+        0b100000: (True, True),  # F: the total is public
+    }.items():
+        assert tuple(step.allows(released, asked, FLAT) for step in (at_once, of_frontier)) == allowed
+    assert of_frontier.allows(released.add(0b001001), 0b001011, FLAT)
+
+
+@pytest.mark.parametrize("counts", [[1, 4, 2, 0, 3, 5, 1, 6], [9, 2, 7, 8, 1, 6, 5, 9], [2, 2, 9, 9, 9, 9, 2, 2]])
+@pytest.mark.parametrize("name", STEPS)
+def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
+    """Every release that some order of requests comes to, from the total on; by the decider itself."""
+    shared = judge_of(dense(schema_of((2, 2, 2)), counts), Criteria.of(2, 2))
+
+    def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
+        found, left = set[Release](), [Release.of([])]
+        while left:
+            released = left.pop()
+            if released not in found:
+                found.add(released)
+                own = shared.anew()
+                state, decider = (
+                    surveyed(own, State.first(shared.table.schema, released)),
+                    Decider(own, rules_of(chosen)),
+                )
+                left += [decider.decide(state, Past(1), t, "ada").state.released for t in range(8)]
+        return found
+
+    assert reached(rules(name)) == reached(()) != {Release.of([])}
+
+
+@given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))
+def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, released: list[int], asked: int) -> None:
+    judge, public, rule = judge_of(czech), Release.of(released), rules_of(rules("one_step"))[0]
+
+    def may_go_out(subtable: int) -> bool:
+        state = State.first(czech.schema, public)
+        return rule.objection(Decider(judge)._question(state, Past(1), subtable, "ada")) is None
+
+    if may_go_out(asked):
+        assert all(t in public or may_go_out(t) for t in st.subsets(asked, czech.schema))

@@ -1,0 +1,739 @@
+"""Sub-tables that a server answers in part: judged by every table that agrees with what it tells, in its own files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from starlette.testclient import TestClient
+
+from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS
+from sdc.feasible.proof import Proof
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NotReleasableError
+from sdc.model.parts import withholding
+from sdc.model.release import NOTHING, Release
+from sdc.model.state import State
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Effort
+from sdc.server.desk import serve
+from sdc.server.desk.audit import Audit, Standard, audit
+from sdc.server.desk.course import DECISION, REQUEST, Course
+from sdc.server.desk.decision import Decision
+from sdc.server.desk.desk import Reply, Request
+from sdc.server.desk.judge import Judge, one_way, surveyed
+from sdc.server.desk.log import RequestLog
+from sdc.server.desk.outcome import WHOLE, Way
+from sdc.server.desk.parts import NO_PARTS_HERE, part_at
+from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
+from sdc.server.desk.rules import MYOPIC, rules_of
+from sdc.server.desk.service import Service
+from sdc.server.desk.workers import Bench, Worker
+from sdc.server.tryout.replay import HistorySubject, recorded, replays
+from sdc.server.web.answers import FORMATS, Answer, pieces
+from sdc.stages.build import open_build
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP, run_all
+from sdc.storage.certificate import read_certificate
+from sdc.utility.measures import Weights
+from tests import levels
+from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.helpers.http import Server, server_of
+from tests.helpers.services import CRITERIA, open_service, services_of
+from tests.integration.server import test_levels as levelled
+from tests.integration.server.test_audit import Kept
+from tests.integration.server.test_audit import told as by_command
+from tests.integration.server.test_service import wait_until
+from tests.profiles import scaled
+from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
+from tests.strategies import knows, schema_of
+from tests.suppressed import Case, cases
+
+EVERYTHING = 0b111111
+RULES: Sequence[list[dict[str, Any]]] = (
+    [],
+    [{"rule": "one_step"}],
+    [{"rule": "biased", "share": 0.5}],
+    [{"rule": "value", "least": 0.1}],
+    [{"rule": "share", "most": 0.5}],
+    [{"rule": "batch"}],
+)
+CASES = scaled(480, fewest=36)
+
+
+@dataclass(frozen=True, eq=False)
+class Desk:
+    """A table with what is known and public at first, and where its history is."""
+
+    case: Case
+    first: State
+    folder: Path
+    rules: list[dict[str, Any]]
+
+    @staticmethod
+    def of(case: Case, folder: Path, rules: list[dict[str, Any]]) -> Desk:
+        known, schema = replace(case.known, release=NOTHING), case.table.schema
+        judge, public = Judge(case.table, known, case.inquiry.criteria), case.known.release
+        first = State.first(schema, public)
+        return Desk(replace(case, known=known), surveyed(judge, first), folder, rules)
+
+    @property
+    def standard(self) -> Standard:
+        return Standard(self.case.table, self.case.known, self.case.inquiry.criteria, "a test")
+
+    @property
+    def about(self) -> dict[str, Any]:
+        table, zeros = self.case.table, self.case.known.zeros
+        told = {"structural_zeros": zeros.labels(table.schema)} if zeros else {}
+        return {
+            "table": table.digest,
+            "criterion": self.standard.facts,
+            "variables": list(table.schema.names),
+            **told,
+        }
+
+    @contextmanager
+    def open(self) -> Iterator[Service]:
+        case, rules = self.case, rules_of(ServerConfig.model_validate({"rules": self.rules}).rules)
+        bench = Bench(self.folder, case.known, case.inquiry.criteria, Effort(), rules)
+        service = Service(
+            Chain.open(str(self.folder / "history.db"), self.about),
+            case.table,
+            self.first,
+            lambda _: Worker(bench, case.table),
+            title="Tables",
+            rules=rules,
+            slot=0.0,
+        )
+        with closing(service):
+            yield service
+
+    def history(self) -> Chain:
+        return Chain.read(str(self.folder / "history.db"))
+
+    def audited(self, **given: Any) -> Audit:
+        with closing(self.history()) as history:
+            return audit(history, replace(self.standard, **given))
+
+
+def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of axes with levels, some overlapping; the files have all that is public, by the categories of what they tell."""
+    monkeypatch.setattr("tests.server.services.CRITERIA", levelled.CRITERIA)
+    table, schema = levelled.table_of(levelled.SEED), levelled.SCHEMA
+    counts = np.array([*levels.counts_of(table).values()])
+    axes = levels.cells_of(schema)
+    with closing(open_service(table, tmp_path)) as service:
+        for number in np.random.default_rng(2).integers(1, 1 << len(schema), 20).tolist():
+            told(service, number, "ann", True)
+        state = service.state
+        facts = [Fact(frozenset(axes), table.total, table.total)]
+        for view in (*filter(None, state.released.frontier), *state.parts.views):
+            listed, given = file_of(service, view), st.members(schema.levels.telling(view))
+            by_cell = {cell: levels.categories(schema, given, cell) for cell in axes}
+            for codes in {*by_cell.values()}:
+                if (count := listed.get(codes, 0)) is not None:
+                    facts.append(Fact(frozenset(c for c, own in by_cell.items() if own == codes), count, count))
+    assert state.parts.views
+    tables = feasible([len(schema.variables[axis].categories) for axis in schema.axes], facts, 3_000_000)
+    small = counts == levelled.CRITERIA.small_count
+    assert (np.ptp(tables, axis=0)[small] >= levelled.CRITERIA.width.min_width).all()
+    for part in state.parts.tables:
+        given = st.members(schema.levels.telling(part.view))
+        of_cell = [levels.categories(schema, given, cell) for cell in axes]
+        for codes in {*of_cell}:
+            own = tables[:, [one == codes for one in of_cell]].sum(axis=1)
+            true = counts[[one == codes for one in of_cell]].sum()
+            assert true != 1 or np.ptp(own) >= levelled.CRITERIA.width.min_width
+    with closing(Chain.read(str(tmp_path / "history.db"))) as history:
+        standard = Standard(table, knows(table, NOTHING), levelled.CRITERIA, "a test")
+        assert audit(history, standard).failures == ()
+        assert audit(history).failures == ()
+
+
+def told(service: Service, subtable: SubTable, who: str, in_part: bool) -> Reply:
+    """What becomes of a request in the end; of one that waits for a round that it does."""
+    reply = service.ask(subtable, who, in_part=in_part).result(600)
+    if reply.code == "in-progress":
+        assert reply.job is not None
+        wait_until(lambda: bool(service.reply_to(reply.job, who).code != "in-progress"))  # type: ignore[arg-type,union-attr]
+        found = service.reply_to(reply.job, who)
+        assert found is not None
+        return found
+    return reply
+
+
+def file_of(service: Service, subtable: SubTable) -> dict[tuple[int, ...], int | None]:
+    """Counts by codes as the CSV file has them, None of what is withheld; what is not listed is 0."""
+    public = service.marginal(subtable) or service.in_part(subtable)
+    assert public is not None
+    answer = Answer("Tables", public)
+    content = b"".join(pieces(answer, FORMATS["csv"])).decode()
+    found = {}
+    for row in csv.DictReader(io.StringIO(content)):
+        codes = tuple(v.categories.index(row[v.name]) for v in answer.given)
+        assert (row["count"] == "") == (row.get("count_status", "") == "withheld")
+        found[codes] = int(row["count"]) if row["count"] else None
+    return found
+
+
+def read_back(service: Service, case: Case) -> Iterator[Fact]:
+    """All that the server tells, from its files alone, with what everybody knows."""
+    sizes, zeros = case.table.schema.sizes, np.array(every_cell(case.table.schema.sizes))
+    yield from impossible(map(tuple, zeros[case.known.zeros.contains(zeros, case.table.schema)].tolist()))
+    yield Fact(frozenset(every_cell(sizes)), case.table.total, case.table.total)
+    for view in (*filter(None, service.state.released.frontier), *service.state.parts.views):
+        counts, kept = file_of(service, view), st.members(view)
+        for cell in every_cell([sizes[v] for v in kept]):
+            count = counts.get(cell, 0)
+            inside = (one for one in every_cell(sizes) if tuple(one[v] for v in kept) == cell)
+            if count is not None:
+                yield Fact(frozenset(inside), count, count)
+
+
+def widths(case: Case, facts: Sequence[Fact], view: SubTable) -> np.ndarray:
+    """(cells of the view,) between how many counts each lies in all tables that agree."""
+    tables = feasible(case.table.schema.sizes, facts, 300_000)
+    return np.asarray(np.ptp(case.of(view, tables), axis=0))
+
+
+@pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules[0]["rule"] if rules else "myopic")
+def test_nobody_pins_a_small_count_whatever_is_asked_in_which_order(
+    rules: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory, night: list[int]
+) -> None:
+    """Whole and in part, with a new start between; the history is audited, and tells the same again."""
+    seen, rng = Counter[str](), np.random.default_rng([13, RULES.index(rules), *night])
+    for case in (case for case in cases(rng) if not case.known.facts):
+        if seen["audited"] == CASES // len(RULES):
+            break
+        desk, free = Desk.of(case, tmp_path_factory.mktemp("desk"), rules), dict[SubTable, np.ndarray]()
+        full, small = st.full(len(case.table.schema)), case.small_count
+        try:
+            for _ in range(2):
+                with desk.open() as service:
+                    for _ in range(5):
+                        ask_one(service, desk, rng, seen, free)
+                    if rules and rules[0]["rule"] == "batch":
+                        hold_one(service, desk, seen, free)
+                    facts, state = [*read_back(service, case)], service.state
+                    at_risk = (flat := case.table.dense.reshape(-1)) * (flat <= small) > 0
+                    assert (widths(case, facts, full)[at_risk] >= case.min_width).all()
+                    for view in state.parts.views:
+                        counts = case.of(view, case.table.dense)[0]
+                        own = (counts > 0) & (counts <= small)
+                        assert {*np.flatnonzero(own)} <= {*state.part(view).places(case.table.schema)}  # type: ignore[union-attr]
+                        wide = widths(case, facts, view) >= case.min_width
+                        assert wide[own & free[view]].all()
+                with desk.open() as again:
+                    assert (again.state, again.state.parts) == (state, state.parts)
+        except TooManyTablesError:
+            continue
+        found = desk.audited()
+        assert (found.verified, found.failures) == (True, ())
+        assert (found.released, {*found.in_part}) == (state.released, {*state.parts.views})
+        seen["audited"] += 1
+        seen["parts"] += len(state.parts.views)
+    print(dict(seen))
+    assert {"released-in-part", "already-released"} <= {*seen}
+
+
+def ask_one(
+    service: Service, desk: Desk, rng: np.random.Generator, seen: Counter[str], free: dict[SubTable, np.ndarray]
+) -> None:
+    """A request, whose answer is right by what was public before; of a part which cells were free until then."""
+    case, subtable = desk.case, int(rng.integers(1, 1 << len(desk.case.table.schema)))
+    before, state = [*read_back(service, case)], service.state
+    reply = told(service, subtable, "ann", bool(rng.random() < 0.7))
+    seen[reply.code] += 1
+    if reply.code == "released-in-part":
+        free[subtable] = widths(case, before, subtable) >= case.min_width
+        assert (service.state.released, service.state.version) == (state.released, state.version + 1)
+    if reply.decision == "released" and reply.code == "released":
+        assert subtable in service.state.released
+    if reply.code == "already-released-in-part":
+        assert service.state.part(subtable) == state.part(subtable) is not None
+
+
+def hold_one(service: Service, desk: Desk, seen: Counter[str], free: dict[SubTable, np.ndarray]) -> None:
+    """A round: of its parts all cells are taken for free that what was public before leaves so."""
+    before = [*read_back(service, desk.case)]
+    service.round().result(600)
+    beside = [*before, *(fact for fact in read_back_whole(service, desk.case))]
+    for view in service.state.parts.views:
+        if view not in free:
+            seen["released-in-part"] += 1
+            free[view] = widths(desk.case, beside, view) >= desk.case.min_width
+
+
+def read_back_whole(service: Service, case: Case) -> Iterator[Fact]:
+    for view in filter(None, service.state.released.frontier):
+        yield from exact(case.table.dense, st.members(view))
+
+
+def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> None:
+    """One of their small cells is told by what was released before them, and so is not asked about again."""
+    schema = schema_of([2] * 4)
+    codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    table = Table.of(schema, codes.astype(np.uint16), np.array([2, 1, 1, 1, 4, 2, 1]))
+    zeros = StructuralZeros((((0, (1,)), (1, (0,)), (2, (1,)), (3, (0,))), ((1, (0,)), (2, (1,)), (3, (1,)))))
+    state = State.first(schema, Release.of([0b1100, 0b0010]))
+    for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
+        state = state.answering(withholding(view, np.array(places), schema, table.total))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
+    with pytest.raises(NotReleasableError, match=r"A\*B\*D in part: no proof was found"):
+        judge.in_part(state, 0b1011, 0.5)
+
+
+def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:
+    """By the number of A with a structural zero; it keeps no sub-table from going out in part, and its cells move."""
+    schema = schema_of([2] * 3)
+    counts = np.array([1, 1, 0, 0, 5, 1, 2, 7])
+    table = Table.of(schema, np.array(every_cell([2] * 3), np.uint16), counts)
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 2))
+    found = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
+    assert found.part is not None
+    assert 0 in found.part.places(schema)
+
+
+# On one table
+
+
+@pytest.fixture
+def opened(czech: Table, tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    with services_of(czech, tmp_path) as opening:
+        yield opening
+
+
+def test_what_is_taken_in_part_again_has_the_same_cells_and_is_not_judged(
+    opened: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a new start too; and whole it is judged as ever."""
+    service = opened()
+    assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
+    cells = file_of(service, EVERYTHING)
+    assert 0 < sum(count is None for count in cells.values()) < 64
+    service.close()
+    again = opened()
+    with monkeypatch.context() as patched:
+        patched.setattr(Judge, "_judged", None)
+        assert told(again, EVERYTHING, "bob", True).code == "already-released-in-part"
+    assert file_of(again, EVERYTHING) == cells
+    assert told(again, EVERYTHING, "bob", False).code == "not-released"
+    assert again.marginal(EVERYTHING) is None
+
+
+def test_a_part_gives_way_to_the_whole(czech: Table) -> None:
+    state = State.first(czech.schema, one_way(czech.schema)).answering(part_at(0b11, [0, 1], czech.schema, 1841))
+    assert state.part(0b11) is not None
+    larger = state.releasing(0b111)
+    assert (larger.part(0b11), larger.parts.tables, larger.version) == (None, (), 2)
+
+
+def test_a_part_that_others_overtook_is_judged_beside_what_they_got(opened: Callable[..., Service]) -> None:
+    """Something is released between what is found and what is stored: the part is not stored as it was."""
+    service = opened()
+    find, overtaken = Judge.in_part, list[SubTable]()
+
+    def slow(self: Judge, state: State, subtable: SubTable, seconds: float) -> Any:
+        found = find(self, state, subtable, seconds)
+        if not overtaken:
+            overtaken.append(0b110111)
+            with service.log.turn() as turn:
+                body = {"sub_table": st.names(0b110111, service.schema)}
+                number = turn.append(REQUEST, "bob", st.label(0b110111, service.schema), body).seq
+                asked = Request(number, "", "bob", 0b110111, "pending", "", "", -1)
+                turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b110111)), asked)
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Judge, "in_part", slow)
+        assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
+    assert service.state.version == 2
+    assert service.state.parts.beside.contains(Release.of([0b110111]))
+    history, table = service.log.history, service._table
+    assert audit(history, Standard(table, knows(table, NOTHING), CRITERIA, "a test")).failures == ()
+
+
+def test_what_is_not_stored_is_not_told(opened: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history goes away between judgement and record: nothing is public, and it is decided again."""
+    service, turn, failed = opened(), RequestLog.turn, list[str]()
+    monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
+
+    @contextmanager
+    def failing(self: RequestLog) -> Iterator[Any]:
+        with turn(self) as writing:
+            yield writing
+            if writing.entries and writing.entries[0].kind == DECISION and not failed:
+                failed.append(writing.entries[0].body["outcome"])
+                raise ChainUnavailableError("it is away")
+
+    monkeypatch.setattr(RequestLog, "turn", failing)
+    reply = service.ask(EVERYTHING, "ann", in_part=True).result(600)
+    assert reply.decision in ("pending", "released")
+    wait_until(lambda: not service.log.course.pending)
+    assert failed == ["released_in_part"]
+    assert [e.body["outcome"] for e in service.log.history.entries(kinds=[DECISION])] == ["released_in_part"]
+    assert service.state.version == 1
+
+
+def test_what_is_not_proven_is_refused_in_a_sentence(
+    opened: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdc.search.withholding.MOST_CELLS", 63)
+    service = opened()
+    reply = told(service, EVERYTHING, "ann", True)
+    said = "This table is not released, nor in part: with all that was released before it might tell too much."
+    assert (reply.decision, reply.code, reply.message) == ("refused", "not-released", said)
+    explained = service.explained(service.requests()[0].number)
+    assert explained is not None
+    assert explained.why == (
+        "it does not go out whole, nor in part: A*B*C*D*E*F has 64 cells, and some can be withheld of at most 63; take "
+        "fewer variables, or coarser categories"
+    )
+    assert (service.state.version, service.in_part(EVERYTHING)) == (0, None)
+
+
+def test_parts_wait_for_a_round_with_all_else(opened: Callable[..., Service]) -> None:
+    service = opened({"rule": "batch"})
+    for who in ("ann", "bob"):
+        assert told(service, EVERYTHING, who, True).code == "next-round"
+    assert told(service, 0b110111, "ann", True).code == "next-round"
+    assert service.round().result(600) == 3
+    codes = [request.code for request in service.requests()[::-1]]
+    assert codes == ["released-in-part", "already-released-in-part", "released"]
+
+
+def test_rules_weigh_a_part_by_what_it_makes_unreleasable(opened: Callable[..., Service]) -> None:
+    """And by its value: as much of it as is shown."""
+    service = opened({"rule": "value", "least": 100.0, "interest": 0.0})
+    reply = told(service, EVERYTHING, "ann", True)
+    assert reply.message.startswith("This table is not released, nor in part: with all that was released before it")
+    explained = service.explained(service.requests()[0].number)
+    assert explained is not None
+    assert (explained.rule, explained.why[:14]) == ("value", "it is worth 0.")
+
+
+def test_beside_parts_no_tables_are_drawn(opened: Callable[..., Service], czech: Table) -> None:
+    service = opened()
+    told(service, EVERYTHING, "ann", True)
+    service.close()
+    drawing = opened({"rule": "simulatable", "draws": 8, "share": 0.9})
+    assert told(drawing, 0b11, "ann", False).decision == "refused"
+    explained = drawing.explained(drawing.requests()[0].number)
+    assert explained is not None
+    assert explained.why == "some of what is public is public in part, and beside that tables are not drawn"
+
+
+def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service], czech: Table) -> None:
+    service = opened()
+    for subtable, in_part in ((EVERYTHING, True), (0b11, True), (0b11111, False)):
+        told(service, subtable, "ann", in_part)
+    entries = service.log.history.entries()
+    past = recorded(entries, czech.schema)
+    assert (past.in_part, past.got_part) == ({0, 1}, (EVERYTHING,))
+    assert past.outcomes == ("released_in_part", "released", "refused")
+    known, weights = knows(czech, NOTHING), Weights.equal(6)
+    subject = HistorySubject(czech, known, CRITERIA, ServerConfig(), weights)
+    facts = replays(subject, "myopic,batch,simulatable", entries)
+    would = facts["as_it_would_have_been"]
+    assert facts["as_it_was"]["in_part"] == would["myopic"]["in_part"] == would["batch"]["in_part"] == [[*"ABCDEF"]]
+    assert would["myopic"]["outcomes"] == facts["as_it_was"]["outcomes"]
+    assert would["simulatable"]["in_part"] == []
+
+
+def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the command too: with what the server kept, and with the options."""
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "c.yaml")
+    with build.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, build, IN_PROCESS, lambda text: None)
+    prepare(build)
+    with serve.open_service(build) as service:
+        assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
+        state, cells = service.state, file_of(service, EVERYTHING)
+    kept = read_certificate(folder_of(build).stage(EVIDENCE), service.schema)
+    assert (kept.parts, kept.asked) == (state.parts, state.released)
+    with serve.open_service(build) as service:
+        assert (service.state, file_of(service, EVERYTHING)) == (state, cells)
+        assert told(service, EVERYTHING, "bob", True).code == "already-released-in-part"
+    folder = str(folder_of(build).path)
+    for given in (["--table", str(tmp_path / "c.yaml")], ["--small-count", "2", "--min-width", "6"]):
+        status, out, _ = by_command(capsys, monkeypatch, "audit", folder, *given, "--json")
+        facts = json.loads(out)
+        assert (status, facts["verified"], facts["in_part"], facts["failures"]) == (0, True, 1, [])
+
+
+def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+    content["release"] = {"require": ["A*B*C*D*E*F"], "in_part": "withhold", "questions": 1}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(tmp_path / "c.yaml")
+    run_all(build, IN_PROCESS)
+    begun = str(build.folder.path)
+    with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):
+        first_release(begun, build.made.table, build.made.known)
+
+
+# Forged histories
+
+
+Forge = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture(scope="module")
+def kept(czech: Table, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The entries of a right history: a part, the same again, something whole, and another part."""
+    with closing(open_service(czech, tmp_path_factory.mktemp("right"))) as service:
+        for subtable in (EVERYTHING, EVERYTHING, 0b000111, 0b11111):
+            told(service, subtable, "ann", True)
+        assert len(service.state.parts.tables) == 2
+        return [vars(entry) for entry in service.log.history.entries()]
+
+
+def forged(entries: list[dict[str, Any]], forge: Forge = lambda body: None, number: int = -1) -> Kept:
+    """Told again as a right chain, with another body of one decision, or without it where it is emptied."""
+    decisions = [entry["seq"] for entry in entries if entry["kind"] == DECISION]
+    found = Kept(entries[0]["body"]["about"])
+    for entry in entries[1:]:
+        body = json.loads(json.dumps(entry["body"]))
+        if number >= 0 and entry["seq"] == decisions[number]:
+            forge(body)
+        if body:
+            found.append(entry["kind"], entry["who"], entry["subject"], body)
+    return found
+
+
+def audited(history: Kept, table: Table, evidence: Proof | None = None) -> tuple[str, ...]:
+    return audit(history, Standard(table, knows(table, NOTHING), CRITERIA, "a test", evidence)).failures  # type: ignore[arg-type]
+
+
+def small_place(table: Table, body: dict[str, Any]) -> int:
+    counts = table.dense.reshape(-1)
+    return next(place for place in body["withheld"] if 0 < counts[place] <= CRITERIA.small_count)
+
+
+def large_place(table: Table, body: dict[str, Any]) -> int:
+    counts = table.dense.reshape(-1)
+    return next(place for place in body["withheld"] if counts[place] > CRITERIA.small_count)
+
+
+def test_a_history_with_parts_is_right_with_and_without_its_table(kept: list[dict[str, Any]], czech: Table) -> None:
+    history = forged(kept)
+    assert audited(history, czech) == ()
+    found = audit(history)  # type: ignore[arg-type]
+    assert (found.failures, found.verified, found.in_part) == ((), None, (0b11111, EVERYTHING))
+
+
+def test_a_shown_cell_that_was_withheld_is_found(kept: list[dict[str, Any]], czech: Table) -> None:
+    small = forged(kept, lambda body: body["withheld"].remove(small_place(czech, body)), 0)
+    failures = audited(small, czech)
+    assert "releases A*B*C*D*E*F in part and shows 1 of its cells with counts of 1 to 2" in failures[0]
+    large = audited(forged(kept, lambda body: body["withheld"].remove(large_place(czech, body)), 0), czech)
+    assert "min width" in large[0]
+    assert "of 3 small cells of sub-tables in part are open" in large[0]
+
+
+@pytest.mark.parametrize(
+    ("forge", "number", "message"),
+    [
+        (lambda body: body.clear(), 0, "answers A*B*C*D*E*F in part, which was not public in part"),
+        (lambda body: body.pop("withheld"), 0, "entry 4 is no decision as a server writes it"),
+        (lambda body: body.update(withheld=[]), 0, "entry 4 is no decision as a server writes it"),
+        (lambda body: body["withheld"].append(64), 0, "entry 4 is no decision as a server writes it"),
+        (lambda body: body["withheld"].reverse(), 0, "entry 4 is no decision as a server writes it"),
+        (lambda body: body.update(withheld=["3"]), 0, "entry 4 is no decision as a server writes it"),
+        (lambda body: body.update(version=0), 0, "entry 4 has version 0, and 1 was due"),
+        (
+            lambda body: body.update(outcome="released_in_part", withheld=[0], version=2),
+            1,
+            "releases A*B*C*D*E*F in part, which was public in part",
+        ),
+    ],
+)
+def test_a_history_that_does_not_follow_is_found(
+    forge: Forge, number: int, message: str, kept: list[dict[str, Any]], czech: Table
+) -> None:
+    assert message in "; ".join(audited(forged(kept, forge, number), czech))
+
+
+def test_a_course_does_not_go_on_from_places_that_are_none(kept: list[dict[str, Any]], czech: Table) -> None:
+    history, course = forged(kept, lambda body: body["withheld"].append(64), 0), Course(czech.schema, czech.total)
+    *before, wrong = history.entries()[:4]
+    for entry in before:
+        course.apply(entry)
+    with pytest.raises(
+        ChainError, match="entry 4 of the history is damaged: ValueError it has no cell at the place 64"
+    ):
+        course.apply(wrong)
+
+
+def test_evidence_of_other_cells_proves_nothing(kept: list[dict[str, Any]], czech: Table) -> None:
+    """What the server kept is a help where it holds, and no more."""
+    state = State.first(czech.schema, one_way(czech.schema))
+    judge = Judge(czech, knows(czech, NOTHING), CRITERIA)
+    found = judge.in_part(state, EVERYTHING, 1.0)
+    assert found.part is not None
+    history = forged(kept)
+    assert audited(history, czech, found.proof) == ()
+    wrong = forged(kept, lambda body: body["withheld"].remove(large_place(czech, body)), 0)
+    assert audited(wrong, czech, found.proof)
+
+
+# Over HTTP
+
+
+@pytest.fixture
+def server(opened: Callable[..., Service]) -> Server:
+    return server_of(opened())
+
+
+def ask(client: TestClient, *names: str, in_part: Any = True) -> Any:
+    return client.post("/api/requests", json={"variables": names, "in_part": in_part})
+
+
+def settled(client: TestClient, found: Any) -> Any:
+    while found.status_code == 202:
+        found = client.get(found.json()["job"])
+    return found.json()
+
+
+def test_every_format_marks_what_is_withheld(server: Server) -> None:
+    client = server.client()
+    found = settled(client, ask(client, *"ABCDEF"))
+    assert (found["decision"], found["code"]) == ("released", "released-in-part")
+    assert found["message"] == "This table is public from now on but for cells that are withheld."
+    assert found["table"] == "/api/tables/A*B*C*D*E*F"
+    assert client.get("/api/frontier").json()["in_part"] == [[*"ABCDEF"]]
+    counts = {s: client.get(f"{found['table']}.{s}") for s in FORMATS}
+    assert {answer.status_code for answer in counts.values()} == {200}
+    rows = [*csv.DictReader(io.StringIO(counts["csv"].text))]
+    hidden = [row for row in rows if row["count_status"] == "withheld"]
+    assert hidden
+    assert {row["count"] for row in hidden} == {""}
+    cells = counts["json"].json()["cells"]
+    assert [cell for cell in cells if cell["count"] is None] == [
+        {**{name: row[name] for name in "ABCDEF"}, "count": None, "count_status": "withheld"} for row in hidden
+    ]
+    assert counts["json"].json()["records"] == 1841
+    assert counts["xml"].text.count("<withheld/>") == counts["txt"].text.count("  ..\n") == len(hidden)
+    assert counts["html"].text.count("<td>..</td>") == len(hidden)
+    assert "any number, 0 too, may stand there" in counts["html"].text
+    assert len(counts["jsonstat"].json()["status"]) == len(hidden)
+    table = pq.read_table(io.BytesIO(counts["parquet"].content))
+    assert table["count"].null_count == table["count_status"].to_pylist().count("withheld") == len(hidden)
+    # what is shown is the same in all of them
+    shown = [int(row["count"]) for row in rows if row["count"]]
+    assert [cell["count"] for cell in cells if cell["count"] is not None] == shown
+    assert [count for count in table["count"].to_pylist() if count is not None] == shown
+
+
+def test_totals_of_withheld_cells_are_told_as_far_as_a_public_table_does(server: Server) -> None:
+    """And become more: the answer is not kept for ever."""
+    client = server.client()
+    settled(client, ask(client, *"ABCDEF"))
+    url = "/api/tables/A*B*C*D*E*F.csv?totals=true"
+
+    def told_of(answer: Any) -> dict[tuple[str, ...], str]:
+        return {tuple(row[n] for n in "ABCDEF"): row["count"] for row in csv.DictReader(io.StringIO(answer.text))}
+
+    first = client.get(url)
+    assert first.headers["cache-control"].endswith("no-cache")
+    everything = ("(total)",) * 6
+    assert told_of(first)[everything] == "1841"
+    assert all(told_of(first)[("no", *everything[1:])] for _ in range(1))
+    settled(client, ask(client, "A", "B"))
+    later = client.get(url, headers={"if-none-match": first.headers["etag"]})
+    assert later.status_code == 200
+    more = {cell for cell, count in told_of(later).items() if count and not told_of(first)[cell]}
+    assert all(cell[2:] == everything[2:] for cell in more)
+    assert client.get(url, headers={"if-none-match": later.headers["etag"]}).status_code == 304
+    whole = client.get("/api/tables/A*B.csv")
+    assert "immutable" in whole.headers["cache-control"]
+
+
+def test_what_fits_whole_is_released_whole(server: Server) -> None:
+    found = settled(server.client(), ask(server.client(), "A", "B"))
+    assert (found["decision"], found["code"], found["message"]) == ("released", "released", WHOLE)
+
+
+@pytest.mark.parametrize(
+    ("names", "in_part", "code", "message"),
+    [
+        ("AB", "yes", "bad-body", "in_part"),
+        ("AB", 1, "bad-body", "in_part"),
+        ("AZ", True, "unknown-variable", "there is no variable 'Z'; there are A, B, C, D, E, F"),
+        ("AA", True, "repeated-variable", "the variable 'A' is asked for twice; name it once"),
+    ],
+)
+def test_bad_requests_in_part(names: str, in_part: Any, code: str, message: str, server: Server) -> None:
+    found = ask(server.client(), *names, in_part=in_part)
+    assert (found.status_code, found.json()["code"]) == (400, code)
+    assert message in found.json()["message"]
+    assert not server.desk.requests()
+
+
+def test_with_draws_nothing_is_answered_in_part(opened: Callable[..., Service]) -> None:
+    server = server_of(opened({"rule": "simulatable", "draws": 8, "share": 0.9}))
+    found = ask(server.client(), "A", "B")
+    assert (found.status_code, found.json()) == (400, {"code": "not-possible", "message": NO_PARTS_HERE})
+    assert not server.desk.requests()
+    page = server.client()
+    csrf = page.get("/").text.partition('name="csrf" value="')[2].partition('"')[0]
+    found = page.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
+    assert (found.status_code, NO_PARTS_HERE in found.text) == (400, True)
+    assert not server.desk.requests()
+    assert " in part</button>" not in page.get("/tables/A*B*C*D*E*F").text
+
+
+def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server) -> None:
+    client = server.client()
+    refusal = client.get("/tables/A*B*C*D*E*F")
+    assert "Ask for A*<wbr>B*<wbr>C*<wbr>D*<wbr>E*<wbr>F in part</button>" in refusal.text
+    csrf = refusal.text.partition('name="csrf" value="')[2].partition('"')[0]
+    found = client.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
+    assert found.status_code == 303
+    wait_until(lambda: not client.get("/api/health").json()["pending"])
+    if found.headers["location"].startswith("/jobs"):
+        found = client.get(found.headers["location"])
+    assert found.headers["location"] == "/tables/A*B*C*D*E*F"
+    page = client.get(found.headers["location"]).text
+    assert "This table is public in part: " in page
+    assert "<td>..</td>" in page
+    frontier = client.get("/frontier").text
+    assert "is public in part from then on" in frontier
+    assert "What is public in part" in frontier
+
+
+def test_the_api_documents_it(server: Server) -> None:
+    wanted = server.client().get("/api/openapi.json").json()["components"]["schemas"]["Wanted"]["properties"]
+    assert wanted["in_part"] == {
+        "type": "boolean",
+        "title": "In Part",
+        "description": "true: where it is not released whole it is taken but for cells that are withheld",
+        "default": False,
+    }

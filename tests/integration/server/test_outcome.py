@@ -1,0 +1,372 @@
+"""The table of what may become of a request: all of it happens, and nothing else does."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import pytest
+from starlette.testclient import TestClient
+
+from sdc.config.server import ServerConfig
+from sdc.model.errors import ReleaseError
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.state import State
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.record.database import ChainUnavailableError
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Verdict
+from sdc.server import web
+from sdc.server.desk.decision import Decider, Decision, Past
+from sdc.server.desk.desk import Request
+from sdc.server.desk.judge import Finding, Judge, one_way, surveyed
+from sdc.server.desk.log import Writing
+from sdc.server.desk.outcome import PROBLEMS, PUBLIC, TOLD, WHOLE, Decided, Standing, Way
+from sdc.server.desk.rules import MYOPIC, rules_of
+from sdc.server.desk.service import Service
+from sdc.server.desk.workers import Worker
+from tests.helpers.http import Server, server_of
+from tests.helpers.services import CRITERIA, services_of
+from tests.helpers.small_desk import SmallDesk
+from tests.helpers.streams import BruteForce
+from tests.integration.server import test_service
+from tests.integration.server.test_service import wait_until
+from tests.strategies import knows
+
+EVERYTHING = 0b111111
+SIMULATABLE = {"rule": "simulatable", "draws": 8, "share": 0.9}
+
+
+# What is told
+
+
+def test_users_hear_less_than_there_is() -> None:
+    """Neither what is undecided nor what is held can be told from what is alike to users."""
+    standing, outcomes = get_args(Standing), {way.after for way in Way}
+    assert set(TOLD) == {"pending", *get_args(standing[1])} == outcomes
+    assert {told.decision for told in TOLD.values()} == set(get_args(Decided))
+    assert TOLD["undecided"] == TOLD["refused"]
+    assert TOLD["held"] == TOLD["pending"]
+    by_code = {told.code: told for told in TOLD.values()}
+    assert all(by_code[told.code] == told for told in TOLD.values())
+    for told in TOLD.values():
+        assert told.status == (202 if told.decision == "pending" else 200)
+    assert {name for name, told in TOLD.items() if told.decision in PUBLIC} == set(PUBLIC)
+
+
+def test_ways_lead_from_where_a_request_may_stand() -> None:
+    """From what is told as decided none leads anywhere, and to what waits and cannot be told from it."""
+    for way in Way:
+        assert all(TOLD[before].decision == "pending" and before != "held" for before in way.before)
+    reached = {"pending"}
+    for _ in Way:
+        reached |= {way.after for way in Way if reached & set(way.before)}
+    assert reached == set(TOLD)
+
+
+# What leads there
+
+
+class Sure(Judge):
+    """Finds whatever it is told."""
+
+    verdict: Verdict = Verdict.SAFE
+
+    def ask(self, *_: Any) -> Finding:
+        return Finding(self.verdict, (0, 9))
+
+
+@pytest.mark.parametrize(
+    ("way", "rules", "asked", "verdict"),
+    [
+        (Way.IS_PUBLIC, [], 0b1, None),
+        (Way.IS_KNOWN, [], EVERYTHING, None),
+        (Way.WAITS, [{"rule": "batch"}], 0b11, None),
+        (Way.OBJECTED, [{"rule": "one_step"}], 0b1111, None),
+        (Way.OBJECTED, [{"rule": "value", "least": 100.0}], 0b11, None),
+        (Way.SAFE, [], 0b11, None),
+        (Way.UNSAFE, [], 0b11, Verdict.UNSAFE),
+        (Way.UNPROVEN, [], 0b11, Verdict.UNDECIDED),
+        (Way.HELD, [SIMULATABLE], 0b11, Verdict.UNSAFE),
+        (Way.HELD, [SIMULATABLE], 0b11, Verdict.UNDECIDED),
+    ],
+)
+def test_each_way_of_one_decision(
+    way: Way, rules: list[dict[str, Any]], asked: SubTable, verdict: Verdict | None, czech: Table
+) -> None:
+    judge = (Judge if verdict is None else Sure)(czech, knows(czech, NOTHING), CRITERIA)
+    state = State.first(czech.schema, one_way(czech.schema))
+    if isinstance(judge, Sure) and verdict is not None:
+        judge.verdict = verdict
+    else:
+        state = surveyed(judge, state)
+    decider = Decider(judge, rules_of(ServerConfig.model_validate({"rules": rules}).rules))
+    decision = decider.decide(state, Past(6), asked, "ada")
+    assert (decision.way, decision.outcome) == (way, way.after)
+    assert decision.why.startswith(way.why.partition("{")[0])
+    assert "{" not in decision.why
+    assert (decision.state.version > state.version) == (way.after == "released")
+    assert (decision.lasting(asked).state != decision.state) == (way.after == "undecided")
+
+
+class Scripted(Worker):
+    """Does something else where it is asked for the first time what is in the script."""
+
+    script: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def ask(self, method: Callable[..., Any], *args: Any) -> Future[Any]:
+        own = self.script.pop(method.__name__, None)
+        found = own(*args) if own else None
+        return found if isinstance(found, Future) else super().ask(method, *args)
+
+
+@pytest.fixture
+def gone(monkeypatch: pytest.MonkeyPatch) -> list[Way]:
+    """The ways of all that is decided."""
+    found, decide = list[Way](), Writing.decide
+
+    def noted(self: Writing, decision: Decision, number: int, *args: Any) -> None:
+        found.append(decision.way)
+        decide(self, decision, number, *args)
+
+    monkeypatch.setattr(Writing, "decide", noted)
+    return found
+
+
+@pytest.fixture
+def opened(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Service]]:
+    monkeypatch.setattr("tests.helpers.services.Worker", Scripted)
+    monkeypatch.setattr(Scripted, "script", {})
+    with services_of(czech, tmp_path) as opening:
+        yield opening
+
+
+def test_each_way_of_a_request_in_part(opened: Callable[..., Service], gone: list[Way]) -> None:
+    """Whole where that is safe; what nothing is found for at once is looked into, and then told."""
+    service = opened()
+    Scripted.script |= {"decide_in_part": not_in_part, "find_in_part": failing_later}
+    asked = service.ask(EVERYTHING, "ada", in_part=True).result(600)
+    assert asked.code in (TOLD[Way.LOOKED_INTO.after].code, TOLD[Way.SAFE_IN_PART.after].code)
+    wait_until(lambda: not service.log.course.pending)
+    assert service.ask(EVERYTHING, "bob", in_part=True).result(600).code == TOLD[Way.IS_PUBLIC_IN_PART.after].code
+    assert service.ask(0b11, "ada", in_part=True).result(600).message == WHOLE
+    assert gone == [Way.SAFE_IN_PART, Way.IS_PUBLIC_IN_PART, Way.SAFE]
+    Scripted.script |= {"decide_in_part": never_in_part, "find_in_part": lambda *_: done("nothing was found")}
+    assert service.ask(0b11111, "ada", in_part=True).result(600).decision in ("pending", "refused")
+    wait_until(lambda: not service.log.course.pending)
+    assert gone[3:] == [Way.NOT_IN_PART]
+    last = service.requests()[0]
+    assert (last.decision, last.code) == ("refused", TOLD[Way.NOT_IN_PART.after].code)
+    said = "This table is not released, nor in part: with all that was released before it might tell too much."
+    assert last.message == said
+    explained = service.explained(last.number)
+    assert explained is not None
+    assert explained.why == "it does not go out whole, nor in part: 3 small cells were not proven"
+
+
+def done(found: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_result(found)
+    return future
+
+
+def failing_later(*_: Any) -> Future[Any]:
+    future = Future[Any]()
+    future.set_exception(BrokenProcessPool())
+    return future
+
+
+def not_in_part(past: Past, subtable: SubTable, who: str, whole: Decision, *_: Any) -> Future[Decision]:
+    return done(Decision(Way.NOT_IN_PART, MYOPIC, whole.state, said="3 small cells were not proven"))
+
+
+def never_in_part(*args: Any) -> Future[Decision]:
+    Scripted.script["decide_in_part"] = never_in_part
+    return not_in_part(*args)
+
+
+def two_of_which_one_can_be_public(truth: BruteForce, schema: Schema) -> tuple[Release, SubTable, SubTable]:
+    """After what is public by then; each is safe alone."""
+    states = [one_way(schema)]
+    for subtable in range(1, 64):
+        if truth.is_safe(larger := states[-1].add(subtable)):
+            states.append(larger)
+    for public in reversed(states):  # the last have the fewest that are open
+        safe = [t for t in range(64) if t not in public and truth.is_safe(public.add(t))]
+        for two in combinations(safe, 2):
+            if not truth.is_safe(public.join(Release.of(two))):
+                return public, *two
+    raise AssertionError("there are none")
+
+
+def test_each_way_of_a_round(
+    opened: Callable[..., Service], gone: list[Way], czech: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    public, one, other = two_of_which_one_can_be_public(BruteForce(czech, CRITERIA), czech.schema)
+    monkeypatch.setattr("tests.helpers.services.one_way", lambda schema: public)
+    service = opened({"rule": "batch"})
+    for subtable, who in ((one, "ada"), (one, "bob"), (other, "ada"), (EVERYTHING, "ada"), (0b1, "ada")):
+        service.ask(subtable, who).result(600)
+    assert gone == [Way.WAITS, Way.WAITS, Way.WAITS, Way.IS_KNOWN, Way.IS_PUBLIC]
+    assert [request.code for request in service.requests()[:1:-1]] == [TOLD["waiting"].code] * 3
+    assert service.round().result(600) == 3
+    of_round = gone[5:]
+    assert of_round == [Way.SAFE, Way.ROUND_HAS_IT, Way.ROUND_HAS_OTHERS]
+    assert all("waiting" in way.before for way in of_round)
+    assert [r.code for r in service.requests()[:1:-1]] == [TOLD[way.after].code for way in of_round]
+
+
+def test_a_round_that_is_not_held(opened: Callable[..., Service]) -> None:
+    service = opened({"rule": "batch"})
+    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.NOT_HELD.before[0]].code
+    Scripted.script["round"] = failing(BrokenProcessPool())
+    with pytest.raises(ChainUnavailableError, match=r"the round was not held: .* has died; hold it again"):
+        service.round().result(600)
+    assert service.requests()[0].code == TOLD[Way.NOT_HELD.after].code
+    assert service.round().result(600) == 1
+    assert service.requests()[0].decision == "released"
+
+
+def failing(error: Exception) -> Callable[..., Any]:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    return fails
+
+
+def test_a_request_that_is_looked_into(opened: Callable[..., Service], gone: list[Way]) -> None:
+    """It is pending meanwhile, and then decided once, by what was found."""
+    service = opened()
+
+    def unproven(state: State, *_: Any) -> Future[Decision]:
+        future = Future[Decision]()
+        future.set_result(Decision(Way.UNPROVEN, MYOPIC, state, Finding(Verdict.UNDECIDED, (0, 9))))
+        return future
+
+    Scripted.script["decide"] = unproven
+    assert service.ask(0b11, "ada").result(600).code == TOLD[Way.LOOKED_INTO.after].code
+    wait_until(lambda: not service.log.course.pending)
+    assert gone == [Way.SAFE]
+
+
+def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[Way]) -> None:
+    """Something is released after it was begun and before it is stored: what was found is not, and found anew."""
+    service = opened()
+
+    def other(state: State, *_: Any) -> None:
+        with service.log.turn() as turn:
+            number = turn.append("request", "bob", "A*C", {"sub_table": ["A", "C"]}).seq
+            asked = Request(number, "", "bob", 0b101, "pending", "", "", -1)
+            turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b101)), asked)
+
+    Scripted.script["decide"] = other
+    assert service.ask(0b11, "ada").result(600).decision == "released"
+    assert Way.OVERTAKEN.after in Way.SAFE.before
+    assert gone == [Way.SAFE, Way.SAFE]
+    assert [moment.version for moment in service.moments()] == [0, 1, 2]
+
+
+ELSEWHERE = {
+    Way.STORED: test_service.test_a_commit_whose_answer_was_lost,
+    Way.FAILED: test_service.test_what_cannot_be_decided_waits_and_nobody_with_it,
+    Way.LEFT: test_service.test_what_was_left_behind_is_decided_under_load,
+}
+"""Ways that tests of the service go."""
+
+
+def test_every_way_is_gone_by_a_test() -> None:
+    text = Path(__file__).read_text().partition("ELSEWHERE")[0]
+    assert {way for way in Way if f"Way.{way.name}" not in text} == set(ELSEWHERE)
+
+
+# What goes wrong
+
+
+def in_code(*names: str) -> Iterator[str]:
+    """The first argument, where it is a text, of all calls of these below the server's web."""
+    for path in Path(web.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str(code)), *_]) if name in names:
+                    yield code
+
+
+def test_no_code_is_in_no_table() -> None:
+    assert set(in_code("Problem", "AccessError")) <= set(PROBLEMS)
+
+
+class Broken(SmallDesk):
+    def statuses(self) -> Any:
+        raise ReleaseError("there are too many")
+
+    def round(self) -> Future[int]:
+        raise ChainUnavailableError("it is away")
+
+
+def counted(czech: Table) -> Broken:
+    """With a variable that no table on a page can have."""
+    names = ("count", *czech.schema.names[1:])
+    variables = [Variable(n, v.categories) for n, v in zip(names, czech.schema.variables, strict=True)]
+    return Broken(Table.of(Schema(tuple(variables)), czech.codes, czech.counts), Criteria.of(2, 6))
+
+
+def form(client: TestClient, path: str, **data: Any) -> Any:
+    page = client.get("/").text
+    csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
+    return client.post(path, data={"csrf": csrf, **data})
+
+
+CASES: dict[str, Callable[[TestClient, TestClient], Any]] = {
+    "unknown-path": lambda user, _: user.get("/api/nothing"),
+    "not-allowed": lambda user, _: user.put("/api/requests"),
+    "bad-host": lambda user, _: user.get("/livez", headers={"host": "elsewhere"}),
+    "unauthorised": lambda user, _: user.get("/api/frontier", headers={"authorization": "Bearer x"}),
+    "forbidden": lambda user, _: user.get("/api/operator/frontier"),
+    "form-expired": lambda user, _: user.post("/logout", data={"csrf": "x"}),
+    "too-many-requests": lambda user, _: [ask(user, "B") for _ in range(30)][-1],
+    "bad-body": lambda user, _: user.get("/api/operator/effect", headers={"content-length": "x"}),
+    "body-too-large": lambda user, _: user.post("/api/requests", content=b" " * 5000),
+    "unsupported-media-type": lambda user, _: user.post("/api/requests", data={"variables": "B"}),
+    "empty-request": lambda user, _: ask(user),
+    "repeated-variable": lambda user, _: ask(user, "B", "B"),
+    "unknown-variable": lambda user, _: ask(user, "Z"),
+    "no-variables": lambda user, _: form(user, "/requests"),
+    "not-possible": lambda user, _: user.get("/tables/count"),
+    "refused": lambda _, operator: operator.get("/api/operator/statuses"),
+    "not-released": lambda user, _: user.get("/api/tables/B*C*D*E*F.csv"),
+    "not-found": lambda user, _: user.get("/jobs/99"),
+    "unknown-request": lambda user, _: user.get("/api/jobs/99"),
+    "unknown-version": lambda user, _: user.get("/api/frontier/matrix?version=99"),
+    "unknown-key": lambda _, operator: operator.delete("/api/operator/keys/99"),
+    "unknown-format": lambda user, _: user.get("/api/tables/B.xls"),
+    "too-large": lambda user, _: ask(user, "count", *"BCDEF"),
+    "too-many-cells": lambda user, _: form(user, "/requests", variable=["count", *"BCDEF"]),
+    "unavailable": lambda _, operator: operator.post("/api/operator/round"),
+}
+
+
+def ask(client: TestClient, *names: str) -> Any:
+    return client.post("/api/requests", json={"variables": names})
+
+
+@pytest.fixture(scope="module")
+def server(czech: Table) -> Server:
+    """For tests that get nothing of it but what is public, each a minute after the one before."""
+    return server_of(counted(czech), limits={"cells": 32, "body_bytes": 4096, "requests_a_minute": 20})
+
+
+@pytest.mark.parametrize("code", PROBLEMS)
+def test_each_problem_has_its_status(code: str, server: Server) -> None:
+    server.time += 60
+    found = CASES[code](server.client(), server.client("operator"))
+    assert found.status_code == PROBLEMS[code], found.text
+    is_page = "html" in found.headers["content-type"]
+    assert f"Code: <code>{code}</code>" in found.text if is_page else found.json()["code"] == code
+    assert (found.headers.get("retry-after") is not None) == (code in ("too-many-requests", "unavailable"))

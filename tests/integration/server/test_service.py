@@ -1,0 +1,384 @@
+"""The service over a history: logged, decided, stored and then told; the same after every start."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+
+from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError
+from sdc.model.release import NOTHING, Release
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.record.chain import Chain, Turn
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.desk import serve
+from sdc.server.desk.audit import Standard, audit
+from sdc.server.desk.course import DECISION, REQUEST, Course
+from sdc.server.desk.prepare import prepare
+from sdc.server.desk.service import Service
+from sdc.server.desk.workers import Worker
+from sdc.server.web.access import AccessError
+from sdc.server.web.listen import access_to
+from sdc.stages.build import Build, open_build
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP
+from tests.helpers.services import CRITERIA, open_service
+from tests.helpers.streams import BruteForce, stream
+from tests.profiles import scaled
+from tests.strategies import knows
+
+CZECH_YAML = Path(__file__).parents[3] / "configs" / "czech_auto_workers.yaml"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Open = Callable[..., Service]
+
+
+@pytest.fixture(scope="module")
+def truth(czech: Table) -> BruteForce:
+    return BruteForce(czech, CRITERIA)
+
+
+@pytest.fixture
+def opened(czech: Table, tmp_path: Path) -> Iterator[Open]:
+    """Opens a service on one history; what is open is closed in the end."""
+    services = list[Service]()
+
+    def opening(rules: list[dict[str, Any]] | None = None, slot: float = 0.0, url: str | None = None) -> Service:
+        services.append(open_service(czech, tmp_path, url, rules or [], slot))
+        return services[-1]
+
+    yield opening
+    for service in services:
+        service.close()
+
+
+def test_a_stream_of_requests(opened: Open, truth: BruteForce) -> None:
+    service, length = opened(), scaled(80, fewest=40)
+    for subtable, who in stream(1, 6, length):
+        public = service.state
+        reply = service.ask(subtable, who).result(600)
+        if subtable in public.released:
+            assert (reply.decision, reply.code) == ("answered", "already-released")
+        else:
+            is_safe = truth.is_safe(public.released.add(subtable))
+            assert reply.decision == ("released" if is_safe else "refused")
+        assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
+        assert service.reply_to(service.requests()[0].number, who) == reply
+        assert service.reply_to(service.requests()[0].number, "somebody else") is None
+    assert len(service.requests()) == length
+    assert truth.is_safe(service.state.released)
+
+
+def test_nobody_is_told_that_it_listens_before_its_kernels_are_there(czech: Table, tmp_path: Path) -> None:
+    """A worker that dies of it holds up nobody: what it is asked about tells."""
+    warms = list[Future[bool]]()
+    both = threading.Semaphore(0)
+
+    class Slow(Worker):
+        def warm(self, public: Release) -> Future[bool]:
+            warms.append(Future())
+            both.release()
+            return warms[-1]
+
+    opened = list[Service]()
+    opening = threading.Thread(target=lambda: opened.append(open_service(czech, tmp_path, worker=Slow)))
+    opening.start()
+    assert both.acquire(timeout=60)
+    assert both.acquire(timeout=60)
+    warms[0].set_result(True)
+    assert not opened
+    warms[1].set_exception(BrokenProcessPool("killed"))
+    opening.join(60)
+    with closing(opened[0]) as service:
+        assert service.ask(0b11, "ann").result(600).decision == "released"
+
+
+def test_the_same_after_a_new_start(opened: Open) -> None:
+    service = opened()
+    for subtable, who in stream(2, 6, scaled(40, fewest=20)):
+        service.ask(subtable, who).result(600)
+    before = service.state, service.requests(), service.moments(), service.public_id
+    service.close()
+    again = opened()
+    assert (again.state, again.requests(), again.moments(), again.public_id) == before
+
+
+def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
+    service, replies, length = opened(), list[str](), scaled(50, fewest=25)
+
+    def ask(seed: int) -> None:
+        for subtable, who in stream(seed, 6, length):
+            replies.append(service.ask(subtable, who).result(600).decision)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(replies) == len(service.requests()) == 8 * length
+    assert not service.log.course.pending
+    assert truth.is_safe(service.state.released)
+    versions = [moment.version for moment in service.moments()]
+    assert versions == list(range(len(versions)))
+
+
+def test_refusals_tell_what_is_to_be_had(opened: Open) -> None:
+    service = opened()
+    reply = service.ask(0b111111, "ada").result(600)
+    assert (reply.decision, reply.code) == ("refused", "not-released")
+    assert reply.projection == tuple(1 << v for v in range(6))
+    assert reply.message == "This table is not released: with all that was released before it might tell too much."
+    assert [service.ask(part, "ada").result(600).decision for part in reply.projection] == ["answered"] * 6
+    explained = service.explained(service.requests("ada")[-1].number)
+    assert explained is not None
+    assert (explained.rule, explained.verdict) == ("myopic", None)  # known to be unreleasable from the start
+
+
+def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
+    """Whatever it is: the future of a request that is not public already is set by the clock of its slot."""
+    service = opened(slot=0.3)
+    future = service.ask(0b11, "ada")
+    assert not future.done()
+    assert future.result(600).decision in ("released", "pending")  # by how fast this machine is
+    while service.ask(0b11, "ada").result(600).decision != "answered":
+        pass
+
+
+def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
+    service = opened([{"rule": "batch"}])
+    for subtable, who in stream(3, 6, 30):
+        reply = service.ask(subtable, who).result(600)
+        known = {("answered", "already-released"), ("refused", "not-released")}
+        assert (reply.decision, reply.code) in known | {("pending", "next-round")}
+    waiting = len(service.log.course.waiting)
+    assert waiting > 10
+    assert service.round().result(600) == waiting
+    assert not service.log.course.waiting
+    assert service.state.version > 0
+    assert truth.is_safe(service.state.released)
+    assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
+    told = {request.decision for request in service.requests()}
+    assert told <= {"released", "answered", "refused"}
+    assert service.round().result(600) == 0
+
+
+def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_url: str) -> None:
+    """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
+    services, length = (opened(url=postgres_url), opened(url=postgres_url)), scaled(40, fewest=20)
+
+    def ask(seed: int) -> None:
+        for number, (subtable, who) in enumerate(stream(seed, 6, length)):
+            services[(seed + number) % 2].ask(subtable, who).result(600)
+
+    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for service in services:
+        service.log.store("session", "ada", "", {})  # which reads what the other wrote
+        assert len(service.requests()) == 6 * length
+        assert not service.log.course.pending
+    assert services[0].state == services[1].state
+    assert truth.is_safe(services[0].state.released)
+    decided = [e.body["request"] for e in services[0].log.history.entries(kinds=["decision"])]
+    assert len(decided) == len(set(decided)) == 6 * length
+
+
+def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:
+    service = opened(slot=0.1)
+    assert not service.ask(0b11, "ada").cancel()
+    assert not service.round().cancel()
+    service.ask(0b11, "ada").result(600)
+    assert service.health()["status"] == "ok"
+
+
+class Unwilling(Worker):
+    """Does not decide on some sub-tables while it is told so."""
+
+    faults: ClassVar[dict[SubTable, Exception]] = {}
+
+    def ask(self, method: Callable[..., Any], *args: Any) -> Future[Any]:
+        if method.__name__ == "decide" and args[2] in self.faults:
+            raise self.faults[args[2]]
+        return super().ask(method, *args)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (BrokenProcessPool("with a count of 1"), "a process that decides has died"),
+        (ChainUnavailableError("at postgresql://user@host"), "the history cannot be read or written"),
+        (MemoryError("with a count of 1"), "a request cannot be decided"),
+    ],
+)
+def test_what_cannot_be_decided_waits_and_nobody_with_it(
+    fault: Exception, told: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.helpers.services.Worker", Unwilling)
+    monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
+    monkeypatch.setattr(Unwilling, "faults", {0b11: fault})
+    service = opened()
+    waiting = service.ask(0b11, "ada").result(600)
+    assert (waiting.decision, waiting.code) == ("pending", "in-progress")
+    wait_until(lambda: service.health()["status"] == told)
+    assert service.ask(0b101, "ada").result(600).decision == "released"
+    Unwilling.faults.clear()
+    wait_until(lambda: not service.log.course.pending)
+    assert service.health()["status"] == "ok"
+    assert waiting.job is not None
+    reply = service.reply_to(waiting.job, "ada")
+    assert reply is not None
+    assert reply.decision == "released"
+
+
+def test_a_commit_whose_answer_was_lost(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked is told nothing, and the request, which is stored, is decided once."""
+    service, turn = opened(), Chain.turn
+    lost = [REQUEST, DECISION]  # the first of each kind
+
+    @contextmanager
+    def unheard(self: Chain) -> Iterator[Turn]:
+        before = self.head()
+        with turn(self) as found:
+            yield found
+        for entry in self.entries(before):
+            if entry.kind in lost:
+                lost.remove(entry.kind)
+                raise ChainUnavailableError("the answer was lost")
+
+    monkeypatch.setattr(Chain, "turn", unheard)
+    with pytest.raises(ChainUnavailableError, match="the answer was lost"):
+        service.ask(0b11, "ada").result(600)
+    wait_until(lambda: bool(service.requests()) and not service.log.course.pending)
+    assert not lost
+    assert [request.decision for request in service.requests()] == ["released"]
+    assert len(service.log.history.entries(kinds=[DECISION])) == 1
+
+
+def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
+    """A request whose server has died, while this one never rests."""
+    service = opened()
+    left = service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
+    while service.log.course.pending:
+        service.ask(0b111111, "ada").result(600)
+    reply = service.reply_to(left.seq, "bob")
+    assert reply is not None
+    assert reply.decision == "released"
+
+
+def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
+    service = opened()
+    service.close()
+    with pytest.raises(ChainUnavailableError, match="this server ends"):
+        service.ask(0b11, "ada").result(600)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        time.sleep(0.01)
+
+
+def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str) -> None:
+    services = opened(url=postgres_url), opened(url=postgres_url)
+    one, other = (access_to(service.log, ServerConfig()) for service in services)
+    key = one.new_key("ada", "operator", 1, NOW)
+    services[1].log.store("session", "bob", "", {})  # which reads what the other wrote
+    assert other.by_key(key, NOW) == one.by_key(key, NOW)
+    assert other.revoke(key.split("_")[1], "bob")
+    services[0].log.store("session", "bob", "", {})
+    with pytest.raises(AccessError, match="not valid here"):
+        one.by_key(key, NOW)
+
+
+@pytest.mark.parametrize(
+    ("rule", "released", "said"),
+    [
+        ("one_step", ["A"], "it must follow a public table of one variable fewer, and there was none when this was"),
+        ("one_step", ["A", "C*D"], None),  # as an earlier version called what is one_step_frontier now
+        ("one_step_frontier", ["A", "B"], "it must follow a table of one variable fewer on the released frontier, or"),
+    ],
+)
+def test_a_refusal_says_no_rule_that_did_not_refuse(
+    rule: str, released: list[str], said: str | None, czech: Table, sqlite_url: str
+) -> None:
+    course = course_of(sqlite_url, czech, released, rule)
+    (request,) = course.requests.values()
+    assert request.decision == "refused"
+    assert request.message.startswith("This table is not released: " + said if said else "This table is not released.")
+    assert request.message.endswith("decided.") is (said is not None)
+
+
+def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path: Path) -> None:
+    said = r"entry 4 of the history names the rule 'two_step', which this version of sdc does not know; use the version"
+    with pytest.raises(ChainError, match=said):
+        course_of(str(tmp_path / "decided.db"), czech, ["A"], "two_step")
+    with pytest.raises(ChainError, match=said.replace("4", "5")):
+        course_of(str(tmp_path / "started.db"), czech, ["A"], "one_step", "two_step")
+
+
+def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
+    """Of a history with a request for C*D*E that the first rule refuses, and a server that has all of them."""
+    named = [label.split("*") for label in released]
+    with closing(Chain.open(url, {})) as history:
+        with history.turn() as turn:
+            turn.append("frontier", "", "", {"version": 0, "released": named, "unreleasable": [], "undecided": []})
+            number = turn.append("request", "ada", "C*D*E", {"sub_table": [*"CDE"]}).seq
+            turn.append(
+                "decision", "", "C*D*E", {"request": number, "outcome": "refused", "rule": rules[0], "version": 0}
+            )
+            turn.append("started", "", "", {"rules": [{"rule": rule} for rule in rules]})
+        course = Course(table.schema, table.total)
+        for entry in history.entries():
+            course.apply(entry)
+        return course
+
+
+@pytest.mark.parametrize("rules", [[], [{"rule": "simulatable", "draws": 8, "share": 0.5}], [{"rule": "batch"}]])
+def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rules: list[dict[str, Any]]) -> None:
+    service = opened(rules)
+    for subtable, who in stream(4, 6, 25):
+        service.ask(subtable, who).result(600)
+    service.round().result(600)
+    state = service.state
+    service.close()
+    history = Chain.read(str(tmp_path / "history.db"))
+    found = audit(history, Standard(czech, knows(czech, NOTHING), CRITERIA, "a test"))
+    history.close()
+    assert found.failures == ()
+    assert (found.verified, found.failures, found.released) == (True, (), state.released)
+    assert found.decisions >= 25
+
+
+def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_them(tmp_path: Path) -> None:
+    content: dict[str, Any] = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_YAML.with_suffix(".csv"))
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path)}}
+
+    def build(labels: dict[str, Any]) -> Build:
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump(content | {"labels": {"variables": labels}}))
+        return open_build(tmp_path / "c.yaml")
+
+    plain = build({})
+    with plain.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, plain, IN_PROCESS, lambda text: None)
+    prepare(plain)
+    with serve.open_service(build({"A": {"label": "Smokes"}})) as service:
+        assert service.texts.labels.variable("A") == "Smokes"
+    with (
+        pytest.raises(ConfigError, match=r"labels: .* of the category 'maybe', and variable 'A' has none"),
+        serve.open_service(build({"A": {"categories": {"maybe": "perhaps"}}})),
+    ):
+        pass

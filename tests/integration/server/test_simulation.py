@@ -1,0 +1,515 @@
+"""Streams of requests against rule sets: their courses, their figures, rounds, and a history under other rules."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.api import find_release
+from sdc.config.server import ServerConfig
+from sdc.executor import Executor
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
+from sdc.model.release import NOTHING, Release
+from sdc.model.state import State, Status
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.report.simulation import render
+from sdc.risk.criteria import Criteria
+from sdc.server.desk.decision import Decider, Past
+from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.rounds import round_of
+from sdc.server.desk.rules import Rule, rules_of
+from sdc.server.tryout.replay import HistorySubject, recorded, replay_into, replays, subject_of
+from sdc.server.tryout.simulation import (
+    ROUND,
+    Kind,
+    Opening,
+    Queries,
+    StreamCourse,
+    course,
+    gini,
+    replayed,
+    simulated,
+    summary,
+)
+from sdc.server.tryout.trial import DEFAULTS, ServerTrial, first_release, requests_of, rule_sets_of
+from sdc.storage.certificate import Certificate, write_certificate
+from sdc.storage.results import write_search
+from sdc.utility.measures import Weights
+from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.helpers.streams import USERS, BruteForce, stream
+from tests.strategies import knows
+
+CRITERIA = Criteria.of(2, 6)
+NAMES = ("myopic", *DEFAULTS)
+KINDS: tuple[Kind, ...] = ("uniform", "popular", "greedy-user")
+ROUTINE = {*((KINDS[0], name) for name in NAMES), *((kind, NAMES[0]) for kind in KINDS)}
+"""Each rule with one kind of requests and each kind with one rule; the other pairs are tried in the night."""
+
+
+def rules(name: str) -> tuple[Rule, ...]:
+    return rules_of(rule_sets_of(name, None)[name])
+
+
+def queries(kind: Kind = "uniform", length: int = 60) -> Queries:
+    return Queries(kind, 4, length, Weights.equal(6))
+
+
+@pytest.fixture(scope="module")
+def truth(czech: Table) -> BruteForce:
+    return BruteForce(czech, CRITERIA)
+
+
+@pytest.fixture(scope="module")
+def judge(czech: Table) -> Judge:
+    return Judge(czech, knows(czech, NOTHING), CRITERIA)
+
+
+@pytest.fixture(scope="module")
+def first(czech: Table, judge: Judge) -> State:
+    return surveyed(judge, State.first(czech.schema, first_release("one-way", czech, judge.known)[0]))
+
+
+@pytest.fixture(scope="module")
+def opening(judge: Judge, first: State) -> Opening:
+    return Opening(judge.known, CRITERIA, first, 0.2, Weights.equal(6))
+
+
+# Courses
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        pytest.param(kind, name, marks=() if (kind, name) in ROUTINE else pytest.mark.slow)
+        for kind in KINDS
+        for name in NAMES
+    ],
+)
+def test_every_state_of_a_course_keeps_the_criterion(
+    kind: Kind, name: str, judge: Judge, first: State, truth: BruteForce
+) -> None:
+    length = 15 if name == "simulatable" else 35  # that draws tables
+    asks, seen = queries(kind, length).asks(first.schema, 7, 0), [first]
+
+    def watched(k: int, state: State) -> tuple[int, str]:
+        seen.append(state)
+        return asks(k, state)
+
+    own = judge.anew()
+    found = course(Decider(own, rules(name)), first, watched, length)
+    for state in seen:
+        assert truth.is_safe(state.released)
+        assert set(state.unreleasable) == truth.unreleasable_frontier(state.released)
+    assert truth.is_safe(Release.of(found.frontier))
+    assert len(found.released) == len(found.unreleasable) == length + 1
+    assert found.released[0] == 6
+    assert found.released[-1] == Release.of(found.frontier).sub_tables(first.schema) == 6 + sum(found.caused.values())
+    assert found.saturation == max(
+        (k for k in range(1, length + 1) if found.released[k] != found.released[k - 1]), default=0
+    )
+    assert "waiting" not in found.outcomes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_are_those_of_their_seed(kind: Kind, first: State) -> None:
+    def asked(seed: int, number: int) -> list[tuple[int, str]]:
+        asks = queries(kind).asks(first.schema, seed, number)
+        return [asks(k, first) for k in range(60)]
+
+    assert asked(1, 2) == asked(1, 2)
+    assert asked(1, 2) != asked(1, 3)
+    assert asked(1, 2) != asked(2, 2)
+    assert all(0 < subtable < 64 for subtable, _ in asked(1, 2))
+    assert {who for _, who in asked(1, 2)} <= queries(kind).everybody
+
+
+def test_popular_are_few_variables_and_what_weighs_more(first: State) -> None:
+    weights = Weights.of(first_schema(), {"A": 50.0}, {"B*C*D*E*F": 5000.0})
+    asked = Counter[int]()
+    for number in range(40):
+        asks = Queries("popular", 2, 100, weights).asks(first.schema, 0, number)
+        asked.update(asks(k, first)[0] for k in range(100))
+    with_a = sum(n for t, n in asked.items() if t & 1)
+    assert asked[0b111110] > 400
+    assert with_a > 3 * (4000 - with_a - asked[0b111110])
+    plain = [queries("popular", 100).asks(first.schema, 0, n)(k, first)[0] for n in range(10) for k in range(100)]
+    assert np.mean([st.dimension(t) for t in plain]) < 2.5
+
+
+def first_schema() -> Any:
+    from sdc.ingest.reading import read_table
+
+    return read_table(CZECH_CSV).schema
+
+
+def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: State) -> None:
+    asks = queries("greedy-user").asks(first.schema, 0, 0)
+    mine = [asks(k, first) for k in range(0, 60, 2)]
+    assert {who for _, who in mine} == {"user 1"}
+    pairs = {t for t in range(64) if st.dimension(t) == 2}
+    assert {t for t, _ in mine[:15]} == {t for t, _ in mine[15:]} == pairs
+    others = queries("popular").asks(first.schema, 0, 0)
+    assert [asks(k, first) for k in range(1, 60, 2)] == [others(k, first) for k in range(1, 60, 2)]
+
+
+def test_any_number_of_workers_finds_the_same(czech: Table, opening: Opening, two_workers: Executor) -> None:
+    sets = {name: rules(name) for name in ("myopic", "share", "batch")}
+    here = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3)
+    there = simulated(czech, opening, sets, queries("greedy-user", 12), 3, 3, two_workers, per_unit=2)
+    assert here == there
+    assert [len(found) for found in here.values()] == [3, 3, 3]
+
+
+def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, first: State) -> None:
+    asked = list(stream(5, 6, 60))
+    for name in ("myopic", "one_step", "batch"):
+        own = judge.anew()
+        decisions = replayed(own, first, iter(asked), rules(name))
+        found = course(Decider(judge.anew(), rules(name)), first, lambda k, _, asked=asked: asked[k], len(asked))
+        assert [one.outcome for one in decisions] == list(found.outcomes)
+        assert [one.state.released.sub_tables(first.schema) for one in decisions] == list(found.released[1:])
+
+
+# Figures
+
+
+@given(hs.lists(hs.integers(0, 50), min_size=1, max_size=9))
+def test_gini_is_the_mean_difference_over_twice_the_mean(amounts: list[int]) -> None:
+    n, total = len(amounts), sum(amounts)
+    expected = sum(abs(a - b) for a in amounts for b in amounts) / (2 * n * total) if total else 0.0
+    assert gini(amounts) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_summary_by_hand() -> None:
+    one = StreamCourse((3, 5, 5), (0, 0, 1), ("released", "refused"), ("myopic", "share"), ("a", "b"), {"a": 2}, (7,))
+    other = StreamCourse((3, 3, 3), (0, 0, 0), ("answered", "answered"), ("myopic", "myopic"), ("a", "b"), {}, (1,))
+    found = summary([one, other], {"a", "b"}, 10)
+    assert found["released"] == {"mean": 4.0, "min": 3.0, "q10": 3.2, "median": 4.0, "q90": 4.8, "max": 5.0}
+    assert found["answered_share"]["mean"] == 0.75
+    assert (found["gini_caused"]["max"], found["gini_caused"]["min"]) == (0.5, 0.0)
+    assert (found["saturation"]["min"], found["saturation"]["max"]) == (0, 1)
+    assert found["of_batch"]["mean"] == 0.4
+    assert found["not_answered_by"] == {"share": 0.5}
+    assert found["curve"]["mean"] == [3.0, 4.0, 4.0]
+    assert summary([one], {"a"}, 0)["of_batch"] is None
+
+
+# Rounds
+
+
+def served(waiting: Mapping[int, int], released: Release) -> int:
+    return sum(n for t, n in waiting.items() if t in released)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_round_serves_most_interest(seed: int, judge: Judge, first: State, truth: BruteForce) -> None:
+    generator = np.random.default_rng(seed)
+    state = first
+    for subtable in generator.integers(1, 64, 2).tolist():
+        if truth.is_safe(state.released.add(subtable)) and st.dimension(subtable) < 5:
+            state = surveyed(judge, state.releasing(subtable))
+    asked = generator.choice(np.arange(1, 64), 7, replace=False).tolist()
+    waiting = {t: int(n) for t, n in zip(asked, generator.integers(1, 6, 7), strict=True)}
+    own = judge.anew()
+    chosen = round_of(own, state, waiting)
+    larger = Release.of([*state.released.frontier, *chosen])
+    assert round_of(own, state, waiting) == chosen  # the judge learns nothing and releases nothing
+    assert truth.is_safe(larger)
+    every = (some for n in range(8) for some in combinations(asked, n))
+    releases = (Release.of([*state.released.frontier, *some]) for some in every)
+    best = max(served(waiting, release) for release in releases if truth.is_safe(release))
+    assert served(waiting, larger) == best
+    assert all(t in larger or not truth.is_safe(larger.add(t)) for t in asked)
+
+
+def test_of_many_that_wait_a_good_set_is_taken(judge: Judge, first: State, truth: BruteForce) -> None:
+    waiting = {t: 1 + t % 3 for t in range(1, 64, 2)}
+    chosen = round_of(judge.anew(), first, waiting)
+    larger = Release.of([*first.released.frontier, *chosen])
+    assert truth.is_safe(larger)
+    assert all(t in larger or not truth.is_safe(larger.add(t)) for t in waiting)
+
+
+def test_a_round_goes_by_weights(judge: Judge, first: State, czech: Table, truth: BruteForce) -> None:
+    """Two sub-tables that cannot both be released: the one that weighs more is."""
+
+    def is_safe(state: State, *more: int) -> bool:
+        return truth.is_safe(state.released.join(Release.of(more)))
+
+    states = [one.state for one in replayed(judge.anew(), first, [(t, "ada") for t in range(1, 64)], ())]
+    state, one, other = next(
+        (state, a, b)
+        for state in reversed(states)  # the last have the fewest that are open
+        for a, b in combinations([t for t in range(64) if t not in state.released and is_safe(state, t)], 2)
+        if not is_safe(state, a, b)
+    )
+    for heavy in (one, other):
+        weights = Weights.of(czech.schema, None, {st.label(heavy, czech.schema): 10.0})
+        assert round_of(judge.anew(), state, {one: 2, other: 2}, weights) == (heavy,)
+
+
+def test_a_round_of_what_is_decided_releases_nothing(judge: Judge, first: State) -> None:
+    assert round_of(judge.anew(), first, {}) == ()
+    assert round_of(judge.anew(), first, {0b111111: 3, 0b1: 1}) == ()
+
+
+def test_requests_of_a_batch_are_decided_by_rounds(judge: Judge, first: State) -> None:
+    asked = [*stream(3, 6, 23)]
+    found = replayed(judge.anew(), first, asked, rules("batch"))
+    sizes = [state.released.sub_tables(first.schema) for state in (first, *(one.state for one in found))]
+    grown = {k for k in range(1, len(sizes)) if sizes[k] > sizes[k - 1]}
+    assert len(grown) > 0
+    assert grown <= {ROUND, 2 * ROUND, 23}
+    for k, (one, (subtable, _)) in enumerate(zip(found, asked, strict=True)):
+        at_the_end = found[min(len(found) - 1, k - k % ROUND + ROUND - 1)].state
+        assert (one.outcome in ("released", "answered")) == (subtable in at_the_end.released)
+        before = found[k - 1].state if k else first
+        known = subtable in before.released or before.status(subtable) is Status.UNRELEASABLE
+        assert one.rule == ("myopic" if known else "batch")
+
+
+def test_a_round_asks_the_other_rules_again_as_a_server_does(judge: Judge, first: State, truth: BruteForce) -> None:
+    state = Decider(judge.anew()).decide(first, Past(6), 0b000011, "ada").state
+    asked = [(0b000111, "ada"), (0b001011, "bob")]
+    assert truth.is_safe(state.released.add(asked[0][0]).add(asked[1][0]))
+    both = (*rules("one_step_frontier"), *rules("batch"))
+    found = replayed(judge.anew(), state, asked, both)
+    # with either public the other has no child on the frontier any more
+    assert sorted((one.outcome, one.rule) for one in found) == [("refused", "one_step_frontier"), ("released", "batch")]
+    assert found[-1].state.version == state.version + 1
+    assert {one.outcome for one in replayed(judge.anew(), state, asked, rules("batch"))} == {"released"}
+
+
+# A history under other rules
+
+
+@dataclass(frozen=True)
+class Told:
+    """An entry of a history."""
+
+    seq: int
+    kind: str
+    who: str | None
+    body: Mapping[str, Any]
+
+
+def history(judge: Judge, first: State, czech: Table, asked: list[tuple[int, str]]) -> Iterator[Told]:
+    """As the myopic rule writes it."""
+    seq = iter(range(1, 10_000))
+
+    def names(subtables: Any) -> list[list[str]]:
+        return [st.names(t, czech.schema) for t in sorted(subtables)]
+
+    body: dict[str, Any] = {"released": names(first.released.frontier), "unreleasable": names(first.unreleasable)}
+    yield Told(next(seq), "frontier", None, {"version": 0, **body})
+    state = first
+    for decision, (subtable, who) in zip(replayed(judge.anew(), first, asked, ()), asked, strict=True):
+        number, label = next(seq), st.names(subtable, czech.schema)
+        yield Told(number, "request", who, {"sub_table": label})
+        yield Told(next(seq), "decision", None, {"request": number, "sub_table": label, "outcome": decision.outcome})
+        new = decision.state
+        if new.version > state.version:
+            was, now = set(state.released.frontier), set(new.released.frontier)
+            old, out = set(state.unreleasable), set(new.unreleasable)
+            changes = {
+                "released_added": names(now - was),
+                "released_removed": names(was - now),
+                "unreleasable_added": names(out - old),
+                "unreleasable_removed": names(old - out),
+            }
+            yield Told(next(seq), "frontier", None, {"version": new.version, **changes})
+        state = new
+
+
+def subject(czech: Table) -> HistorySubject:
+    return HistorySubject(czech, knows(czech, NOTHING), CRITERIA, ServerConfig(), Weights.equal(6))
+
+
+def test_a_history_under_its_own_rules_is_itself(judge: Judge, first: State, czech: Table, tmp_path: Path) -> None:
+    asked = [*stream(11, 6, 50)]
+    entries = [*history(judge, first, czech, asked)]
+    facts = replay_into(tmp_path / "out", subject(czech), "myopic,one_step", entries)
+    was, again = facts["as_it_was"], facts["as_it_would_have_been"]["myopic"]
+    assert {key: again[key] for key in was} == was
+    assert len(was["released"]) == 51
+    assert facts["as_it_would_have_been"]["one_step"]["released"][-1] < was["released"][-1]
+    assert facts["users"] == len(USERS)
+    assert json.loads((tmp_path / "out" / "replay.json").read_text()) == facts
+    page = (tmp_path / "out" / "replay.html").read_text()
+    assert "CONFIDENTIAL" in page
+    assert page.count("<polyline") == 12  # a line and its key, of three courses, in two figures
+    assert [*recorded(entries, czech.schema).requests] == asked
+    assert (tmp_path / "out" / "replay.json").stat().st_mode & 0o077 == 0
+
+
+def test_requests_without_a_decision_are_lost(czech: Table) -> None:
+    entries = [
+        Told(1, "frontier", None, {"version": 0, "released": [["A"], ["B"]], "unreleasable": []}),
+        Told(2, "request", "ada", {"sub_table": ["A", "B"]}),
+    ]
+    assert recorded(entries, czech.schema).outcomes == ("lost",)
+
+
+def test_a_history_of_another_table_is_refused(czech: Table) -> None:
+    with pytest.raises(InputError, match="names the variable 'Z', the table has A, B, C, D, E, F"):
+        recorded([Told(1, "frontier", None, {"released": [["Z"]]})], czech.schema)
+    with pytest.raises(InputError, match="does not begin with what was public first"):
+        recorded([Told(1, "request", "ada", {"sub_table": ["A"]})], czech.schema)
+    with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
+        replays(subject(czech), "myopic", [Told(1, "frontier", None, {"released": [list("ABCDEF")]})])
+
+
+def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give --table with the server's config or its table"):
+        subject_of(None)
+    with pytest.raises(ConfigError, match="says nothing of the criterion; give --min-width"):
+        subject_of(str(CZECH_CSV))
+    assert subject_of(str(CZECH_CSV), 6).criteria == subject_of(str(CZECH_YAML)).criteria == CRITERIA
+    assert subject_of(str(CZECH_YAML)).table.digest == czech.digest
+    (tmp_path / "file").write_text("")
+    entries = [Told(1, "frontier", None, {"released": [["A"]]})]
+    with pytest.raises(RunFolderError, match=r"cannot be written: .*; give another --out"):
+        replay_into(tmp_path / "file" / "out", subject(czech), "myopic", entries)
+
+
+# What is asked for
+
+
+def test_rule_sets_by_name_and_from_a_file(tmp_path: Path) -> None:
+    own = ServerConfig.model_validate({"rules": [{"rule": "share", "most": 0.25}]})
+    found = rule_sets_of("myopic, share,value,config", own)
+    assert [*found] == ["myopic", "share", "value", "config"]
+    assert found["myopic"] == ()
+    assert found["share"] == found["config"] == own.rules
+    file = tmp_path / "sets.yaml"
+    file.write_text("strict: [{rule: one_step}, {rule: share, most: 0.1}]\nopen: []\n")
+    assert [[rule.rule for rule in one] for one in rule_sets_of(str(file), None).values()] == [
+        ["one_step", "share"],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is no mapping from names to lists of rules"),
+        ("[1]", "is no mapping from names to lists of rules"),
+        ("a: [{rule: share}]", r"sets.yaml: a: rules\.0\.share\.most is missing"),
+        ("a: [{rule: shares}]", r"sets.yaml: a: rules\.0"),
+        ("a: [{rule: one_step}, {rule: one_step}]", "the rule one_step is there twice"),
+    ],
+)
+def test_a_file_that_has_no_rules_is_refused(content: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "sets.yaml").write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        rule_sets_of(str(tmp_path / "sets.yaml"), None)
+
+
+def test_an_unknown_rule_is_refused_with_what_there_is() -> None:
+    with pytest.raises(ConfigError, match=r"--rules 'two_step' is no rule; give names of myopic, one_step, .*, config"):
+        rule_sets_of("myopic,two_step", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("asked.csv", "user,variables\nada,A*B\nbob,C\n"),
+        ("asked.jsonl", '{"user": "ada", "variables": "A*B"}\n\n{"user": "bob", "variables": ["C"]}\n'),
+    ],
+)
+def test_requests_of_a_file_are_one_stream(name: str, content: str, czech: Table, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content)
+    trial = ServerTrial.of(None, "myopic", str(tmp_path / name), streams=200, users=8, requests=None, seed=0)
+    assert (trial.streams, trial.requests, trial.facts["users"]) == (1, 2, 2)
+    assert requests_of(trial, czech.schema) == ((0b11, "ada"), (0b100, "bob"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none", None, "--queries '.*none' is none of uniform, popular, greedy-user, and no file that can be read"),
+        ("a.csv", "who,variables\nada,A\n", "has no column 'user'; give user and variables"),
+        pytest.param(
+            "a.csv", f"user,variables\nada,{'A' * 200_000}\n", "cannot be read as CSV: .*; correct it there", id="long"
+        ),
+        ("a.csv", "user,variables\n", "has 0 requests; give 1 to"),
+        ("a.jsonl", "[]\n", "request 1 is not as "),
+        ("a.jsonl", '{"user": "ada", "variables": "A"}\nno\n', "request 2 is not as "),
+        ("a.jsonl", '{"user": "ada", "variables": 3}\n', "request 1 is not as "),
+    ],
+)
+def test_a_file_that_has_no_requests_is_refused(name: str, content: str | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        ServerTrial.of(None, "myopic", str(tmp_path / name))
+
+
+def test_a_file_that_never_ends_is_refused() -> None:
+    with pytest.raises(InputError, match="/dev/zero has more than 67108864 characters; give 100000 requests at most"):
+        ServerTrial.of(None, "myopic", "/dev/zero")
+
+
+def test_a_request_for_what_the_table_does_not_have_is_refused(czech: Table) -> None:
+    with pytest.raises(ReleaseError, match="names the unknown variable 'Z'"):
+        requests_of(ServerTrial({"myopic": ()}, "listed", (("ada", "A*Z"),)), czech.schema)
+
+
+def test_what_a_server_starts_with(czech: Table, tmp_path: Path) -> None:
+    known = knows(czech, NOTHING)
+    assert first_release("total", czech, known)[0] == Release.of([])
+    assert first_release("one-way", czech, known)[0].sub_tables(czech.schema) == 6
+    with pytest.raises(ConfigError, match="it is neither 'one-way' nor 'total', nor the folder of a finished run"):
+        first_release(str(tmp_path), czech, known)
+
+
+def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(czech: Table, tmp_path: Path) -> None:
+    found = find_release(czech, NOTHING, "ordered", min_width=6)
+    for name in ("assessment", "search", "release"):
+        (tmp_path / name).mkdir()
+    write_search(found, czech.schema, tmp_path / "search")
+    proof, known = found.judgement.proof, knows(czech, NOTHING)
+    certificate = Certificate(czech.digest, known, found.release, 2, 6, proof)
+    write_certificate(certificate, czech.schema, tmp_path / "assessment")
+    released, shown = first_release(str(tmp_path), czech, known)
+    assert released == found.release
+    assert shown is not None
+    assert [part.variables for part in shown.parts] == [part.variables for part in proof.parts]
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    more = Table.of(czech.schema, czech.codes, czech.counts + 1)
+    for table, public in ((czech, knows(czech, NOTHING, zeros)), (more, knows(more, NOTHING))):
+        with pytest.raises(ConfigError, match="is the release of another table, or of one with other structural zeros"):
+            first_release(str(tmp_path), table, public)
+
+
+def test_a_page_is_the_same_for_the_same_facts(czech: Table, opening: Opening) -> None:
+    found = simulated(czech, opening, {"<b>": rules("myopic")}, queries(length=12), 3, 0)
+    facts = {
+        "name": "<i>",
+        "variables": list("ABCDEF"),
+        "records": 1841,
+        "small_count": 2,
+        "min_width": 6,
+        **ServerTrial({}, streams=3).facts,
+        "requests": 12,
+        "first_release": 6,
+        "ordered_release": 59,
+        "rule_sets": [{"name": "<b>", "rules": [], **summary(found["<b>"], {"user 1"}, 59)}],
+    }
+    page = render(facts)
+    assert page == render(facts)
+    assert "<i>" not in page
+    assert "<b>" not in page
+    assert "CONFIDENTIAL" in page

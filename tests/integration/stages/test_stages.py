@@ -1,0 +1,149 @@
+"""The table stage: parts that are recoded and counted on workers, what is set aside, what changes meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model.errors import InputError
+from sdc.stages.build import Build, open_build
+from sdc.stages.checks import check_before
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import run_all
+from sdc.stages.table import TABLE
+from sdc.storage.parquet import read_written_table
+from tests.helpers.folders import contents
+
+CONFIG = """
+name: parts
+table:
+  path: parts/*.csv
+  variables: [age, school, region]
+  recodes:
+    age: {bins: {young: [0, 30], old: [30, null]}}
+    school: {groups: {some: [primary, secondary], none: ["no"]}}
+  missing: {region: unknown}
+  bad_records: set_aside
+risk: {min_width: 2, small_count: 8}
+output: {folder: OUTPUT}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Four parts of 60 records; of every 20, one has a negative age, and one of these an unknown school besides."""
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    rows = [
+        f"{-1 if n % 20 == 0 else n % 60},{'lost' if n % 80 == 0 else ['primary', 'secondary', 'no'][n % 3]},"
+        f"{['north', 'south', ''][n // 7 % 3]}"
+        for n in range(240)
+    ]
+    for part in range(4):
+        lines = ["age,school,region", *rows[60 * part : 60 * part + 60]]
+        (folder / f"{part}.csv").write_text("\n".join(lines) + "\n")
+    path = tmp_path / "build.yaml"
+    path.write_text(CONFIG.replace("OUTPUT", str(tmp_path / "runs")))
+    return path
+
+
+def table_of(build: Build, executor: Executor = IN_PROCESS) -> tuple[Path, list[str]]:
+    """The folder of the table stage, made anew, and what was said."""
+    said: list[str] = []
+    with build.started([]):
+        run_stage(TABLE, build, executor, said.append)
+    return build.folder.stage("table"), said
+
+
+def test_a_table_of_recoded_parts(config: Path) -> None:
+    folder, said = table_of(open_build(config))
+    table = read_written_table(folder)
+    assert [variable.categories for variable in table.schema.variables] == [
+        ("young", "old"),
+        ("some", "none"),
+        ("north", "south", "unknown"),
+    ]
+    assert table.total == 228
+    assert json.loads((folder / "bad_records.json").read_text()) == {
+        "records": 240,
+        "set_aside": 12,
+        "reasons": [{"variable": "age", "reason": "value that no bin or group covers", "records": 12}],
+        "unmet": {},
+    }
+    assert "table: 12 records set aside: age: value that no bin or group covers" in said
+
+
+def test_workers_and_memory_change_no_byte(config: Path, tmp_path: Path, two_workers: Executor) -> None:
+    one = open_build(config)
+    folder, _ = table_of(one)
+    expected = contents(folder)
+    config.write_text(CONFIG.replace("OUTPUT", str(tmp_path / "others")))
+    folder, _ = table_of(open_build(config), two_workers)
+    assert contents(folder) == expected
+
+
+def test_the_report_tells_what_was_set_aside(config: Path) -> None:
+    build = open_build(config)
+    run_all(build, IN_PROCESS)
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "Of 240 records read, 12 were set aside" in page
+    assert "age, value that no bin or group covers: 12." in page
+
+
+def test_a_part_that_changes_after_the_digest_makes_no_table(config: Path) -> None:
+    build = open_build(config)
+    assert build.digests["data"]
+    part = config.parent / "parts" / "2.csv"
+    part.write_text(part.read_text() + "20,no,north\n")
+    with pytest.raises(InputError, match=r"2\.csv was rewritten while it was read; run again when it is at rest"):
+        table_of(build)
+    assert not build.folder.stage("table").exists()
+    assert table_of(open_build(config))[0].exists()
+
+
+LACKING = [
+    ("age,school,county", "age, school, region", r"3\.csv has the columns .*county but 0\.csv has .*region;"),
+    ("age,school,region", "age, school, region, size", r"has no column 'size'; it has age, school, region"),
+]
+
+
+@pytest.fixture
+def refusal(request: pytest.FixtureRequest, config: Path) -> str:
+    """What is said of the config, whose parts lack what it names."""
+    part, variables, said = request.param
+    (config.parent / "parts" / "3.csv").write_text(f"{part}\n20,no,north\n")
+    config.write_text(config.read_text().replace("age, school, region", variables))
+    return str(said)
+
+
+@pytest.mark.parametrize("refusal", LACKING, ids=["one", "all"], indirect=True)
+def test_parts_without_what_is_named_are_refused(config: Path, refusal: str) -> None:
+    with pytest.raises(InputError, match=refusal):
+        check_before(open_build(config))
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [LACKING[0], pytest.param(LACKING[1], marks=pytest.mark.slow)],
+    ids=["of one", "of all"],
+    indirect=True,
+)
+def test_they_are_refused_before_any_work(config: Path, refusal: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sdc.commands.cli", "run", str(config)], capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(rf".*: reads the config\nsdc: .*{refusal}.*\n", done.stderr)
+    assert {path.name for path in config.parent.iterdir()} == {"build.yaml", "parts"}
+
+
+def test_two_names_of_one_set_of_parts_are_one_build(config: Path) -> None:
+    by_glob, by_folder = open_build(config), open_build(config, data=str(config.parent / "parts"))
+    by_url = open_build(config, data=f"file://{config.parent}/parts")
+    assert by_glob.folder == by_folder.folder == by_url.folder

@@ -1,0 +1,165 @@
+"""A build that is told what to release: required and forbidden sub-tables, demand, and what it says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sdc.config.file import read_config
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, NothingReleasableError
+from sdc.search.reasons import NOTHING_ELSE
+from sdc.stages.build import Build, open_build
+from sdc.stages.stages import run_all
+from sdc.storage.run_folder import folder_digest
+from sdc.verify.run_folder import verify
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+Written = Callable[..., Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    """Writes the Czech config with settings of the release."""
+
+    def write(**release: Any) -> Path:
+        content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
+        content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
+        content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
+        content["release"] = release
+        file = tmp_path / "build.yaml"
+        file.write_text(yaml.safe_dump(content))
+        return file
+
+    return write
+
+
+def built(config: Path) -> Build:
+    build = open_build(config)
+    run_all(build, IN_PROCESS)
+    return build
+
+
+def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written, tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_text("sub_table,frequency\nA*B,3\nB*D*F,1\n")
+    release = {
+        "require": ["A*B*C*D*F", {"of": ["A", "E", "F"], "up_to": 2}],
+        "forbid": [{"of": ["B", "D", "F"]}],
+        "conflicts": "best_subset",
+        "demand": "requests.csv",
+    }
+    with pytest.raises(ConfigError, match=r"require has A\*B\*C\*D\*F, and forbid B\*D\*F"):
+        built(written(**release))
+    build = built(written(**{**release, "forbid": [{"of": ["B", "C", "E"]}]}))
+    schema, public = build.made.table.schema, build.made.found.release
+    assert st.parse("A*B*C*D*F", schema) not in public
+    assert not any(st.is_within(st.parse("B*C*E", schema), element) for element in public.frontier)
+    assert all(st.parse(pair, schema) in public for pair in ("A*E", "A*F", "E*F"))
+    utility = json.loads((build.folder.stage("confidential") / "utility.json").read_text())
+    assert utility["requests_served"] == 1.0
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "3 of 4 required sub-tables are published" in page
+    assert "A*B*C*D*F is not releasable" in page
+    assert verify(build.folder.path, lambda line: None).verified
+    # what the demand says is part of the build, and not where it lies
+    assert read_config(tmp_path / "build.yaml").release.demand == {"A*B": 3.0, "B*D*F": 1.0}
+
+
+def test_only_what_is_required_goes_out_each_in_a_file_of_its_own(written: Written) -> None:
+    """In files and report nothing but it, with what is within."""
+    build = built(written(require=["A*B*C", "A*B", "F"], only="required"))
+    folder = build.folder.stage("release")
+    assert sorted(path.name for path in folder.glob("0*.csv")) == ["001_A-B-C.csv", "002_F.csv", "003_A-B.csv"]
+    assert verify(build.folder.path, lambda line: None).verified
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "3 of 3 required sub-tables are published" in page
+    assert NOTHING_ELSE in page
+    more = built(written(require=["A*B*C", "A*B", "F"]))
+    assert more.made.found.release != build.made.found.release
+    assert len([*more.folder.stage("release").glob("*_A-B.csv")]) == 1
+
+
+def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has_the_same_bytes(
+    written: Written,
+) -> None:
+    build = built(written(method="best", minutes=1e-9, annealing={"steps": 2000}))
+    far = build.made.found.ended_after
+    assert far is not None
+    assert far.rounds == 0
+    assert verify(build.folder.path, lambda line: None).verified
+    page = (build.folder.stage("confidential") / "report.html").read_text()
+    assert "The chains were told to end after 0 rounds" in page or "The search was told to end after" in page
+    again = built(written(method="best", ended_after=far.facts, annealing={"steps": 2000}))
+    for stage in ("search", "assessment", "release"):
+        assert folder_digest(build.folder.stage(stage)) == folder_digest(again.folder.stage(stage))
+    assert again.folder.path != build.folder.path
+
+
+def test_required_sub_tables_that_do_not_fit_end_the_build(written: Written, tmp_path: Path) -> None:
+    with pytest.raises(NothingReleasableError, match=r"do not fit together: A\*B\*C\*D\*F is not releasable"):
+        built(written(require=["A*B*C*D*F"]))
+    assert not list(tmp_path.rglob("release"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"require": ["A*X"]}, r"release.require, forbid and in_part: require 'A\*X': .* unknown variable 'X'"),
+        ({"forbid": [{"all": 9}]}, "forbid 'all:9' matches nothing: it asks for 9 of 6"),
+        ({"require": [{"of": ["A", "B"], "up_to": 3}]}, r"require 'A\*B:3' matches nothing"),
+        ({"demand": {"A*X": 2.0}}, r"release.demand: demand for 'A\*X': .* unknown variable 'X'"),
+    ],
+)
+def test_wishes_that_do_not_fit_the_table(settings: dict[str, Any], message: str, written: Written) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(written(**settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"require": [{"all": 2, "of": ["A"]}]}, "give one of all, and of"),
+        ({"require": [{"all": 2, "up_to": 1}]}, "give one of all and up_to"),
+        ({"require": [{}]}, "give one of all, and of"),
+        ({"forbid": [{"of": []}]}, "at least 1 item"),
+        ({"conflicts": "ignore"}, "release.conflicts = 'ignore'"),
+        ({"breadth": -1}, "release.breadth = -1"),
+        ({"questions": 0}, "release.questions = 0"),
+        ({"minutes": 0.0}, "release.minutes = 0.0"),
+        ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
+        ({"ended_after": {"rounds": 1.5}}, "release.ended_after.rounds = 1.5"),
+        ({"ended_after": {"rounds": 3}}, "release.method = ordered with ended_after.rounds: it has no such part"),
+        (
+            {"method": "decomposable", "ended_after": {"required": 1, "rounds": 2, "extension": 3}},
+            "decomposable with ended_after.required, ended_after.extension: it has no such part",
+        ),
+        ({"method": "bisection", "ended_after": {"rounds": 3}}, "release.method = bisection with ended_after.rounds"),
+        ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
+        ({"demand": {"A": 0.0}}, "release.demand"),
+    ],
+)
+def test_wishes_that_are_none(settings: dict[str, Any], message: str, written: Written) -> None:
+    with pytest.raises(ConfigError, match=message):
+        read_config(written(**settings))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table,frequency\nA,1\n", "has no columns sub_table and frequency"),
+        ("sub_table,frequency\nA,none\n", "line 2: give a sub-table such as age\\*sex and a frequency above 0"),
+        ("sub_table,frequency\nA,1\n,2\n", "line 3"),
+        ("sub_table,frequency\nA,inf\n", "line 2"),
+        ("", "has no columns"),
+    ],
+)
+def test_a_file_of_requests_that_is_none(text: str, message: str, written: Written, tmp_path: Path) -> None:
+    (tmp_path / "requests.csv").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_config(written(demand="requests.csv"))

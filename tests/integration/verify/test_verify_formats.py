@@ -1,0 +1,142 @@
+"""What the verifier reads of formats beside CSV and Parquet: it rejects a file that tells other things than these."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as hs
+
+from sdc.model.errors import ReleaseError
+from sdc.publish.formats import FORMATS, CountTable
+from sdc.publish.formats.xlsx import xlsx
+from sdc.stages.build import Build
+from sdc.verify.formats import read_cells, read_sheets
+from tests.integration.publish.test_formats import ABOUT, ANY, TAME, expected, small, tables, written
+from tests.integration.stages.test_in_part import FORMATS as ASKED
+from tests.integration.stages.test_in_part import REQUIRED, built, config
+from tests.integration.verify.test_verify import rejected
+
+SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
+Tampering = Callable[[Path], None]
+
+
+@given(tables(ANY | hs.sampled_from(TAME)), hs.sampled_from([*SUFFIX]))
+def test_every_format_is_read_cell_by_cell(table: CountTable, format: str) -> None:
+    """As it was written, but for zeros, which some list and some do not."""
+    with TemporaryDirectory() as folder:
+        try:
+            for suffix, write in FORMATS[format].of_table.items():
+                Path(folder, f"001_t{suffix}").write_bytes(written(write(table)))
+        except ReleaseError:
+            assume(False)
+        found = read_cells(Path(folder, f"001_t{SUFFIX[format]}"), format)
+    assert found is not None
+    variables, cells = found
+    assert variables == [v.name for v in table.variables]
+    told = {row[:-1]: row[-1] for row in expected(table)}
+    assert all(cells.get(cell, 0) == told.get(cell, 0) for cell in cells.keys() | told.keys())
+
+
+@given(tables(ANY | hs.sampled_from(TAME)))
+def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
+    other = small("=1+1", "_x0041", "b", about=ABOUT)
+    with TemporaryDirectory() as folder:
+        try:
+            Path(folder, "tables.xlsx").write_bytes(written(xlsx([table])))
+        except ReleaseError:  # of a character that XML has not
+            assume(False)
+        found = read_sheets(Path(folder, "tables.xlsx"), {"001_t": len(table.variables)})
+        Path(folder, "tables.xlsx").write_bytes(written(xlsx([other])))
+        assert read_sheets(Path(folder, "tables.xlsx"), {"001_t": 1}) == {"001_t": (["A"], {("=1+1",): 5})}
+    variables, cells = found["001_t"]
+    assert variables == [v.name for v in table.variables]
+    assert cells == {row[:-1]: row[-1] for row in expected(table)}
+
+
+# Forged, with every hash made anew
+
+
+@pytest.fixture(scope="module")
+def yearbook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Build]:
+    """In all formats; one sub-table is withheld in part."""
+    folder = tmp_path_factory.mktemp("yearbook")
+    release = {"require": REQUIRED, "in_part": "withhold"}
+    return cache(lambda: built(config(folder, release=release, publication={"formats": ASKED})))
+
+
+@pytest.fixture
+def run(yearbook: Callable[[], Build], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(yearbook().folder.path, tmp_path / "run"))
+
+
+def hashed_anew(release: Path) -> None:
+    """The metadata and the checksums say of each file what it is now."""
+    metadata = json.loads((release / "datapackage.json").read_text())
+    for one in metadata["resources"]:
+        if "hash" in one:
+            one["hash"] = "sha256:" + hashlib.sha256((release / one["path"]).read_bytes()).hexdigest()
+    (release / "datapackage.json").write_text(json.dumps(metadata))
+    lines = [line.partition("  ") for line in (release / "SHA256SUMS").read_text().splitlines()]
+    sums = [f"{hashlib.sha256((release / name).read_bytes()).hexdigest()}  {name}\n" for _, _, name in lines]
+    (release / "SHA256SUMS").write_text("".join(sums))
+
+
+def replaced(end: str, pattern: str, by: str) -> Tampering:
+    """The first place in the file of the sub-table in part, or of all tables, that is so."""
+
+    def tamper(run: Path) -> None:
+        (path,) = (run / "release").glob(f"*{end}")
+        text = path.read_text()
+        assert re.search(pattern, text)
+        path.write_text(re.sub(pattern, by, text, count=1))
+        hashed_anew(run / "release")
+
+    return tamper
+
+
+def shown_in_workbook(run: Path) -> None:
+    """A withheld cell has a number."""
+    path, content = run / "release" / "tables.xlsx", io.BytesIO()
+    with ZipFile(path) as old, ZipFile(content, "w") as new:
+        for name in old.namelist():
+            text = old.read(name)
+            if name.startswith("xl/worksheets/sheet") and b"withheld" in text:
+                text = re.sub(rb'<c r="D([0-9]+)"', rb'<c r="C\1"><v>1</v></c><c r="D\1"', text)
+            new.writestr(name, text)
+    path.write_bytes(content.getvalue())
+    hashed_anew(run / "release")
+
+
+OTHER = "has other cells than the table has as CSV or Parquet"
+FORGED: dict[str, tuple[Tampering, str]] = {
+    "json-stat shows a count": (replaced("_area-age.json", "null", "1"), "a withheld cell has a value"),
+    "json-stat has another": (replaced("_area-age.json", r'"value":\[([0-9])', r'"value":[9\1'), OTHER),
+    "json-stat withholds less": (replaced("_area-age.json", r'"[0-9]+":"c",', ""), "a withheld cell has a value"),
+    "json-stat has another status": (replaced("_area-age.json", ':"c"', ':"e"'), "a status that is none of withheld"),
+    "px shows a count": (replaced("_area-age.px", r'"\.\."', "1"), OTHER),
+    "px has one more": (replaced("_area-age.px", r"DATA=\n", r"DATA=\n1 "), "it has not a number for each cell"),
+    "xml shows a count": (replaced("_area-age.xml", "<withheld/>", "<count>1</count>"), OTHER),
+    "xml has a cell twice": (replaced("_area-age.xml", r"(<cell>.*</cell>\n)", r"\1\1"), "a cell is there twice"),
+    "xml is none": (replaced("_area-age.xml", "</table>", ""), "it cannot be read as xml"),
+    "sdmx shows a count": (replaced("_area-age.sdmx.csv", ",,C\n", ",1,F\n"), OTHER),
+    "sdmx says that it is free": (replaced("_area-age.sdmx.csv", ",,C\n", ",,F\n"), "a withheld cell has a value"),
+    "sdmx has other codes": (replaced("_area-age.sdmx.json", '"id": "age01"', '"id": "age1"'), "age01|other cells"),
+    "a workbook shows a count": (shown_in_workbook, OTHER),
+    "a whole table has another": (replaced("_area-sex.xml", r"<count>([0-9])", r"<count>9\1"), OTHER),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_file_that_tells_other_things_is_rejected(name: str, run: Path) -> None:
+    rejected(run, *FORGED[name])

@@ -1,0 +1,268 @@
+"""A Prefect server that goes away and comes back, and processes of flow runs that do not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+import yaml
+
+from flows import absence
+from flows.absence import AT_WORK, at_work, refusals_of_the_server, require_server
+from flows.deployments import register
+from sdc.events import EventLog, heard, tell
+from sdc.executor import IN_PROCESS
+from sdc.model.errors import ConfigError, SdcError, TemporaryError
+from sdc.refusal import TRY_AGAIN
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.storage.run_folder import RunFolder
+from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
+from tests.helpers.folders import contents
+from tests.helpers.prefect_home import PrefectServer, wait_until
+
+REQUEST = httpx.Request("GET", "http://127.0.0.1:9/api/flow_runs")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sleeps, and what was given up is forgotten afterwards."""
+    monkeypatch.setattr(absence, "SECONDS_BETWEEN_TRIES", 0.0)
+    monkeypatch.setattr(absence, "_given_up", [])
+
+
+def answering(*answers: int | Exception) -> Callable[..., httpx.Response]:
+    """Gives one after the other; numbers are the status of a response."""
+    left = list(answers)
+
+    def send(request: httpx.Request) -> httpx.Response:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer, request=request)
+
+    return send
+
+
+def test_a_server_that_is_away_is_waited_for_by_name(soon: None, capsys: pytest.CaptureFixture[str]) -> None:
+    send = answering(500, 502, httpx.ConnectError("refused"), 503, httpx.ReadTimeout(""), 200)
+    assert absence._patient(send)(REQUEST).status_code == 500
+    assert absence._patient(send)(REQUEST).status_code == 200
+    server = f"Prefect's server at {absence._url()} "
+    assert capsys.readouterr().err.splitlines() == [
+        f"{server}does not answer (refused); waiting, 0 s of 600 s",
+        f"{server}does not answer (status 503); waiting, 0 s of 600 s",
+        f"{server}does not answer (ReadTimeout); waiting, 0 s of 600 s",
+        f"{server}answers again",
+    ]
+
+
+def test_of_a_server_that_is_busy_for_a_moment_nobody_hears(soon: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert absence._patient(answering(503, 200))(REQUEST).status_code == 200
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_server_that_stays_away_is_given_up(soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the bound, and from then on at once: what ends in its absence has more to say to it."""
+    monkeypatch.setenv(absence.VARIABLE, "0")
+    for _ in range(2):
+        with pytest.raises(
+            TemporaryError, match=r"has not answered for 0 s \(refused\); start it, then run again: stages that"
+        ):
+            absence._patient(answering(httpx.ConnectError("refused")))(REQUEST)
+
+
+@pytest.mark.parametrize("given", ["six", "-1", "inf", "nan"])
+def test_a_bound_that_is_none(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(absence.VARIABLE, given)
+    with pytest.raises(ConfigError, match=f"SDC_PREFECT_SECONDS = '{given}' is no number of seconds, such as 600"):
+        absence.patience()
+
+
+def test_a_server_that_is_not_there_at_the_start() -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(
+            TemporaryError, match=r"no Prefect server answers at PREFECT_API_URL = http://127\.0\.0\.1:9/api: .*; st"
+        ),
+    ):
+        require_server()
+
+
+def test_what_a_server_refuses_is_no_fault_of_the_build() -> None:
+    from prefect.exceptions import PrefectHTTPStatusError
+
+    answer = httpx.Response(401, request=REQUEST)
+    with (
+        pytest.raises(SdcError, match=r"answers with status 401; see its log, and the key or password that Prefect"),
+        refusals_of_the_server(),
+    ):
+        raise PrefectHTTPStatusError("401", request=REQUEST, response=answer)
+
+
+# Processes that are gone
+
+
+def of_a_run(folder: Path, process: int) -> RunFolder:
+    """A run folder with the event of a process that has begun in it."""
+    folder.mkdir()
+    with heard(EventLog(folder / "log.jsonl")):
+        tell("run started", pid=process, host=socket.gethostname())
+    return RunFolder(folder)
+
+
+@pytest.mark.slow
+def test_runs_whose_process_is_gone_have_crashed(prefect_server: None, tmp_path: Path) -> None:
+    """Those that hold their folder run, and so may those whose folder is another machine's; ours had another holder."""
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    dead, alive, ours = (of_a_run(tmp_path / name, process) for process, name in enumerate(("dead", "alive", "ours")))
+    tags = {
+        "dead": f"{AT_WORK}:{socket.gethostname()}/0{dead.path}",
+        "alive": f"{AT_WORK}:{socket.gethostname()}/1{alive.path}",
+        "ours": f"{AT_WORK}:{socket.gethostname()}/2{ours.path}",
+        "elsewhere": f"{AT_WORK}:{socket.gethostname()}/9{dead.path}",
+    }
+
+    @flow
+    def build() -> list[str]:
+        with get_client(sync_client=True) as client, alive.alone(), ours.alone(), at_work(ours):
+            return [tag for run in client.read_flow_runs() for tag in run.tags if f"/{os.getpid()}{ours.path}" in tag]
+
+    with get_client(sync_client=True) as client:
+        runs = {
+            name: client.create_flow_run(build, tags=[AT_WORK, tag], state=Running()).id for name, tag in tags.items()
+        }
+        assert len(build()) == 1
+        states = {name: client.read_flow_run(run).state_name for name, run in runs.items()}
+        for run in runs.values():
+            client.delete_flow_run(run)
+        assert not [tag for run in client.read_flow_runs() for tag in run.tags if tag.startswith(AT_WORK)]
+    assert states == {"dead": "Crashed", "alive": "Running", "ours": "Crashed", "elsewhere": "Running"}
+
+
+# Real servers
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[PrefectServer]:
+    server = PrefectServer(tmp_path)
+    server.start()
+    yield server
+    server.end()
+
+
+LONG = {"method": "decomposable", "annealing": {"steps": 50_000, "rounds": 20, "patience": 0, "chains": 2}}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a build of some seconds."""
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"release": LONG, "execution": {"cluster": "in-process"}, "output": {"folder": "runs"}}
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def made_here(project: Path) -> dict[str, bytes]:
+    """What is to be published of a build in this process."""
+    content = yaml.safe_load((project / "build.yaml").read_text()) | {"output": {"folder": "here"}}
+    (project / "here.yaml").write_text(yaml.safe_dump(content))
+    here = open_build(Path("here.yaml"))
+    run_all(here, IN_PROCESS)
+    return contents(here.folder.stage("release"))
+
+
+def states(server: PrefectServer) -> dict[str, str]:
+    from prefect.client.orchestration import SyncPrefectClient
+
+    with SyncPrefectClient(api=server.url) as client:
+        return {str(run.id): str(run.state_name) for run in client.read_flow_runs()}
+
+
+def events(project: Path) -> list[dict[str, Any]]:
+    return [event for log in project.glob("runs/*/*/log.jsonl") for event in RunFolder(log.parent).events()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", ["120", "3"])
+def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectServer, seconds: str) -> None:
+    """The build goes on with it, to the same bytes; or ends with one sentence, and the next takes its stages over."""
+    command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
+    environment = os.environ | server.environment | {absence.VARIABLE: seconds}
+    with (project / "said").open("w") as said:
+        build = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)
+    wait_until(lambda: [e for e in events(project) if e["event"] == "stage started" and e["stage"] == "search"])
+    server.end(signal.SIGKILL)
+    wait_until(lambda: f"Prefect's server at {server.url} does not answer" in (project / "said").read_text())
+    if seconds == "3":
+        assert build.wait(timeout=60) == TRY_AGAIN
+        server.start()
+        assert (
+            (project / "said").read_text().splitlines()[-1].startswith(f"sdc: Prefect's server at {server.url} has not")
+        )
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=120)
+        assert sorted(states(server).values()) == ["Completed", "Crashed"]
+    else:
+        server.start()
+        assert build.wait(timeout=120) == 0
+        assert f"Prefect's server at {server.url} answers again" in (project / "said").read_text()
+        assert list(states(server).values()) == ["Completed"]
+    (release,) = Path("runs").glob("*/*/release")
+    assert contents(release) == made_here(project)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_its_run", [True, False])
+def test_a_worker_that_is_killed(
+    project: Path, server: PrefectServer, monkeypatch: pytest.MonkeyPatch, with_its_run: bool
+) -> None:
+    """A run goes on without it. Where that is killed too, the next run of the deployment says so, and takes it up."""
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    shipped = (ROOT / "cluster" / "prefect.yaml").read_text()
+    # the one place of a deployment is Prefect's to give away, five minutes after its run died: too long for a test
+    two = shipped.replace("limit: 1,", "limit: 2,").replace("configs/czech_auto_workers.yaml", "build.yaml")
+    Path("prefect.yaml").write_text(two)
+    with temporary_settings({PREFECT_API_URL: server.url}):
+        register(Path("prefect.yaml"))
+    start = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "sdc"]
+    with SyncPrefectClient(api=server.url) as client:
+        deployment = client.read_deployment_by_name("release-build/nightly-release")
+        first = str(client.create_flow_run_from_deployment(deployment.id).id)
+        with subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as worker:
+            wait_until(lambda: [e for e in events(project) if e["event"] == "stage started" and e["stage"] == "search"])
+            runs = psutil.Process(worker.pid).children(recursive=True)
+            worker.kill()
+            for run in runs if with_its_run else ():
+                run.kill()
+        if with_its_run:
+            assert states(server)[first] == "Running"
+            second = str(client.create_flow_run_from_deployment(deployment.id).id)
+            with subprocess.Popen(start, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as worker:
+                wait_until(lambda: states(server)[second] == "Completed")
+                worker.terminate()
+            assert states(server)[first] == "Crashed"
+        else:
+            wait_until(lambda: states(server)[first] != "Running")
+            assert states(server)[first] == "Completed"
+    (release,) = Path("runs").glob("*/*/release")
+    assert contents(release) == made_here(project)

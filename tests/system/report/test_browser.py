@@ -1,0 +1,151 @@
+"""The page in a real browser: its elements are there, nothing overflows sideways, it prints on few pages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from sdc.report.audit import AuditEvidence, render
+from tests.helpers.audits import bisected
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WIDTHS = (1000, 1400)
+MEASURE = """() => {
+  const root = document.documentElement;
+  const boxes = [...document.querySelectorAll("p, h1, h2, h3, svg.figure, .card, dd")];
+  const out = boxes.filter(b => b.getBoundingClientRect().right > root.clientWidth + 1).length;
+  const inside = (a, b) => a.left >= b.left - 1 && a.right <= b.right + 1;
+  const spills = figure => [...figure.querySelectorAll("text")].some(
+    words => !inside(words.getBoundingClientRect(), figure.getBoundingClientRect()));
+  const clipped = [...document.querySelectorAll("svg.figure")].filter(spills);
+  const nodes = [...document.querySelectorAll("#junction-tree rect")].map(r => r.getBoundingClientRect());
+  const names = [...document.querySelectorAll("#junction-tree text")].map(t => t.getBoundingClientRect());
+  const holds = (b, n) => inside(n, b) && n.top > b.top - 3 && n.bottom < b.bottom + 3;
+  const spilt = names.filter(n => !nodes.some(b => holds(b, n))).length;
+  return { scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id), spilt };
+}"""
+
+Rendered = Callable[[AuditEvidence], str]
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no chromium, chromium-browser or google-chrome on this machine"
+)
+
+
+@pytest.fixture(scope="module")
+def tab() -> Iterator[Page]:
+    """Of one browser for all tests."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield browser.new_page()
+        browser.close()
+
+
+def shown(text: str, folder: Path, tab: Page) -> Page:
+    """The page as the browser holds it once loaded, from a file."""
+    (folder / "page.html").write_text(text, encoding="utf-8")
+    tab.goto((folder / "page.html").as_uri())
+    return tab
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
+def test_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    document = shown(render(bisected(request.getfixturevalue(name))), tmp_path, tab).content()
+    for key in (
+        "verdict",
+        "frontier-grid",
+        "lattice",
+        "chain",
+        "bisection",
+        "prefixes",
+        "list",
+        "histogram",
+        "exposed",
+        "cell-table",
+    ):
+        assert f'id="{key}"' in document
+    assert document.count("<svg") == document.count("</svg>") >= 4
+
+
+@pytest.mark.parametrize("name", ["decomposable", "wide"])
+def test_annealed_page_in_a_browser(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    document = shown(rendered(request.getfixturevalue(name)), tmp_path, tab).content()
+    for key in ("utility", "risk-utility", "clique-grid", "separator-grid", "junction-tree", "traces", "cooling"):
+        assert f'id="{key}"' in document
+    assert document.count("<svg") == document.count("</svg>") >= 8
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
+def test_nothing_overflows_sideways(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    shown(rendered(request.getfixturevalue(name)), tmp_path, tab)
+    for width in WIDTHS:
+        tab.set_viewport_size({"width": width, "height": 900})
+        assert tab.evaluate(MEASURE) == {"scroll": 0, "out": 0, "clipped": [], "spilt": 0}
+
+
+def printed(text: str, folder: Path, tab: Page) -> list[bytes]:
+    """What is drawn on each printed page."""
+    content = shown(text, folder, tab).pdf(prefer_css_page_size=True)
+    numbers = re.findall(rb"/Type /Page\b[^s].*?/Contents (\d+) 0 R", content, re.DOTALL)
+    streams = [re.search(rb"\n%s 0 obj.*?stream\r?\n(.*?)endstream" % n, content, re.DOTALL) for n in numbers]
+    return [zlib.decompressobj().decompress(stream[1]) for stream in streams if stream]
+
+
+def only(text: str, start: str, end: str, style: str = "") -> str:
+    """The page with nothing but what is between two marks."""
+    head, body = text.split("</style>", 1)
+    return (
+        f"{head}{style}</style></head><body><main>{start}{body.split(start, 1)[1].split(end, 1)[0]}{end}</main></body>"
+    )
+
+
+@pytest.mark.parametrize("name", ["czech", "large", "wide"])
+def test_prints_on_few_pages(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    text = rendered(request.getfixturevalue(name))
+    few = len(printed(text, tmp_path, tab))
+    assert 4 <= few <= 16
+    assert len(printed(text.replace('id="print-all"', 'id="print-all" checked'), tmp_path, tab)) > few
+
+
+@pytest.mark.parametrize("name", ["czech", "large"])
+def test_first_page_is_two_at_most(
+    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
+) -> None:
+    text = only(rendered(request.getfixturevalue(name)), '<section id="first">', "</tbody></table>\n</section>")
+    assert 1 <= len(printed(text, tmp_path, tab)) <= 2
+
+
+def test_headers_are_printed_again_on_every_page(
+    large: AuditEvidence, tab: Page, tmp_path: Path, rendered: Rendered
+) -> None:
+    # nothing else on the page has the colour
+    style = "thead th { color: rgb(255, 0, 255) }"
+    pages = printed(only(rendered(large), '<table class="search" id="cell-table">', "</table>", style), tmp_path, tab)
+    assert len(pages) > 5
+    assert all(b"1 0 1 rg" in page for page in pages)
+
+
+def test_search_keeps_the_rows_with_all_words(
+    large: AuditEvidence, tab: Page, tmp_path: Path, rendered: Rendered
+) -> None:
+    shown(rendered(large), tmp_path, tab)
+    found = tab.locator(".wide:has(#added)")
+    search = found.locator("xpath=preceding-sibling::*[1]")
+    search.locator("input").fill("AGE race")
+    rows = found.locator("#added tbody tr").evaluate_all("rows => rows.map(row => [row.hidden, row.innerHTML])")
+    kept = [row for hidden, row in rows if not hidden]
+    assert 0 < len(kept) < len(rows)
+    assert all(("age" in row and "race" in row) == (not hidden) for hidden, row in rows)
+    assert f"{len(kept)} of {len(rows)} rows" in search.inner_text()

@@ -1,0 +1,217 @@
+"""A history that is away while the server answers: 503 until it is back, and then the state of before."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import make_url
+from starlette.testclient import TestClient
+
+from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
+from sdc.model.table import Table
+from sdc.record import database
+from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.server.desk.deciding import fault_of
+from sdc.server.desk.service import Service
+from sdc.server.web.access import KINDS
+from tests.helpers.databases import Cluster
+from tests.helpers.http import Server, server_of
+from tests.helpers.services import open_service
+from tests.integration.record.test_chain import disarm, execute
+
+Outage = Callable[[], AbstractContextManager[None]]
+
+
+@pytest.fixture(params=["moved", "locked", "stopped", "read-only"])
+def outage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Outage]:
+    """The URL of a new history, and what takes it away for a while."""
+    kind = request.param
+    if kind in ("moved", "locked"):
+        path = tmp_path / "history.db"
+        monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+        return str(path), {"moved": lambda: moved(path), "locked": lambda: locked(path)}[kind]
+    cluster: Cluster = request.getfixturevalue("postgres_cluster")
+    url = cluster.new_url()
+    return url, {"stopped": lambda: stopped(cluster), "read-only": lambda: read_only(cluster, url)}[kind]
+
+
+@contextmanager
+def moved(path: Path) -> Iterator[None]:
+    path.rename(path.with_suffix(".away"))
+    yield
+    path.with_suffix(".away").rename(path)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
+def stopped(cluster: Cluster) -> Iterator[None]:
+    cluster.stop()
+    try:
+        yield
+    finally:
+        cluster.start()
+
+
+@contextmanager
+def read_only(cluster: Cluster, url: str) -> Iterator[None]:
+    name = make_url(url).database
+    set_for_all(cluster, name, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    yield
+    set_for_all(cluster, name, f"ALTER DATABASE {name} RESET default_transaction_read_only")
+
+
+def set_for_all(cluster: Cluster, name: str | None, setting: str) -> None:
+    """A setting that every connection has from now on: none may begin before it is made and go on after it."""
+    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+    end = f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{name}'"
+    cluster.execute("postgres", end)
+    cluster.execute("postgres", setting)
+    cluster.execute("postgres", end)
+    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+
+
+def ask(client: TestClient, *names: str) -> Any:
+    return client.post("/api/requests", json={"variables": names})
+
+
+def served(service: Service) -> Server:
+    """Over HTTP, with the keys in the history."""
+    server = server_of(service)
+    server.access.store = service.log.store
+    for entry in service.log.history.entries(kinds=KINDS):
+        server.access.apply(entry.kind, entry.body)
+    return server
+
+
+def test_while_the_history_is_away_nothing_is_told(outage: tuple[str, Outage], czech: Table, tmp_path: Path) -> None:
+    url, away = outage
+    service = open_service(czech, tmp_path, url)
+    try:
+        server = served(service)
+        client, operator = server.client("user"), server.client("operator")
+        key = operator.headers["authorization"].split("_")[1]
+        assert ask(client, "A", "B").json()["decision"] == "released"
+        before, requests = service.state, client.get("/api/requests").json()
+        with away():
+            told = [ask(client, "C", "D"), ask(client, "A", "B")]
+            told += [operator.post("/api/operator/keys", json={"user": "eve"})]
+            told += [operator.delete(f"/api/operator/keys/{key}")]
+            for response in told:
+                assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+                assert set(response.json()) == {"code", "message"}
+                assert str(tmp_path) not in response.text
+                assert "postgres" not in response.text
+            assert client.get("/api/tables/A*B.csv").status_code == 200, "what is released stays so"
+            assert client.get("/api/tables/C*D.csv").status_code in (404, 503)
+            assert client.get("/api/frontier").json()["version"] == 1
+        assert service.state == before
+        assert operator.get("/api/operator/frontier").status_code == 200, "the key was not revoked"
+        assert client.get("/api/requests").json() == requests
+        assert ask(client, "C", "D").json()["decision"] == "released"
+        after = service.state, service.requests()
+    finally:
+        service.close()
+    again = open_service(czech, tmp_path, url)
+    try:
+        assert (again.state, again.requests()) == after
+        assert not served(again).access.has_key("eve")
+        assert client.get("/api/tables/C*D.csv").status_code == 200
+    finally:
+        again.close()
+
+
+def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is pending until it can be; and who asked is told so."""
+    service = open_service(czech, tmp_path)
+    store = service.deciding._stored
+
+    def fails(*_: Any) -> bool:
+        raise ChainUnavailableError("it is away")
+
+    try:
+        client = served(service).client("user")
+        monkeypatch.setattr(service.deciding, "_stored", fails)
+        reply = ask(client, "A", "B")
+        assert (reply.status_code, reply.json()["decision"]) == (202, "pending")
+        while client.get("/api/health").json()["status"] == "ok":  # where it is still decided, nobody tried to store it
+            time.sleep(0.1)
+        assert client.get("/api/health").json()["status"] == "unavailable"
+        monkeypatch.setattr(service.deciding, "_stored", store)
+        while client.get(reply.json()["job"]).status_code == 202:
+            time.sleep(0.1)
+        assert client.get(reply.json()["job"]).json()["decision"] == "released"
+        assert client.get("/api/health").json()["status"] == "ok"
+    finally:
+        service.close()
+
+
+@pytest.mark.parametrize("forget", [False, True])
+def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_start(
+    forget: bool, czech: Table, tmp_path: Path
+) -> None:
+    """An entry changed beneath the server, or the last ones gone as after a backup: nothing is decided any more."""
+    url = str(tmp_path / "history.db")
+    service = open_service(czech, tmp_path)
+    try:
+        client, operator = served(service).client("user"), served(service).client("operator")
+        assert ask(client, "A", "B").json()["decision"] == "released"
+        assert client.get("/api/health").json()["status"] == "ok"
+        last = service.log.course.seq
+        disarm(url)
+        change = "DELETE FROM entries" if forget else "UPDATE entries SET who = 'eve', hash = '0'"
+        execute(url, f"{change} WHERE seq >= {last - 1}")
+        assert client.get("/readyz").status_code == 503
+        assert operator.get("/api/health").json()["status"] == "the history is not as it was"
+        assert operator.get("/livez").json() == {"alive": True}
+        assert ask(client, "C", "D").status_code == 503
+        assert "sdc_ready 0.0" in operator.get("/metrics").text
+    finally:
+        service.close()
+    if not forget:
+        with pytest.raises(ChainError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
+            open_service(czech, tmp_path)
+
+
+def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: Path) -> None:
+    """To the log and to who listens, by the kind of the error alone."""
+    service, said = open_service(czech, tmp_path), list[str]()
+    service.close()  # while it is at work it says itself that all is well
+    with heard(EventText(said.append, FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
+        for error in (ChainUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
+            service.deciding._say(fault_of(error), error)
+            service.deciding._say(fault_of(error), error)
+        service.deciding._say("")
+    assert said == ["the history cannot be read or written", "a request cannot be decided", "it is well again"]
+    kinds = [event["error"] for event in read_events(tmp_path / "log.jsonl")]
+    assert kinds == ["ChainUnavailableError", "MemoryError", None]
+
+
+def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:
+    open_service(czech, tmp_path).close()
+    other = Table.of(czech.schema, czech.codes, czech.counts + 1)
+    with pytest.raises(ChainError, match=r"is of another table: .*; name the history of this one, or a new one"):
+        open_service(other, tmp_path)
+    open_service(czech, tmp_path).close()
+
+
+def test_two_servers_on_one_file(czech: Table, tmp_path: Path) -> None:
+    service = open_service(czech, tmp_path)
+    try:
+        with pytest.raises(ChainError, match=r"another server is using the history .*; stop that one, or use"):
+            open_service(czech, tmp_path)
+        assert ask(served(service).client(), "A", "B").json()["decision"] == "released"
+    finally:
+        service.close()

@@ -1,0 +1,569 @@
+"""The pages in a real browser: a user asks, gets and is refused, an operator sees what releasing would do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NoReturn
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page, sync_playwright
+
+from sdc.config.server import LimitsConfig, ServerConfig
+from sdc.model import subtable as st
+from sdc.model.errors import ReleaseError
+from sdc.model.state import Status
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.server.desk.desk import Reply
+from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from tests.helpers.small_desk import SmallDesk
+from tests.helpers.small_site import serving, site
+
+CHROMIUM = shutil.which("chromium")
+FOR_ALL = ("/", "/requests", "/frontier", "/frontier?version=0", "/about", "/login")
+FOR_ALL += ("/tables/A", "/tables/A*B*C*D*E*F", "/jobs/1", "/jobs/2")
+FOR_OPERATORS = ("/operator", "/operator/space", "/operator/frontier", "/operator/requests", "/operator/requests/2")
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
+
+
+@dataclass
+class Visit:
+    """One person in a browser, and what the browser complained of."""
+
+    url: str
+    context: BrowserContext
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    def go(self, path: str) -> int:
+        response = self.page.goto(self.url + path)
+        assert response is not None
+        return response.status
+
+    def hear(self, message: ConsoleMessage) -> None:
+        # that a page is a 404 is said on the console too
+        if message.type in ("error", "warning") and "status of 404" not in message.text:
+            self.complaints.append(message.text)
+
+    def fault(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def choose(self, subtable: SubTable, desk: SmallDesk) -> None:
+        for name in desk.schema.names:
+            self.page.get_by_label(name, exact=True).set_checked(name in st.names(subtable, desk.schema))
+
+    def follow(self, button: Locator) -> None:
+        """Presses a button or link, until the page that it leads to is loaded."""
+        with self.page.expect_navigation():
+            button.click()
+
+    def ask(self) -> None:
+        self.follow(self.page.get_by_role("button", name="Ask for this table"))
+
+    def items(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_inner_texts()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Page:
+    """Of whoever visits, one after the other: a process of its own for each would be most of what their tests take."""
+    context = browser.new_context()
+    context.set_default_timeout(20_000)
+    return context.new_page()
+
+
+@pytest.fixture(autouse=True)
+def closed(tab: Page, browser: Browser) -> Iterator[None]:
+    """What was visited is left, as a page that stays open goes on asking; the next visitor is nobody yet."""
+    yield
+    tab.unroute_all()
+    tab.goto("about:blank")
+    tab.context.clear_cookies()
+    for context in browser.contexts:
+        if context is not tab.context:
+            context.close()
+
+
+@pytest.fixture(scope="module")
+def begun(czech: Table) -> SmallDesk:
+    """For tests that go on from a copy."""
+    return SmallDesk(czech, Criteria.of(2, 6))
+
+
+@pytest.fixture(scope="module")
+def desk(begun: SmallDesk) -> SmallDesk:
+    """Of the sub-tables of five variables one is public, and of two others only one can still be released."""
+    desk = begun.copy()
+    assert [desk.ask(t, "operator").result().decision for t in (0b110111, 0b111110)] == ["released", "refused"]
+    return desk
+
+
+def visiting(tab: Page, url: str, role: str = "user", width: int = 1200, is_dark: bool = False) -> Visit:
+    tab.set_viewport_size({"width": width, "height": 800})
+    tab.emulate_media(color_scheme="dark" if is_dark else "light")
+    tab.context.add_cookies([{"name": "role", "value": role, "url": url}])
+    visit = Visit(url, tab.context, tab)
+    tab.on("console", visit.hear)
+    tab.on("pageerror", visit.fault)
+    return visit
+
+
+def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
+    return [st.label(t, desk.schema) for t in subtables]
+
+
+def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, begun: SmallDesk) -> None:
+    desk = begun.copy()
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url)
+        page = visit.page
+        visit.go("/")
+        visit.choose(0b1111, desk)
+        assert "A*B*C*D has 16 cells" in page.inner_text("#chosen")
+        visit.ask()
+        assert page.url == f"{url}/tables/A*B*C*D"
+        assert 0b1111 in desk.state.released
+        shown = [int(text) for text in visit.items(".counts td")]
+        assert sum(shown) == desk.records
+        for link in page.locator(".downloads a").all():
+            with page.expect_download() as download:
+                link.click()
+            suffix = str(download.value.url).rpartition(".")[2]
+            marginal = desk.marginal(0b1111)
+            assert marginal is not None
+            content = b"".join(pieces(Answer(desk.title, marginal), FORMATS[suffix]))
+            assert download.value.path().read_bytes() == content
+        assert page.locator(".downloads a").count() == len(FORMATS)
+        visit.go("/")
+        visit.choose(0b111110, desk)
+        visit.ask()
+        reply = desk.reply_to(2, "user")
+        assert reply is not None
+        assert reply.decision == "refused"
+        assert page.url == f"{url}/jobs/2"
+        assert visit.items("main .names li") == labels(reply.projection, desk)
+        assert visit.items(".asks button") == ["Ask for B*C*D*E*F in part"]
+        visit.go("/tables/A*B*C*D*E*F")
+        visit.follow(page.locator(".asks button").first)
+        newest = desk.requests("user", 1)[0]
+        assert (newest.number, newest.sub_table) == (3, 0b111111)
+        visit.go("/jobs/2")
+        visit.follow(page.locator("main .names a").first)
+        assert page.inner_text("h1") == " by ".join(st.names(reply.projection[0], desk.schema))
+        visit.go("/requests")
+        assert visit.items("tbody th") == [st.label(r.sub_table, desk.schema) for r in desk.requests("user")]
+        assert visit.complaints == []
+
+
+def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=8, cells=32)))) as url:
+        visit = visiting(tab, url)
+        visit.go("/tables/A*B")
+        visit.follow(visit.page.get_by_role("link", name="Show totals"))
+        visit.follow(visit.page.get_by_role("link", name="Show cells without records"))
+        assert visit.page.url.endswith("?zeros=true&totals=true")
+        marginal = desk.marginal(0b11)
+        assert marginal is not None
+        cells = Answer("", marginal, Shape(True, True)).cells()
+        assert f"The table has {cells} cells; a page shows at most 8." in visit.page.inner_text("main")
+        assert visit.page.locator("table").count() == 0
+        assert "zeros=true&totals=true" in str(visit.page.locator(".downloads a").first.get_attribute("href"))
+        visit.go("/")
+        visit.choose(0b111111, desk)
+        assert "64 cells: too many, at most 32" in visit.page.inner_text("#chosen")
+        with visit.page.expect_response("**/requests") as response:
+            visit.ask()
+        assert response.value.status == 413
+        assert "64 cells, and at most 32" in visit.page.inner_text("main")
+
+
+def test_nothing_chosen_and_unknown_names(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url)
+        post = visit.context.request.post
+        assert post(f"{url}/requests", form={"csrf": "token"}).status == 400
+        assert post(f"{url}/requests", form={"csrf": "token", "variable": "<b>"}).status == 400
+        assert "&lt;b&gt;" in post(f"{url}/requests", form={"csrf": "token", "variable": "<b>"}).text()
+        assert visit.go("/tables/A*X") == visit.go("/jobs/99") == 404
+        assert [visit.go(path) for path in FOR_OPERATORS] == [403] * len(FOR_OPERATORS)
+
+
+@pytest.mark.parametrize("is_published", [False, True])
+def test_what_can_no_longer_be_released_is_told_where_that_is_published(
+    tab: Page, desk: SmallDesk, is_published: bool
+) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=is_published))) as url:
+        visit = visiting(tab, url)
+        page = visit.page
+        visit.go("/")
+        element = desk.state.unreleasable[0]
+        visit.choose(element, desk)
+        told = page.get_by_text("can no longer be released: it contains " + st.label(element, desk.schema))
+        assert told.count() == is_published
+        visit.choose(desk.state.released.frontier[0], desk)
+        assert page.locator("#closed").is_visible() is False
+        for path in ("/frontier", "/"):
+            visit.go(path)
+            assert (st.label(element, desk.schema) in str(page.text_content("main"))) == is_published
+        assert page.locator("input:disabled").count() == 0
+
+
+@pytest.mark.parametrize("has_script", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_the_frontier_is_a_matrix_that_one_steps_through(browser: Browser, begun: SmallDesk, has_script: bool) -> None:
+    desk = begun.copy()
+    for subtable in (0b11, 0b1100, 0b1111):
+        assert desk.ask(subtable, "ada").result().decision == "released"
+    with serving(site(desk, ServerConfig())) as url:
+        context = browser.new_context(java_script_enabled=has_script)
+        context.add_cookies([{"name": "role", "value": "operator", "url": url}])
+        page = context.new_page()
+        for path in ("/frontier", "/operator/frontier"):
+            page.goto(url + path)
+            for moment in reversed(desk.moments()):
+                tables = [marks_of(table) for table in page.locator("table.matrix").all()]
+                frontiers = [moment.released, moment.unreleasable][: 2 if "operator" in path else 1]
+                assert tables == [{st.label(t, desk.schema): st.marks(t, 6) for t in found} for found in frontiers]
+                assert f"{moment.sub_tables} sub-tables are released" in page.inner_text("main")
+                if moment.version:
+                    assert st.label(moment.cause or 0, desk.schema) in page.inner_text("main p:not(.closed)")
+                    with page.expect_navigation():  # what is read next is of the page to come
+                        page.get_by_role("link", name="Before", exact=True).click()
+            assert page.url == f"{url}{path}?version=0"
+            assert "Before" not in [link.inner_text() for link in page.locator("main nav a").all()]
+            page.get_by_role("link", name="After", exact=True).click()
+            page.get_by_role("link", name="Last", exact=True).click()
+            assert page.url == f"{url}{path}?version=3"
+            assert "A*B, C*D are within it now" in page.inner_text("main")
+            page.locator("tbody td.n a").last.click()
+            assert page.url == f"{url}{path}?version=0"
+
+
+def marks_of(matrix: Locator) -> dict[str, str]:
+    """By the label of each row what is in it, as the papers write it."""
+    rows = matrix.locator("tbody tr").all()
+    return {
+        row.locator("th").inner_text(): "".join(row.locator("td").all_inner_texts()).replace("·", ".") for row in rows
+    }
+
+
+def test_a_frontier_too_large_for_a_matrix_is_a_list(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(limits=LimitsConfig(cells_on_screen=6)))) as url:
+        visit = visiting(tab, url, "operator")
+        visit.go("/operator/frontier")
+        assert visit.page.locator("table.matrix").count() == 0
+        assert visit.items("main .names li") == [
+            *labels(desk.state.released.frontier, desk),
+            *labels(desk.state.unreleasable, desk),
+        ]
+
+
+def test_users_see_what_could_not_be_released_before_nowhere(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
+        visit = visiting(tab, url)
+        for path, count in {"/frontier": 2, "/frontier?version=1": 2, "/frontier?version=0": 1}.items():
+            visit.go(path)
+            assert visit.page.locator("table.matrix").count() == count
+
+
+def test_a_pending_request_is_looked_at_again(tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = desk.reply_to(1, "operator")
+    waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
+    told = [waiting, waiting]
+    monkeypatch.setattr(desk, "reply_to", lambda number, who: told.pop(0) if told else decided)
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url)
+        assert visit.go("/jobs/1") == 202
+        assert visit.page.inner_text("#job") == waiting.message
+        visit.page.wait_for_url("**/tables/A*B*C*E*F")
+        assert visit.complaints == []
+
+
+def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
+    tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
+    monkeypatch.setattr(desk, "reply_to", lambda number, who: waiting)
+    with serving(site(desk, ServerConfig())) as url:
+        page = visiting(tab, url).page
+        page.route("**/api/jobs/*", lambda route: route.abort())
+        page.goto(f"{url}/jobs/1")
+        page.get_by_text("The server does not answer").wait_for()
+        page.unroute("**/api/jobs/*")
+        page.get_by_text(waiting.message).wait_for()
+
+
+def test_a_refused_request_leads_to_its_table_once_that_is_released(tab: Page, begun: SmallDesk) -> None:
+    desk = begun.copy()
+    refused = 0b111111
+    assert desk.ask(refused, "user").result().decision == "refused"
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url)
+        assert visit.go("/jobs/1") == 200
+        assert visit.page.inner_text("h1").startswith("Not released")
+        # by another rule than refused it
+        desk._state = desk.state.releasing(refused)
+        visit.go("/jobs/1")
+        assert visit.page.url == f"{url}/tables/{st.label(refused, desk.schema)}"
+
+
+def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, desk: SmallDesk) -> None:
+    subtable = next(t for t in range(63, 0, -1) if desk.state.status(t) is Status.OPEN)
+    effect = desk.effect(subtable).result()
+    assert effect.unreleasable
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        x, y = page.evaluate("t => space.view.places[t]", subtable)
+        page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
+        page.get_by_text("Releasing it would make").wait_for()
+        said = page.inner_text("#effect")
+        assert st.label(subtable, desk.schema) in said
+        assert f"{effect.newly[0]} sub-table{'s' * (effect.newly[0] != 1)} released" in said
+        assert f"{effect.newly[1]} sub-table{'s' * (effect.newly[1] != 1)} unreleasable" in said
+        marks = dict(page.evaluate("[...space.view.marks]"))
+        left = [t for t in range(64) if desk.state.status(t) is Status.OPEN]
+        closing = {t for t in left if any(st.is_within(u, t) for u in effect.unreleasable)}
+        assert len(closing) == effect.newly[1]
+        assert {t for t, what in marks.items() if what == "released"} == set(effect.released)
+        assert {t for t, what in marks.items() if what == "unreleasable"} == closing
+        joins = "#effect h3:text('Joins the released frontier') + ul li"
+        news = set(effect.released_frontier) - set(desk.state.released.frontier)
+        assert set(visit.items(joins)) == set(labels(tuple(news), desk))
+        assert visit.complaints == []
+
+
+def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "auditor")
+        visit.go("/operator/space")
+        rows = [re.findall(r"\d+", row) for row in visit.items("#counts tbody tr")]
+        state = desk.state
+        for dimension, row in enumerate(rows):
+            level = [state.status(t) for t in range(64) if st.dimension(t) == dimension]
+            assert [int(n) for n in row] == [dimension, len(level), *(level.count(status) for status in Status)]
+        assert visit.items("#released + ul li") == labels(state.released.frontier, desk)
+        assert visit.items("#unreleasable + ul li") == labels(state.unreleasable, desk)
+        visit.page.locator("#space[aria-busy=false]").wait_for()
+        assert visit.page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
+        visit.go("/operator/requests")
+        explained = [desk.explained(request.number) for request in desk.requests()]
+        for line, one in zip(visit.items("tbody tr"), explained, strict=True):
+            assert one is not None
+            assert one.rule in line
+            assert one.witness is None or f"count {one.witness['count']}" in line
+
+
+def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(tab: Page, begun: SmallDesk) -> None:
+    desk = begun.copy()
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        assert page.locator("#stale").is_hidden()
+        assert desk.ask(0b11, "user").result().decision == "released"
+        x, y = page.evaluate("space.view.places[3]")
+        page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
+        page.locator("#stale").wait_for()
+        page.get_by_text("It is public.").wait_for()
+        assert page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
+        assert "Releasing it" not in page.inner_text("#effect")
+        assert visit.complaints == []
+
+
+def test_a_query_space_that_is_not_to_be_had_is_said_to_be_so(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        visit.page.route("**/api/operator/statuses", lambda route: route.fulfill(status=503))
+        visit.go("/operator/space")
+        visit.page.get_by_text("The query space could not be had (status 503)").wait_for()
+        assert [said for said in visit.complaints if "503" not in said] == []
+
+
+def test_statuses_and_marks_are_told_apart_without_colours(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        visit.go("/operator/space")
+        visit.page.locator("#space[aria-busy=false]").wait_for()
+        # of each square which points are of another colour than its corner
+        shapes = visit.page.evaluate("""[...document.querySelectorAll(".swatch")].map(swatch => {
+            const points = new Uint32Array(swatch.getContext("2d").getImageData(0, 0, 22, 22).data.buffer);
+            return [...points].map(point => Number(point !== points[24])).join("");
+        })""")
+        assert len(set(shapes)) == len(shapes) == len(Status) + 2
+
+
+def test_the_arrow_keys_lead_through_every_row_of_squares(tab: Page, desk: SmallDesk) -> None:
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator", width=320)
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        rows = {y for _, y in page.evaluate("space.view.places")}
+        assert len(rows) > len(desk.schema) + 1
+        page.locator("#space").focus()
+        for _ in range(len(rows) - 1):
+            page.keyboard.press("ArrowUp")
+        assert page.inner_text("#effect h2") == st.label(0b111111, desk.schema)
+        for level in range(len(desk.schema) - 1, 0, -1):
+            page.keyboard.press("PageDown")
+            assert f"dimension {level}," in page.inner_text("#effect")
+        for _ in range(len(rows)):
+            page.keyboard.press("ArrowDown")
+        assert page.inner_text("#effect h2") == "(total)"
+        assert visit.complaints == []
+
+
+def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
+    tab: Page, begun: SmallDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = begun.copy()
+    for subtable in (0b11, 0b111111, 0b1100):
+        desk.ask(subtable, "user").result()
+    ones = {5 + request.number**2: desk.explained(request.number) for request in desk.requests()}
+    requests = [replace(one.request, number=number) for number, one in ones.items() if one]
+    monkeypatch.setattr(desk, "requests", lambda who=None, limit=1000: requests[:limit])
+    monkeypatch.setattr(desk, "explained", ones.get)
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        leading = {6: [9], 9: [6, 14], 14: [9]}
+        for number, beside in leading.items():
+            visit.go(f"/operator/requests/{number}")
+            links = visit.page.locator("main .options a[href*='requests/']").all()
+            assert [link.get_attribute("href") for link in links] == [f"/operator/requests/{n}" for n in beside]
+            assert all(visit.go(f"/operator/requests/{n}") == 200 for n in beside)
+
+
+def test_of_many_variables_there_are_the_frontiers_alone(
+    tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def statuses() -> NoReturn:
+        raise ReleaseError("too many variables")
+
+    monkeypatch.setattr(desk, "statuses", statuses)
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        assert visit.go("/operator") == visit.go("/operator/space") == 200
+        assert visit.page.locator("canvas, #counts").count() == 0
+        assert visit.items("#released + ul li") == labels(desk.state.released.frontier, desk)
+        assert visit.items("#unreleasable + ul li") == labels(desk.state.unreleasable, desk)
+        assert visit.complaints == []
+
+
+def test_keyboard_only(tab: Page, begun: SmallDesk) -> None:
+    desk = begun.copy()
+    with serving(site(desk, ServerConfig())) as url:
+        visit = visiting(tab, url, "operator")
+        page = visit.page
+        visit.go("/")
+        page.keyboard.press("Tab")
+        assert focused(page) == "Skip to the content"
+        page.keyboard.press("Enter")
+        for name in ("A", "B"):
+            tab_to(page, name)
+            page.keyboard.press("Space")
+        tab_to(page, "Ask for this table")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/tables/A*B")
+        tab_to(page, "Query space")
+        page.keyboard.press("Enter")
+        page.locator("#space[aria-busy=false]").wait_for()
+        tab_to(page, "space")
+        for key in ("ArrowUp", "ArrowUp", "End"):
+            page.keyboard.press(key)
+        last = max(t for t in range(64) if st.dimension(t) == 2)
+        assert page.inner_text("#effect h2") == st.label(last, desk.schema)
+        page.get_by_text("Releasing it would make").wait_for()
+        for key in ("Home", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowDown"):
+            page.keyboard.press(key)
+        assert page.inner_text("#effect h2") == "(total)"
+        assert visit.complaints == []
+
+
+def focused(page: Page) -> str:
+    said: str = page.evaluate(
+        "(e => ((e.labels && e.labels[0]) || e).innerText.trim() || e.id)(document.activeElement)"
+    )
+    return said
+
+
+def tab_to(page: Page, name: str) -> None:
+    """Tabs on until what is so called has the focus, which must be seen."""
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if focused(page) == name:
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            return
+    pytest.fail(f"{name} is not reached by the keyboard")
+
+
+@pytest.mark.parametrize(("width", "is_dark"), [(320, False), (1200, True)])
+def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bool) -> None:
+    with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
+        visit = visiting(tab, url, "operator", width, is_dark)
+        for path in (*FOR_ALL, *FOR_OPERATORS):
+            visit.go(path)
+            found = json.loads(visit.page.evaluate(MEASURE))
+            levels = found.pop("levels")
+            assert levels[0] == 1, path
+            assert levels.count(1) == 1, path
+            assert all(b - a <= 1 for a, b in pairwise(levels)), path
+            assert found == {"lang": "en", "title": True, "scroll": 0, "unlabelled": 0, "contrast": []}, path
+        assert visit.complaints == []
+
+
+WORDS = """
+  const root = document.documentElement;
+  const light = c => c.match(/\\d+/g).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = e => { const c = e ? getComputedStyle(e).backgroundColor : "rgb(255, 255, 255)";
+    return c === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : c; };
+  const contrast = e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
+    return (a + 0.05) / (b + 0.05); };
+  const words = [...document.querySelectorAll("body *")].filter(e => e.children.length === 0 && e.innerText);
+"""
+"""Of a page its texts, and how each stands out."""
+
+MEASURE = (
+    f"""(() => {{ {WORDS}"""
+    + """  return JSON.stringify({
+    lang: root.lang, title: document.title.includes(" · "),
+    scroll: root.scrollWidth - root.clientWidth,
+    levels: [...document.querySelectorAll("h1, h2, h3")].map(h => Number(h.tagName[1])),
+    unlabelled: [...document.querySelectorAll("input:not([type=hidden])")].filter(i => !i.labels.length).length,
+    contrast: words.filter(e => contrast(e) < 4.5).map(e => e.innerText),
+  });
+})()"""
+)
+
+
+def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> None:
+    desk = begun.copy()
+    with serving(site(desk, ServerConfig())) as url:
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(url)
+        page.get_by_label("C", exact=True).check()
+        page.get_by_label("D", exact=True).check()
+        with page.expect_navigation():
+            page.get_by_role("button", name="Ask for this table").click()
+        assert page.url == f"{url}/tables/C*D"
+        assert 0b1100 in desk.state.released

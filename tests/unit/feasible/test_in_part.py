@@ -1,0 +1,167 @@
+"""Places of sub-tables in part, and walks that pay for what they change of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.feasible import walk
+from sdc.feasible.differences import Differences
+from sdc.feasible.in_part import InPart, begins, cells_of_places, changed_places, places_in
+from sdc.feasible.walk import reached, shift, shift_cheaply, shift_in_part
+from sdc.model import subtable as st
+from sdc.model.fact import Between, Fact, withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from tests.profiles import scaled
+from tests.strategies import dense, every_cell, knows, schema_of, tables_and_knowledge
+from tests.unit.bounds.test_agreement import SIZES, random_release, random_table
+
+NODES = 100
+
+
+@hs.composite
+def tables_and_views(draw: hs.DrawFn) -> tuple[Table, Knowledge, tuple[SubTable, ...]]:
+    """A table, what is known of it, and one to three sub-tables."""
+    table, known = draw(tables_and_knowledge())
+    full = st.full(len(table.schema))
+    return table, known, tuple(draw(hs.lists(hs.integers(1, full), min_size=1, max_size=3, unique=True)))
+
+
+def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> InPart:
+    """Every cell of the views costs as much."""
+    return InPart(views, np.full(begins(views, table.schema)[-1], price))
+
+
+@given(tables_and_views())
+def test_places_are_the_cells_of_one_view_after_another(example: tuple[Table, Knowledge, tuple[SubTable, ...]]) -> None:
+    table, _, views = example
+    counts = np.zeros(begins(views, table.schema)[-1], np.int64)
+    np.add.at(counts, places_in(table.codes, views, table.schema), table.counts[:, None])
+    own = [table.marginal(view).dense.reshape(-1) for view in views]
+    assert counts.tolist() == np.concatenate(own).tolist()
+
+
+@given(tables_and_views(), hs.booleans())
+def test_a_walk_begins_with_cells_of_its_place(
+    example: tuple[Table, Knowledge, tuple[SubTable, ...]], raised: bool
+) -> None:
+    table, _, views = example
+    places = np.arange(begins(views, table.schema)[-1])
+    begin, keys = cells_of_places(table, views, places, np.full(len(places), raised))
+    of = np.repeat(places, np.diff(begin))
+    cells = table.schema.keys.unpack(keys)
+    assert (places_in(cells, views, table.schema) == of[:, None]).any(axis=1).all()
+    if not raised:
+        assert (table.count_at(cells) > 0).all()
+        occupied = places_in(table.codes, views, table.schema)
+        assert set(of.tolist()) == set(occupied.reshape(-1).tolist())
+
+
+@settings(max_examples=50)
+@given(tables_and_views(), hs.sampled_from([-2, -1, 1, 2]), hs.sampled_from([-12, 0, 15]))
+def test_a_walk_moves_a_place_as_far_as_it_says(
+    example: tuple[Table, Knowledge, tuple[SubTable, ...]], by: int, price: int
+) -> None:
+    table, known, views = example
+    places = np.arange(begins(views, table.schema)[-1])
+    asked = in_part(table, views, price)
+    found = shift_in_part(table, known, asked, places, np.full(len(places), by), nodes=NODES, tries=walk.FIRST)
+    of, changed, sums = changed_places(found.differences, views, table.schema)
+    told = dict(zip(zip(of.tolist(), changed.tolist(), strict=True), sums.tolist(), strict=True))
+    for d, (row, gone) in enumerate(zip(found.rows.tolist(), found.gone.tolist(), strict=True)):
+        assert told[d, row] == gone
+        assert 0 < gone * np.sign(by) <= abs(by)
+    assert found.differences.feasible(table, known).all()
+
+
+@settings(max_examples=50)
+@given(tables_and_views(), hs.sampled_from([0, 15]))
+def test_a_priced_walk_moves_cells_as_far_as_it_says(
+    example: tuple[Table, Knowledge, tuple[SubTable, ...]], price: int
+) -> None:
+    table, known, views = example
+    cells = every_cell(table.schema)
+    asked, by = in_part(table, views, price), np.ones(len(cells), np.int64)
+    found = shift_cheaply(table, known, asked, cells, by, nodes=NODES, tries=walk.FIRST)
+    assert found.differences.feasible(table, known).all()
+    for row, gone, (own, changes) in zip(found.rows.tolist(), found.gone.tolist(), found.differences, strict=True):
+        assert changes[(own == cells[row]).all(axis=1)].tolist() == [gone] == [1]
+
+
+def test_where_nothing_costs_anything_a_walk_is_as_it_was() -> None:
+    table = dense(schema_of([3, 3, 2]), [3, 1, 0, 2, 5, 1, 0, 4, 2, 2, 1, 1, 6, 0, 3, 1, 1, 2])
+    known, cells = knows(table, Release.of([0b011, 0b100])), every_cell(table.schema)
+    by = np.ones(len(cells), np.int64)
+    priced = shift_cheaply(table, known, in_part(table, (0b101,), 0), cells, by, nodes=NODES, tries=walk.ALL)
+    plain = shift(table, known, cells, by, nodes=NODES)
+    assert priced.differences.cells.tolist() == plain.differences.cells.tolist()
+    assert priced.differences.changes.tolist() == plain.differences.changes.tolist()
+
+
+def test_a_walk_that_pays_changes_less_of_what_is_shown() -> None:
+    rng = np.random.default_rng(3)
+    table = dense(schema_of([6, 4, 3, 2]), rng.poisson(2, 144).tolist())
+    view, known, cells = 0b0011, knows(table, Release.of([0b1101, 0b1110])), every_cell(table.schema)
+    changed = []
+    for price in (0, 15):
+        found = shift_cheaply(
+            table,
+            known,
+            in_part(table, (view,), price),
+            cells,
+            np.ones(len(cells), np.int64),
+            nodes=NODES,
+            tries=walk.ALL,
+        )
+        of, _, _ = changed_places(found.differences, (view,), table.schema)
+        changed.append(len(of) / len(found.differences))
+    assert changed[1] < changed[0]
+
+
+def withholding(rng: np.random.Generator, table: Table, view: SubTable) -> Fact:
+    """That all cells of a sub-table are told but half of them."""
+    cells = every_cell(table.schema.restrict(st.members(view)))
+    return withheld(view, cells[rng.random(len(cells)) < 0.5], table.total, "a table in part")
+
+
+def rounding(rng: np.random.Generator, table: Table, view: SubTable) -> Fact:
+    """That each cell of a sub-table is less than 3 from a multiple of 3."""
+    marginal = table.marginal(view)
+    cells = every_cell(marginal.schema)
+    rounded = (marginal.count_at(cells) + rng.integers(0, 3, len(cells))) // 3 * 3
+    return Fact(view, (), Between(cells, rounded - 2, rounded + 2), "a rounded table")
+
+
+@pytest.mark.parametrize(("partly", "share"), [(withholding, 0.95), (rounding, 0.9)])
+def test_walks_move_what_is_not_told_exactly_and_nothing_else(
+    partly: Callable[[np.random.Generator, Table, SubTable], Fact], share: float
+) -> None:
+    """Of the ends that some table reaches beside sub-tables in part or rounded all but a few."""
+    rng, free, hit = np.random.default_rng(8), 0, 0
+    for example in range(scaled(400, fewest=60)):
+        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
+        pairs = [v for v in range(1, st.full(len(table.schema)) + 1) if st.dimension(v) == 2]
+        facts = [partly(rng, table, int(view)) for view in rng.choice(pairs, min(2, len(pairs)), replace=False)]
+        known = Knowledge.of(table, random_release(rng, "nested", len(table.schema)), NO_ZEROS, facts)
+        seen = enumerate_tables(table, known, 20_000)
+        if known.facts and seen.complete:
+            cells, counts = every_cell(table.schema), table.dense.reshape(-1)
+            found = [
+                shift(table, known, cells, ends - counts, nodes=NODES).differences for ends in (seen.lower, seen.upper)
+            ]
+            differences = Differences.concatenated(found)
+            assert differences.feasible(table, known).all()
+            got, sharp = reached(differences, cells, counts, table), np.stack([seen.lower, seen.upper], axis=1)
+            moving = sharp != counts[:, None]
+            free, hit = free + int(moving.sum()), hit + int((got == sharp)[moving].sum())
+    assert free > scaled(1_000)
+    assert hit >= share * free

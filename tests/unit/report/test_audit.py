@@ -1,0 +1,426 @@
+"""The audit page: right figures, plain verdict, nothing unescaped, nothing loaded, bounded size."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdc.config.analysis import PosteriorConfig
+from sdc.config.table import RecodeConfig
+from sdc.intruder.chains import Sampling
+from sdc.intruder.measures import groups
+from sdc.intruder.summary import Summary, laws_of, summaries
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.marginal import CellMarginals
+from sdc.model.recode import Recode
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
+from sdc.report.audit import AuditEvidence, render
+from sdc.report.verdict import verdict
+from sdc.risk.assessment import Assessment
+from sdc.risk.criteria import Criteria
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.verdict import Policy, Verdict
+from sdc.search.remedies import Remedy
+from sdc.search.step import SearchStep
+from sdc.storage.results import SearchRecord
+from tests.helpers.audits import bisected, config_of, configured, searched
+from tests.strategies import knows
+
+Rendered = Callable[[AuditEvidence], str]
+VOID = {"meta", "link", "br", "img", "input", "hr"}
+HOSTILE = "<script>alert(\"x\")</script> & 'quoted' </title></style>"
+EMPTY_CELL = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+"""The one cell of the Czech table without records."""
+
+
+class Page(HTMLParser):
+    """A page as a strict reader sees it: tags must nest, ids must be unique."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "script"} & set(self.open):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def hostile_audit(audit: AuditEvidence) -> AuditEvidence:
+    """The same audit with every name written to break out of the page."""
+    variables = [
+        Variable(f"{HOSTILE}{v.name}", tuple(f"{c}{HOSTILE}" for c in v.categories))
+        for v in audit.table.schema.variables
+    ]
+    table = Table(Schema(tuple(variables)), audit.table.codes.copy(), audit.table.counts.copy())
+    hostile = {HOSTILE: RecodeConfig(groups={HOSTILE: (HOSTILE,)})}
+    settings = audit.config.table.model_copy(update={"recodes": hostile})
+    method = audit.config.release.model_copy(update={"method": HOSTILE})
+    audit = searched(audit, reason=audit.found.reason and HOSTILE)
+    return replace(
+        configured(audit, name=HOSTILE, table=settings, release=method),
+        table=table,
+        known=knows(table, NOTHING, EMPTY_CELL),
+        digests={HOSTILE: HOSTILE},
+        utility=audit.utility and {**audit.utility, "reconstruction_method": HOSTILE},
+        curve=tuple(replace(point, method=HOSTILE) for point in audit.curve if point.method == "ordered"),
+        bounds=replace(audit.bounds, method=HOSTILE),
+    )
+
+
+def survey_of_63_variables() -> AuditEvidence:
+    """2^63 sub-tables, of which the floor lists those of at most two variables."""
+    variables, random = 63, np.random.default_rng(3)
+    codes = np.unique(random.integers(0, 2, (3000, variables)), axis=0)
+    schema = Schema(tuple(Variable(f"variable {v} of the survey", ("no", "yes")) for v in range(variables)))
+    table = Table.of(schema, codes, np.ones(len(codes), np.int64))
+    pairs = [1 << a | 1 << b for a in range(variables) for b in range(a)]
+    sub_tables = np.array([0, *(1 << v for v in range(variables)), *pairs], np.uint64)
+    widths = 900 - 300 * np.bitwise_count(sub_tables).astype(np.int64)
+    bounds = np.stack([np.zeros(len(table), np.int64), np.full(len(table), 250)], 1)
+    return AuditEvidence(
+        config=config_of("survey_63", min_width=200),
+        digests={},
+        table=table,
+        known=knows(table, NOTHING),
+        criteria=Criteria.of(1, 200),
+        policy=Policy.REFUSE,
+        widths=CriticalWidths(sub_tables, widths, floor=200, visited=len(widths)),
+        found=SearchRecord(Release.of(pairs), ()),
+        assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
+        bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
+    )
+
+
+def test_same_bytes_for_the_same_audit(czech: AuditEvidence) -> None:
+    assert render(czech) == render(replace(czech))
+
+
+def digest_of_script(text: str) -> str:
+    (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    return b64encode(sha256(script.encode()).digest()).decode()
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])
+def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.FixtureRequest, rendered: Rendered) -> None:
+    text = rendered(request.getfixturevalue(name))
+    page = Page(text)
+    assert page.open == []
+    assert len(set(page.ids)) == len(page.ids)
+    loads = [value for _, attrs in page.tags for key, value in attrs.items() if key in ("src", "href")]
+    assert all(value is not None and value.removeprefix("#") in page.ids for value in loads)
+    assert not re.search(r"https?:|url\(|@import", text)
+    assert [attrs for tag, attrs in page.tags if tag == "script"] == [{}]
+    assert not [tag for tag, attrs in page.tags if any(key.startswith("on") for key in attrs)]
+    policy = next(attrs["content"] for _, attrs in page.tags if attrs.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith(
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest_of_script(text)}';"
+    )
+
+
+def test_verdict_says_what_was_proved(czech: AuditEvidence) -> None:
+    text = Page(render(czech)).text
+    for sentence in (
+        "CONFIDENTIAL",
+        "Releasable: proved for every at-risk cell",
+        "Released: 59 sub-tables without the grand total, 60 of 64 with it. They are the 6 frontier sub-tables",
+        "At risk are the 3 cells of the full table with a count from 1 to 2.",
+        "proved to have a width of exactly 9; required is at least 6.",
+        "Undecided cells: 0.",
+        "No question that the search recorded stayed undecided.",
+    ):
+        assert sentence in text
+    assert "Warning." not in text
+
+
+def test_undecided_is_named_and_treated_as_unsafe(undecided: AuditEvidence) -> None:
+    text = Page(render(undecided)).text
+    assert "Not releasable: some at-risk cells are undecided" in text
+    assert "Undecided cells: 1. Neither proof succeeded there; under the policy “refuse” undecided" in text
+    assert "1 question stayed undecided, treated as unsafe and refused" in text
+    assert "What was examined, by dimension" in text
+    assert "By kind: 2 exact, 1 undecided." in text
+
+
+def test_policy_outer_is_a_prominent_warning(undecided: AuditEvidence) -> None:
+    page = Page(render(replace(undecided, policy=Policy.OUTER)))
+    assert "Released without proof: some at-risk cells are undecided" in page.text
+    assert "Warning. The undecided policy of this build is “outer”" in page.text
+    assert "1 of 3 cells at risk rest on no proof" in page.text
+    assert "Neither proof succeeded there; the policy “outer” lets that through." in page.text
+    assert "Undecided is let through (policy “outer”)" in page.text
+    assert "“release”" not in page.text
+    assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
+
+
+def test_policy_outer_warns_even_where_all_is_proved(czech: AuditEvidence) -> None:
+    found = verdict(replace(czech, policy=Policy.OUTER))
+    assert found.kind == "safe"
+    assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
+
+
+def narrow_bounds(audit: AuditEvidence) -> CellBounds:
+    outer = audit.bounds.outer.copy()
+    outer[0] = [0, 5]
+    return CellBounds(audit.bounds.cells, audit.bounds.counts, outer, outer.copy(), "shuttle")
+
+
+def test_unsafe_release_is_not_releasable(czech: AuditEvidence) -> None:
+    unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ()))
+    assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
+    assert "too narrow" in Page(render(unsafe)).text
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        (lambda a: {"bounds": narrow_bounds(a)}, "Decided once more from the listed bounds: not releasable"),
+        (lambda a: {"bounds": a.bounds.rows(np.array([0, 1]))}, "The bounds are of exactly the 3 cells at risk"),
+        (lambda a: {"assessment": replace(a.assessment, min_width=(12, 20))}, "agrees with the assessment's"),
+        (lambda a: {"assessment": replace(a.assessment, at_risk_cells=4)}, "as many at-risk cells: 4"),
+        (lambda a: {"assessment": replace(a.assessment, min_width_required=5)}, "asked for the required min width: 5"),
+        (
+            lambda a: {"found": a.found._replace(release=Release.of([st.full(6)]))},
+            "critical width below the required 6",
+        ),
+    ],
+)
+def test_contradicting_evidence_is_no_release(
+    czech: AuditEvidence, broken: Callable[[AuditEvidence], dict[str, Any]], said: str
+) -> None:
+    found = verdict(replace(czech, **broken(czech)))
+    assert found.kind == "contradicted"
+    assert found.headline.startswith("Do not publish")
+    assert any(said in warning for warning in found.warnings)
+
+
+def test_true_count_outside_its_outer_interval_is_no_bound(czech: AuditEvidence) -> None:
+    outer = czech.bounds.outer + 3
+    with pytest.raises(ValueError, match="are not nested"):
+        CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
+
+
+def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
+    """[KDSF] table 1 and table 3 with the data's letters; the most dangerous sub-tables of each dimension."""
+    text = Page(render(czech)).text
+    assert "5 6 3 50.0 % 6 1 0 0.0 %" in text
+    assert "without the total 63 59 93.7 %" in text
+    chain = text[text.index("Most dangerous sub-tables of each dimension") : text.index("The 35 most dangerous")]
+    assert "of dimensions 2 to 5 form a chain: ABCDF > BCDF > BCF > BC." in chain
+    rows = [("A*B*C*D*F", "5"), ("B*C*D*F", "4"), ("B*C*F", "3"), ("B*C", "2"), ("D*F", "2")]
+    assert re.findall(r"\d+ ([A-F*]+) (\d)", chain)[:5] == rows
+    assert "4 B*C 2 119 2 drops F ● released 5 D*F 2 119 2 ● released" in chain
+    dangerous = text[text.index("The 35 most dangerous") : text.index("most dangerous in the release")]
+    assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released 3 A*B*C*E*F 5 6 ✕ not released" in dangerous
+    assert "4 A*B*C*D*E 5 9 ● released" in dangerous
+    assert "35 B*C 2 119 ● released" in dangerous
+    assert "All 64 candidates were asked about at once, in one question: refuted. From the grand total" in text
+    assert "the release grew: 10 sub-tables were tried, many at once and then in parts; by the last answer of" in text
+    assert "each 6 were added, 4 refuted, and 0 left undecided." in text
+    assert "isection" not in text
+
+
+def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
+    text = Page(render(czech)).text
+    assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
+    assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
+
+
+def test_sub_tables_added_together_are_one_row(large: AuditEvidence, rendered: Rendered) -> None:
+    """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
+    text = Page(rendered(large)).text
+    assert "From the grand total the release grew: 72 sub-tables were tried" in text
+    assert "32 were added, 20 refuted, and 20 left undecided, treated as unsafe." in text
+    assert " and 4 more ● releasable [3, 7] 900 2 " in text
+
+
+def test_names_are_escaped(czech: AuditEvidence, undecided: AuditEvidence, decomposable: AuditEvidence) -> None:
+    for audit in (czech, undecided, decomposable):
+        text = render(hostile_audit(audit))
+        page = Page(text)
+        assert page.open == []
+        assert text.count("<script") == 1
+        assert "alert(&#34;x&#34;)" in text
+        assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
+
+
+def test_ordered_build_has_no_section_of_annealing(czech: AuditEvidence) -> None:
+    ids = Page(render(czech)).ids
+    assert not {"utility", "curve", "graph", "chains"} & set(ids)
+
+
+def test_sections_of_an_annealed_build(decomposable: AuditEvidence) -> None:
+    page = Page(render(decomposable))
+    for sentence in (
+        "Why this release was chosen: decomposable releases 47 sub-tables, ordered 45.",
+        "degrees of freedom: free parameters of the log-linear model besides the total 47",
+        "by iterative proportional fitting (IPF) in 34 sweeps. A cell is off by 3.5 records (root mean square). The "
+        "largest deviation from a released count is 0.0003 records. The iteration converged.",
+        "The release is exactly the complete sets of this graph: its cliques are the released frontier.",
+        "Independence graph, as its cliques: [A,B,D,E,F] [A,C,D,E,F]",
+        "All 4 chains agree: each found the best utility 47, the last of them in round 13 of 20.",
+        "B*C 119 not joined in the graph that was found, and not tried alone",
+        "1 to 2 6 ordered 25 25 350 150 6",
+    ):
+        assert sentence in page.text
+    assert "course" not in page.ids
+
+
+def test_a_bisection_is_drawn(czech: AuditEvidence) -> None:
+    page = Page(render(bisected(czech)))
+    assert "The method that ran is “bisection”: the longest prefix of the list by critical width" in page.text
+    assert (
+        "Of the list of 64 sub-tables the longest prefix that may go out was looked for by bisection, in 6" in page.text
+    )
+    assert "questions: it is the first 60." in page.text
+    assert {"bisection", "prefixes", "list"} <= {*page.ids}
+    assert "3 56 B*C*E*F 12 ● releasable [9, 9] 0" in page.text
+    assert "60 A*B*C*D*E 9 yes 61 A*B*C*E*F 6 no" in page.text
+    assert "release grew" not in page.text
+
+
+def test_extension_after_annealing(decomposable: AuditEvidence) -> None:
+    step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
+    text = Page(render(searched(decomposable, steps=(step,)))).text
+    assert "The release that annealing found grew: 1 sub-tables were tried" in text
+    assert "refuted: with the release a cell has outer width 5" in text
+
+
+def test_the_cells_that_stopped_most(czech: AuditEvidence) -> None:
+    """Each comes with how many occupied cells are near it, and with what it stopped."""
+    schema = czech.table.schema
+    cell = tuple(czech.table.codes[czech.table.at_risk(2)][0].tolist())
+    stopped = [st.parse(text, schema) for text in ("A*B*C*E*F", "B*C*D*E*F")]
+    steps = [SearchStep("extension", 60, (t,), False, (0, 5), 0, (cell,)) for t in stopped]
+    page = Page(render(searched(czech, steps=tuple(steps))))
+    distance = (czech.table.codes != np.array(cell)).sum(axis=1)
+    labels = ", ".join(st.label(t, schema) for t in stopped)
+    assert f" {(distance == 1).sum()} {(distance == 2).sum()} 2 {labels}" in page.text
+    assert "blockers" in page.ids
+    assert "blockers" not in Page(render(czech)).ids
+
+
+def test_recodes_that_were_tried_are_named(czech: AuditEvidence) -> None:
+    schema = Schema((Variable("v", ("a", "b<", "c")), *czech.table.schema.variables[1:]))
+    table = Table.of(schema, czech.table.codes, czech.table.counts)
+    audit = replace(czech, table=table, known=knows(table, NOTHING))
+    merge = Remedy(Recode(schema, 0, (0, 1)), (6, 12), (6,), 0)
+    without = Remedy(Recode(schema, 0, (0, 1, 2)), (6, 12), (), 31)
+    page = Page(render(replace(audit, remedies=(merge, without))))
+    label = st.label(6, schema)
+    config = "table: {recodes: {v: {groups: {a or b<: [a, b<], c: [c]}}}}"
+    names = ", ".join(schema.names[1:])
+    assert f"v merge “a” and “b<” 2 1 0 {label} {config} v leave it out 2 0 31" in page.text
+    assert f"table: {{variables: [{names}]}}" in page.text
+    assert "remedies" in page.ids
+    assert "remedies" not in Page(render(replace(audit, remedies=()))).ids
+
+
+def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:
+    """The most probable first; what no engine gives is said with the reason."""
+    cells, known = czech.bounds.cells, knows(czech.table, czech.found.release)
+    laws = laws_of(["released", "saturated"], [0.5], czech.table.schema)
+    held = groups(CellMarginals(czech.table, cells), known)
+    told = summaries(czech.table, known, cells, laws, held, Sampling())
+    shown_laws = (*told, Summary.none(laws[0], "too many <cells>"))
+    audit = configured(czech, posterior=PosteriorConfig(threshold=0.5))
+    page = Page(render(replace(audit, posteriors=shown_laws, groups=held)))
+    assert "A cell that holds all of a group, a released marginal cell, discloses all categories" in page.text
+    impossible = held.are_impossible(czech.bounds.outer).sum()
+    assert f"by their bounds 0 at-risk cells certainly do, and {impossible} cannot" in page.text
+    assert {"likely", "laws", "likely-cells"} <= set(page.ids)
+    assert "released enumeration, exact" in page.text
+    assert "too many <cells>" in page.text
+    order = np.argsort(-told[0].at_truth)
+    shown = [page.text.index(f"{told[0].at_truth[row]:.4f}", page.text.index("is most probable")) for row in order]
+    assert shown == sorted(shown)
+    assert "likely" not in Page(render(czech)).ids
+
+
+def test_iteration_that_did_not_converge_is_said_plainly(wide: AuditEvidence) -> None:
+    text = Page(render(wide)).text
+    assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text
+    assert "the best utility is 223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
+    assert "The first 16 of 20 chains." in text
+
+
+def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence, rendered: Rendered) -> None:
+    """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
+    added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
+    steps = tuple(SearchStep("extension", k, (s,), k % 2 > 0, (3, 7), 0) for k, s in enumerate(added))
+    assert len(render(searched(large, steps=steps)).encode()) < 3_000_000
+    assert len(wide.found.trace) == 40_000
+    assert len(rendered(wide).encode()) < 3_000_000
+
+
+def test_large_audit_is_small(large: AuditEvidence, rendered: Rendered) -> None:
+    text = rendered(large)
+    assert len(text.encode()) < 3_000_000
+    words = Page(text).text
+    assert "29,001 of the 29,501 at-risk cells are not shown" in words
+    assert "assessment/cells.parquet" in words
+    assert "All 8,192 listed sub-tables, one bar a dimension" in words
+
+
+def test_63_variables_with_a_floor() -> None:
+    text = render(survey_of_63_variables())
+    page = Page(text)
+    assert len(text.encode()) < 3_000_000
+    assert "Floor 200: only the 2,017 sub-tables whose critical width reaches 200 were listed." in page.text
+    assert "From dimension 3 on the most dangerous sub-tables are not known" in page.text
+    assert "2 1,953 1,953 100.0 % 3 39,711 0 0.0 % 4 to 63 9.22 \N{MULTIPLICATION SIGN} 10¹⁸ 0 0.0 %" in page.text
+    assert "2,016 sub-tables without the grand total, 2,017 of 9,223,372,036,854,775,808 with it." in page.text
+    assert "Releasable" in page.text
+
+
+def test_table_without_at_risk_cells(czech: AuditEvidence) -> None:
+    none = czech.bounds.rows(np.arange(0))
+    table = Table.of(czech.table.schema, czech.table.codes, czech.table.counts + 2)
+    safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
+    safe = replace(safe, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
+    assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
+
+
+def test_structural_zeros_are_listed(czech: AuditEvidence) -> None:
+    assert 'id="structural-zeros"' not in render(czech)
+    page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
+    assert ("ul", {"id": "structural-zeros"}) in page.tags
+    assert "everybody knows to be impossible, 1 in all;" in page.text
+    assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
+
+
+def test_nothing_searched_and_no_width_listed(czech: AuditEvidence) -> None:
+    widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
+    text = Page(render(searched(replace(czech, widths=widths), steps=()))).text
+    assert "The search recorded no question." in text
+    assert "No sub-table is listed." in text

@@ -1,0 +1,182 @@
+"""The first page: it has what the config says, leaves lines for what it does not say, and numbers what follows."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+
+from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
+from sdc.model.release import NOTHING, Release
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.report.audit import AuditEvidence, render
+from sdc.report.published import published
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Policy
+from sdc.search.required import ConflictRecord, RequiredRecord
+from sdc.version import VERSION
+from tests.helpers.audits import configured, searched
+from tests.strategies import knows
+from tests.unit.report.test_audit import EMPTY_CELL, HOSTILE, Page
+
+LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
+
+
+def first(audit: AuditEvidence) -> str:
+    text = render(audit)
+    return text[text.index('<section id="first">') : text.index('<label class="all">')]
+
+
+def test_it_has_what_the_config_says(czech: AuditEvidence) -> None:
+    about = AuditConfig(purpose="tables for all", prepared_by="Jana Nová", date="1 May")
+    publication = PublicationConfig(title="Car workers", population="men", period="1980", source="PHS", contact="desk")
+    text = Page(first(configured(czech, report=about, publication=publication, labels=LABELS))).text
+    for said in ("Release audit: Car workers", "Purpose tables for all", "Population men", "Period 1980", "Source PHS"):
+        assert said in text
+    assert "Date 1 May Prepared by Jana Nová Contact desk" in text
+    assert f"Software sdc {VERSION}, code {'c3' * 8}" in text
+    assert "Smoking A does not smoke; yes" in text
+    assert "Prepared by Jana Nová Statistical disclosure control Data owner" in text
+
+
+def test_what_is_not_said_is_a_line_to_fill_in(czech: AuditEvidence) -> None:
+    # seven facts, and nine fields of three signatures
+    assert first(czech).count('<span class="fill"></span>') == 7 + 9
+    assert first(configured(czech, report=AuditConfig(date="1 May"))).count('<span class="fill"></span>') == 6 + 9
+
+
+def test_the_criterion_in_words(czech: AuditEvidence) -> None:
+    said = (
+        "Every cell with 1 to 2 records, of all 6 variables crossed, can still take values at least 6 apart, whatever"
+    )
+    assert said in Page(first(czech)).text
+    zeros = replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))
+    assert "from all published tables together and from the structural zeros." in Page(first(zeros)).text
+    assert "Knows 1 pattern of impossible cells, which the config names." in Page(first(zeros)).text
+
+
+def test_it_says_what_the_published_tables_show(czech: AuditEvidence) -> None:
+    tables = published(czech.table, czech.known, czech.found.release.frontier, 2)
+    text = Page(first(czech)).text
+    small = sum(int((czech.table.marginal(s).counts <= 2).sum()) for s in czech.found.release.frontier)
+    assert f"{small} counts of 1 to 2 in" in text
+    assert f"{sum(one.groups for one in tables)} groups in" in text
+    assert ("Groups disclosed" in text) == any(one.groups for one in tables)
+
+
+def test_long_lists_are_cut_and_whole_in_the_appendix(czech: AuditEvidence) -> None:
+    many = Variable("A", ("no", "yes", *(f"other {k}" for k in range(30))))
+    schema = Schema((many, *czech.table.schema.variables[1:]))
+    table = Table(schema, czech.table.codes, czech.table.counts)
+    audit = replace(czech, table=table, known=knows(table, NOTHING))
+    text = Page(first(audit)).text
+    assert "no; yes; other 0; other 1; other 2; other 3 … and 26 more, see" in text
+    assert "other 29" not in text
+    assert "other 29" in Page(render(audit)).text
+
+
+def test_what_the_config_says_is_escaped(czech: AuditEvidence) -> None:
+    about = AuditConfig(purpose=HOSTILE, prepared_by=HOSTILE, date=HOSTILE)
+    publication = PublicationConfig(title=HOSTILE, population=HOSTILE, period=HOSTILE, source=HOSTILE, contact=HOSTILE)
+    labels = LabelsConfig(variables={"A": VariableLabelsConfig(label=HOSTILE, categories={"no": HOSTILE})})
+    text = render(configured(czech, report=about, publication=publication, labels=labels))
+    assert Page(text).open == []
+    assert text.count("<script") == 1
+
+
+def test_sections_are_numbered_as_they_come(decomposable: AuditEvidence) -> None:
+    text = render(decomposable)
+    listed = re.findall(r'<li[^>]*><a href="#([^"]+)"><b>(\w+)</b>', text)
+    assert listed == re.findall(r'<h2 id="([^"]+)"><span class="number">(\w+)</span>', text)
+    assert [number for _, number in listed][:2] == ["1", "2"]
+    assert "A1" in dict(listed).values()
+
+
+class Numbers(HTMLParser):
+    """Elements of the first page that have numbers, by whether they have a link to what explains these."""
+
+    OF = ("p", "li", "table")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found = list[tuple[str, bool]]()
+        self.targets, self.ids = set[str](), set[str]()
+        self._open, self._is_first, self._link = list[list[Any]](), False, False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.ids |= {str(told.get("id"))}
+        self._is_first |= told.get("id") == "first"
+        self._is_first &= told.get("class") != "all"
+        self._link = tag == "a" and self._is_first
+        if self._link:
+            self.targets |= {str(told["href"]).removeprefix("#")}
+            for element in self._open:
+                element[1] = True
+        if tag in self.OF and self._is_first:
+            self._open.append([f"{told.get('id') or tag}: ", False])
+
+    def handle_data(self, data: str) -> None:
+        for element in [] if self._link else self._open:
+            element[0] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self._link = self._link and tag != "a"
+        if self._open and tag in self.OF:
+            said, is_linked = self._open.pop()
+            self.found.append((said, is_linked))
+
+
+NAMES_ALONE = ("facts:", "variables:", "required-refused:")  # what the config says, categories, sub-tables
+
+
+@pytest.mark.parametrize("name", ["czech", "undecided", "decomposable", "large"])
+def test_from_each_number_it_is_a_click_to_what_explains_it(name: str, request: pytest.FixtureRequest) -> None:
+    """Every sentence and table with a number has a link, and every link leads somewhere."""
+    page = Numbers(render(request.getfixturevalue(name)))
+    numbered = [(said, is_linked) for said, is_linked in page.found if re.search(r"\d", said)]
+    assert not [said for said, is_linked in numbered if not is_linked and not said.startswith(NAMES_ALONE)]
+    assert len(numbered) > 8
+    assert {"released", "cells", "glossary", "all-frontier"} <= page.targets <= page.ids
+
+
+def test_proof_and_lack_of_time_are_told_apart(czech: AuditEvidence, undecided: AuditEvidence) -> None:
+    text = Page(first(czech)).text
+    assert "The search refused 6 questions, each about one or more sub-tables." in text
+    assert "By proof 6: with what was asked for the criterion would be broken. More time changes nothing about" in text
+    assert "For lack of time none." in text
+    text = Page(first(undecided)).text
+    assert "By proof 6: " in text
+    assert "For lack of time 1: in 0 steps no proof was found either way. More time may let these out." in text
+    let_through = Page(first(replace(undecided, policy=Policy.OUTER))).text
+    assert "The search refused 6 questions" in let_through
+    assert "For lack of time none." in let_through
+    assert 'id="refused-questions"' not in first(searched(czech, steps=()))
+
+
+def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> None:
+    """Up to the smaller of small count and width less 1, and only where the published tables have no such count."""
+    said = "So no count from 1 to 2 is in a table that is published whole: it would bound the at-risk cell within it to"
+    assert said in Page(first(czech)).text
+    narrow = Criteria.of(2, 2)
+    assert "So no count of 1 is in a table" in Page(first(replace(czech, criteria=narrow))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(2, 1)))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(40, 50)))).text
+    assert "So no count" not in Page(first(replace(czech, criteria=Criteria.of(2, 6, n_rule=3)))).text
+    whole = searched(czech, release=Release.of([0b111111]))
+    assert "So no count" not in Page(first(whole)).text
+
+
+def test_it_says_what_was_required_and_why_it_was_refused(czech: AuditEvidence) -> None:
+    assert 'id="required"' not in first(czech)
+    pair, triple = 0b11, 0b111
+    conflict = ConflictRecord((triple,), True, "A*B*C is not releasable", None)
+    required = RequiredRecord((pair, triple), (triple,), True, (conflict,))
+    text = Page(first(searched(czech, required=required))).text
+    assert "1 of 2 required sub-tables are published" in text
+    assert "Required and refused Why A*B*C A*B*C is not releasable" in text

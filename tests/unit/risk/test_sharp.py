@@ -1,0 +1,288 @@
+"""Sharp bounds against the enumeration of all feasible tables, and what they rest on."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdc.bounds.enumeration import enumerate_tables
+from sdc.executor import IN_PROCESS
+from sdc.feasible import walk
+from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.schema import Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.subtable import full
+from sdc.model.table import Table, partition_edges, partitions_of
+from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp_units import most_steps
+from tests.profiles import scaled
+from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, shown_by
+from tests.unit.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
+
+CASES, MOST_TABLES = scaled(2_000), 20_000
+
+
+def sought(table: Table, known: Knowledge, **settings: Any) -> SharpBounds:
+    return sharp_bounds(table, known, every_cell(table.schema), **{"seconds": 60, **settings})
+
+
+def random_cases(rng: np.random.Generator, cases: int) -> Iterator[tuple[Table, Knowledge]]:
+    """Small tables of all kinds with releases of all kinds, beside structural zeros in a third of the cases."""
+    for case in range(cases):
+        table = random_table(rng, SIZES[case % len(SIZES)], dense=rng.random() < 0.3)
+        release = random_release(rng, KINDS[case % len(KINDS)], len(table.schema))
+        yield table, knows(table, release, random_zeros(rng, table) if case % 3 == 0 else NO_ZEROS)
+
+
+def test_sharp_bounds_are_those_over_all_feasible_tables(night: list[int]) -> None:
+    judged = 0
+    for table, known in random_cases(np.random.default_rng([40, *night]), CASES):
+        seen = enumerate_tables(table, known, MOST_TABLES)
+        if not seen.complete:
+            continue
+        judged += 1
+        found, sharp = sought(table, known), np.stack([seen.lower, seen.upper], axis=1)
+        assert (found.bounds.outer == sharp).all()
+        assert (found.bounds.inner == sharp).all()
+        assert (shown_by(table, known, found.bounds.cells, found.proof) == sharp).all()
+    assert judged > CASES * 3 // 4
+
+
+def test_the_published_example_that_linear_programming_leaves_open() -> None:
+    """[DKS] section 4: the two-way marginals have one integer table."""
+    table = dks_2x2x2x2()
+    found = sought(table, knows(table, all_ways(4, 2)))
+    assert (found.bounds.outer == table.count_at(found.bounds.cells)[:, None]).all()
+    assert found.bounds.exact.all()
+
+
+def test_the_czech_release_has_its_published_widths_and_says_what_gave_them() -> None:
+    """REFERENCE 2: [0, 10], [0, 9] and [0, 9] at the three at-risk cells."""
+    table = czech()
+    release = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+    cells = table.codes[table.at_risk(2)]
+    found = sharp_bounds(table, knows(table, release), cells, seconds=10)
+    assert sorted(map(tuple, found.bounds.outer.tolist())) == [(0, 9), (0, 9), (0, 10)]
+    assert found.bounds.exact.all()
+    assert found.outer_by.shape == found.inner_by.shape == (3, 2)
+    assert {METHODS[label] for label in found.outer_by[:, 0]} == {"nested"}  # no method is needed to know of 0
+    assert {METHODS[label] for label in found.inner_by.flat} <= set(METHODS) - {"true-table", "given"}
+
+
+# What is kept, and how far the budget goes
+
+
+def same(one: SharpBounds, other: SharpBounds) -> bool:
+    return (
+        all(np.array_equal(a, b) for a, b in zip(_arrays(one), _arrays(other), strict=True))
+        and one.bounds.method == other.bounds.method
+    )
+
+
+def _arrays(found: SharpBounds) -> Iterator[np.ndarray]:
+    yield from (found.bounds.cells, found.bounds.outer, found.bounds.inner, found.outer_by, found.inner_by)
+    for part in found.proof.parts:
+        yield from (part.differences.start, part.differences.cells, part.differences.changes)
+
+
+class Kept:
+    """Parts as a caller keeps them."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, SharpPart] = {}
+        self.progress: list[SharpProgress] = []
+
+    def __call__(self, part: SharpPart, progress: SharpProgress) -> None:
+        assert part.key not in self.parts
+        assert all(array.dtype.kind in "iu" for array in part.arrays.values())
+        self.parts[part.key] = part
+        self.progress.append(progress)
+
+
+@pytest.fixture(scope="module")
+def open_case() -> tuple[Table, Knowledge]:
+    """2^6 cells and their pairs, which every method in turn is needed for."""
+    table = random_table(np.random.default_rng(5), (2,) * 6, dense=True)
+    return table, knows(table, all_ways(6, 2))
+
+
+def test_whatever_is_kept_the_bounds_are_the_same(open_case: tuple[Table, Knowledge]) -> None:
+    kept = Kept()
+    whole = sought(*open_case, on_part=kept)
+    assert len(kept.parts) > 3
+    rng = np.random.default_rng(7)
+    for share in (0.0, 0.3, 0.7, 1.0):
+        some = {key: part for key, part in kept.parts.items() if rng.random() < share}
+        rest = Kept()
+        assert same(sought(*open_case, kept=some, on_part=rest), whole)
+        # what was kept is not done again
+        assert {*rest.parts, *some} == {*kept.parts}
+        assert not {*rest.parts} & {*some}
+
+
+def test_what_is_kept_of_other_cells_is_done_again(open_case: tuple[Table, Knowledge]) -> None:
+    kept = Kept()
+    whole = sought(*open_case, on_part=kept)
+    few = {key: SharpPart(key, {**part.arrays, "cells": part.arrays["cells"][:0]}) for key, part in kept.parts.items()}
+    assert same(sought(*open_case, kept=few), whole)
+
+
+def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[Table, Knowledge]) -> None:
+    kept = Kept()
+    whole = sought(*open_case, on_part=kept)
+    forged = {key: SharpPart(key, {**p.arrays, "changes": p.arrays["changes"] * 1000}) for key, p in kept.parts.items()}
+    found = sought(*open_case, kept=forged)
+    assert (found.bounds.inner[:, 0] >= whole.bounds.inner[:, 0]).all()
+    assert (found.bounds.inner[:, 1] <= whole.bounds.inner[:, 1]).all()
+
+
+def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[Table, Knowledge]) -> None:
+    whole, kept = sought(*open_case), Kept()
+    little = sought(*open_case, seconds=1e-4, on_part=kept)
+    assert not little.bounds.exact.all()
+    rest = Kept()
+    assert same(sought(*open_case, kept=kept.parts, on_part=rest), whole)
+    assert kept.parts
+    assert not {*rest.parts} & {*kept.parts}
+    # the bracket of a small budget is around the sharp bounds
+    assert (little.bounds.outer[:, 0] <= whole.bounds.outer[:, 0]).all()
+    assert (little.bounds.outer[:, 1] >= whole.bounds.outer[:, 1]).all()
+
+
+def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Knowledge]) -> None:
+    kept = Kept()
+    found = sought(*open_case, on_part=kept)
+    sharp = [progress.sharp for progress in kept.progress]
+    assert sharp == sorted(sharp)
+    assert {progress.cells for progress in kept.progress} == {len(found.bounds)}
+    assert all(0 < progress.parts_done <= progress.parts for progress in kept.progress)
+
+
+def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:
+    whole, kept = sought(*open_case), Kept()
+    again = sought(*open_case, start=whole.bounds, proof=whole.proof, on_part=kept)
+    assert not kept.parts
+    assert again.bounds.exact.all()
+    assert np.array_equal(again.bounds.outer, whole.bounds.outer)
+    assert METHODS.index("given") in again.inner_by
+
+
+# What a small budget gets
+
+
+@pytest.fixture(scope="module")
+def sparse_case() -> tuple[Table, Knowledge, np.ndarray]:
+    """2,700 cells, many of them with few records, and their pairs; the cells at risk."""
+    rng = np.random.default_rng(3)
+    sizes = np.array([6, 5, 5, 3, 3, 2])
+    codes = np.minimum(rng.exponential(1.2, (4_000, 6)).astype(int), sizes - 1)
+    cells, counts = np.unique(codes, axis=0, return_counts=True)
+    schema = Schema(tuple(Variable(f"V{v}", tuple(f"{c}" for c in range(size))) for v, size in enumerate(sizes)))
+    table = Table(schema, cells.astype(np.uint16), counts.astype(np.int64))
+    return table, knows(table, all_ways(6, 2)), table.codes[table.at_risk(2)]
+
+
+def test_the_narrowest_cells_are_made_sharp_first(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells, seconds=1.0)
+    sharp = found.bounds.exact
+    assert 0 < sharp.sum() < len(cells)
+    width = found.bounds.outer_width
+    assert np.median(width[sharp]) < np.median(width[~sharp]) / 2
+
+
+def test_a_walk_to_the_same_end_is_not_walked_again(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the true table it would come to the same table, whatever inner ends are known by then."""
+    table, known, cells = sparse_case
+    walked = Counter[tuple[int, ...]]()
+
+    def shift(table: Table, knowledge: Knowledge, cells: Any, changes: Any, **more: Any) -> Any:
+        if more["base"] is None:
+            asked = np.column_stack([cells, changes, np.full(len(cells), more["tries"].start)])
+            walked.update(map(tuple, asked.tolist()))
+        return original(table, knowledge, cells, changes, **more)
+
+    original = walk.shift
+    monkeypatch.setattr(walk, "shift", shift)
+    sharp_bounds(table, known, cells[::9], seconds=10.0)
+    assert walked
+    assert max(walked.values()) == 1
+
+
+def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    found = sharp_bounds(table, known, cells[::9], seconds=0.5, cells_per_slice=400)
+    bounds = found.bounds
+    assert (shown_by(table, known, bounds.cells, found.proof) == bounds.inner).all()
+    assert bounds.exact.any()
+
+
+class Seen:
+    """An executor that keeps the units that it is given."""
+
+    workers, scratch = 1, None
+
+    def __init__(self) -> None:
+        self.units: list[Any] = []
+
+    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        self.units += units
+        return IN_PROCESS.run(function, table, units)
+
+
+def test_a_unit_names_rows_of_one_partition(
+    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, known, cells = sparse_case
+    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 100)
+    seen, edges = Seen(), partition_edges(len(table), partitions_of(len(table)))
+    assert len(edges) == 10
+    bounds = sharp_bounds(table, known, cells[::5], seconds=1.0, executor=seen).bounds
+    assert bounds.exact.any()
+    walked = [unit for unit in seen.units if unit.variables == full(6)]
+    assert len({np.searchsorted(edges, unit.rows[0], side="right") for unit in walked}) > 5
+    for unit in walked:
+        assert unit.absent is None
+        assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
+
+
+def test_no_unit_is_begun_that_may_take_more_than_the_budget(open_case: tuple[Table, Knowledge]) -> None:
+    seen = Seen()
+    sought(*open_case, seconds=1.0, executor=seen)
+    assert {unit.method for unit in seen.units} >= {"walk", "branch-and-bound"}
+    assert max(most_steps(unit.method, unit.effort) for unit in seen.units) <= 10_000
+
+
+def test_cells_without_a_record_are_named_by_their_codes(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
+    table, known, cells = sparse_case
+    every = every_cell(table.schema)
+    absent = every[table.count_at(every) == 0][::40]
+    seen = Seen()
+    found = sharp_bounds(table, known, np.concatenate([absent, cells[::40]]), seconds=0.5, executor=seen)
+    assert {unit.absent is None for unit in seen.units} == {True, False}
+    assert all((unit.rows < 0).all() for unit in seen.units if unit.absent is not None)
+    assert (shown_by(table, known, found.bounds.cells, found.proof) == found.bounds.inner).all()
+
+
+# Bad input
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_budget_of_nothing_is_refused(seconds: float) -> None:
+    table = czech()
+    with pytest.raises(InputError, match=r"the budget of sharp bounds is .* seconds; give more than 0, or nothing is"):
+        sharp_bounds(table, knows(table, frontier("AB")), table.codes, seconds=seconds)
+
+
+def test_cells_named_twice_are_refused() -> None:
+    table = czech()
+    with pytest.raises(InputError, match=r"cells are named twice, 1 of 64; name each cell once") as refused:
+        sharp_bounds(table, knows(table, frontier("AB")), table.codes[[*range(len(table)), 3]], seconds=1)
+    assert "is named twice" in refused.value.detail

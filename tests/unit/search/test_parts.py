@@ -1,0 +1,275 @@
+"""What goes out in part beside a release that grows, against every table that agrees with all of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sdc.api import find_release
+from sdc.config.release import EndedAfterConfig, ReleaseConfig
+from sdc.config.values import SearchMethod
+from sdc.executor import InProcess
+from sdc.model import subtable as st
+from sdc.model.errors import NotReleasableError, ReleaseError
+from sdc.model.fact import Fact
+from sdc.model.parts import NO_PARTS
+from sdc.model.release import NOTHING, Release
+from sdc.model.table import Table
+from sdc.risk.verdict import Policy, Verdict
+from sdc.search.best import FoundRelease
+from sdc.search.found import Found
+from sdc.search.pace import Ending
+from sdc.stages.assemble import SearchSettings, release_search
+from sdc.stages.refusals import refusals
+from tests.profiles import scaled
+from tests.reference import TooManyTablesError
+from tests.strategies import dense
+from tests.suppressed import Case, Flags, cases
+from tests.unit.search.test_withholding import Backwards, yearbook
+
+WITHHELD: Mapping[str, Any] = {"how": "withhold"}
+CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
+
+
+def found_for(
+    case: Case, method: SearchMethod, best_subset: bool, how: Mapping[str, Any] = WITHHELD
+) -> FoundRelease | None:
+    """What goes out whole and in part where the sub-tables of a case are required; None where nothing may."""
+    settings = settings_for(case, best_subset, how)
+    try:
+        return release_search(case.table, case.known, settings, settings.widths(case.table)).run(method)
+    except ReleaseError:
+        return None
+
+
+def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHELD) -> SearchSettings:
+    """By which what does not fit whole goes out so."""
+    names = [st.label(view, case.table.schema) for view in case.views]
+    content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
+    release = ReleaseConfig.model_validate(content | ({"conflicts": "best_subset"} if best_subset else {}))
+    return SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
+
+
+def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Flags]]:
+    """The case once all that was found is public, or what was released whole before its parts and not these.
+
+    What parts tell is known of it, and of their views no cell besides.
+    """
+    parts = NO_PARTS if beside else found.parts
+    known = case.known.telling(parts.facts).plus(found.parts.beside if beside else found.release)
+    hidden = [np.ones(st.cells(view, case.table.schema), np.bool_) for view in parts.views]
+    return Case(case.table, known, parts.views, case.small_count, case.min_width), hidden
+
+
+@pytest.mark.parametrize(
+    ("method", "how"),
+    [
+        *((method, WITHHELD) for method in ("ordered", "bisection", "best")),
+        ("ordered", {"how": "round", "base": 3}),
+        ("best", {"how": ["withhold", "round"], "base": 4, "most": 0.4}),
+    ],
+)
+def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
+    method: SearchMethod, how: Mapping[str, Any], night: list[int]
+) -> None:
+    """Beside what grows later too; but a cell of a part that was told without it."""
+    parts = grown = whole = told = 0
+    ways = Counter[bool]()
+    for number, case in enumerate(islice(cases(np.random.default_rng([7, *night])), CASES)):
+        found = found_for(case, method, number % 2 == 0, how)
+        if found is None:
+            continue
+        assert found.judgement.verdict is Verdict.SAFE
+        after, hidden = public(case, found, beside=False)
+        before, _ = public(case, found, beside=True)
+        try:
+            tables, without = after.agreeing(hidden), before.agreeing([])
+        except TooManyTablesError:
+            continue
+        assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
+        ways.update(part.base > 0 for part in found.parts.tables)
+        for part in found.parts.tables:
+            view, counts = part.view, case.of(part.view, case.table.dense)[0]
+            small = np.flatnonzero(case.is_small(counts))
+            assert part.base or {*case.places(part.fact)} >= {*small.tolist()}
+            free = np.ptp(case.of(view, without), axis=0)[small] >= case.min_width
+            assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
+            told += int((~free).sum())
+        parts, whole = parts + len(after.views), whole + (not after.views)
+        grown += bool(after.views) and found.release != found.parts.beside
+    assert min(parts, whole) > CASES // 16
+    assert grown > 0
+    assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
+    print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
+
+
+def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
+    """None of them is released whole too, and the judgement knows each as a fact."""
+    for case in islice(cases(np.random.default_rng([8, *night])), CASES // 4):
+        found = found_for(case, "ordered", best_subset=True)
+        if found is not None:
+            assert isinstance(found, Found)
+            assert all(fact.view not in found.release for fact in found.parts.facts)
+            assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
+            assert found.required is not None
+            assert {*found.required.in_part} == {*found.parts.views}
+
+
+def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_to_it(night: list[int]) -> None:
+    """Beside a plain loop: of all tables that agree with what is public each is released again by the same settings."""
+    tried = 0
+    for case in islice(cases(np.random.default_rng([11, *night])), 4 * AGAIN):
+        found = found_for(case, "ordered", best_subset=False)
+        if found is None or not found.parts.facts or case.known.facts:
+            continue
+        settings = settings_for(case, best_subset=False)
+        again = refusals(case.table, case.known, settings, "ordered", found.release, 200, found.parts)
+        if again.reason is not None:
+            continue
+        after, hidden = public(case, found, beside=False)
+        tables = after.agreeing(hidden)
+        alike = [
+            found_in(dense(case.table.schema, counts.tolist()), case, settings) == (found.release, found.parts.facts)
+            for counts in tables
+        ]
+        assert (again.feasible_tables, again.alike) == (len(tables), sum(alike))
+        own = [after.of(view, tables) for view in after.views]
+        truth = [after.of(view, case.table.dense)[0] for view in after.views]
+        small = [case.at_risk, *map(case.is_small, truth)]
+        cells, parts = tables[:, small[0]], [sums[:, which] for sums, which in zip(own, small[1:], strict=True)]
+        for ranges, counts in (
+            (again.possible, cells),
+            (again.left, cells[alike]),
+            (again.own_possible, np.concatenate(parts, axis=1)),
+            (again.own_left, np.concatenate(parts, axis=1)[alike]),
+        ):
+            assert ranges.tolist() == np.stack([counts.min(axis=0), counts.max(axis=0)], axis=1).tolist()
+        narrowed = [
+            ((np.ptp(counts, axis=0) >= case.min_width) & (np.ptp(counts[alike], axis=0) < case.min_width)).sum()
+            for counts in (cells, np.concatenate(parts, axis=1))
+        ]
+        assert again.narrowed(case.min_width) == tuple(narrowed)
+        tried += 1
+        if tried == AGAIN:
+            break
+    assert tried == AGAIN
+
+
+def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Release, tuple[Fact, ...]] | None:
+    """What the settings let out of another table, whole and in part."""
+    try:
+        found = release_search(table, case.known, settings, settings.widths(table)).run("ordered")
+    except NotReleasableError:
+        return None
+    return found.release, found.parts.facts
+
+
+@pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
+def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
+    wished = {**ASKED, "only": None, "ended_after": {"in_part_together": 5, "questions": 1}}
+    found = find_release(PEOPLE, before, "best", **wished, best_subset=True)
+    assert len(found.parts.tables) == 2
+    assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
+    assert found.graph is not None
+
+
+# Told to end
+
+
+IN_PART = ("A*B*C", "A*B*D")
+ASKED: Mapping[str, Any] = {
+    "require": ["A", "B*C*D", *IN_PART],
+    "in_part": [{"of": name} for name in IN_PART],
+    "only": "required",
+    "min_width": 3,
+}
+
+
+PEOPLE, _ = yearbook(np.random.default_rng(4))
+SCHEMA = PEOPLE.schema
+
+
+class Clock(InProcess):
+    """Of one tick a unit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr("sdc.search.pace.time.time", lambda: self.now)
+
+    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+        for result in super().run(function, table, units):
+            self.now += 1
+            yield result
+
+
+def asked(**more: Any) -> FoundRelease:
+    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
+
+
+@pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
+def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
+    ticks: float, proven: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a search that goes as far, by no clock and with other workers, comes to the same."""
+    found = asked(executor=Clock(monkeypatch), ending=Ending(ticks))
+    became, ended, reason = found.required, found.ended_after, found.reason or ""
+    assert became is not None
+    assert found.judgement.verdict is Verdict.SAFE
+    assert [part.label(SCHEMA) for part in found.parts.tables] == [*proven]
+    assert {*became.in_part} == {*found.parts.views}
+    left = [name for name in IN_PART if name not in proven]
+    assert [st.label(view, SCHEMA) for view in became.refused] == left
+    if not left:
+        assert ended is None
+        return
+    assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} proven in part" in reason
+    assert ended is not None
+    assert ended.facts.keys() == {"in_part_together", "in_part"}
+    again = asked(executor=Backwards(), ended_after=ended, minutes=1e-9)
+    same = ("release", "reason", "ended_after", "steps")
+    assert [getattr(again, name) for name in same] == [getattr(found, name) for name in same]
+    assert again.parts.facts == found.parts.facts
+    assert again.judgement.margin == found.judgement.margin
+
+
+def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> None:
+    found = asked(ended_after={"in_part_together": 1})
+    assert len(found.parts.tables) == 2
+    assert found.ended_after == EndedAfterConfig(in_part_together=1)
+    assert "before the sub-tables in part were proven together, and looked for one after another" in (
+        found.reason or ""
+    )
+
+
+def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out() -> None:
+    """The more it looks, the less is withheld; one that goes as far finds the same."""
+    found = [asked(ended_after={"in_part_together": steps}) for steps in (5, 18, 30)]
+    for steps, one in zip((5, 18, 30), found, strict=True):
+        assert one.judgement.verdict is Verdict.SAFE
+        assert one.ended_after == EndedAfterConfig(in_part_together=steps)
+        assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
+    withheld = [sum(len(fact.between.cells) for fact in one.parts.facts if fact.between) for one in found]
+    assert withheld == sorted(set(withheld), reverse=True)
+
+
+def test_a_clock_that_ends_the_search_for_less_ends_it_where_a_config_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = asked(executor=Clock(monkeypatch), ending=Ending(600.0))
+    assert found.ended_after is not None
+    assert found.ended_after.facts.keys() == {"in_part_together"}
+    again = asked(executor=Backwards(), ended_after=found.ended_after, minutes=1e-9)
+    assert "less has to be withheld" in (found.reason or "")
+    assert (again.reason, again.parts.facts, again.ended_after) == (found.reason, found.parts.facts, found.ended_after)
+
+
+@pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
+def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(how: Mapping[str, Any]) -> None:
+    wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}
+    with pytest.raises(
+        NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
+    ):
+        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished, ended_after={"in_part": 0})

@@ -1,0 +1,147 @@
+"""Why a sub-table is released or not: judged against every smaller release of small tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as hs
+
+from sdc.api import assess, why
+from sdc.model import subtable as st
+from sdc.model.errors import SdcError
+from sdc.model.knowledge import Knowledge
+from sdc.model.labels import Labels, VariableLabels
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.effort import Budget
+from sdc.risk.verdict import Verdict
+from sdc.search.why import Reason
+from sdc.stages.compare import compare
+from sdc.storage.parquet import table_columns, write_csv
+from tests.integration.stages.test_earlier import WIDTH, built, config
+from tests.strategies import czech, knows, scattered, tables_and_knowledge
+
+CZECH_FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
+
+
+def is_refuted(table: Table, sub_tables: list[SubTable], min_width: int, zeros: StructuralZeros = NO_ZEROS) -> bool:
+    public = knows(table, Release.of(sub_tables), zeros)
+    return assess(table, public, min_width=min_width).verdict is Verdict.UNSAFE
+
+
+def assert_minimal(table: Table, reason: Reason, known: Knowledge, min_width: int) -> None:
+    """Refuted with the conflicts, and not with any release that is less by one sub-table."""
+    asked, conflicts = reason.sub_table, list(reason.conflicts)
+    assert is_refuted(table, [*conflicts, asked], min_width, known.zeros)
+    assert all(conflict in known.release for conflict in conflicts)
+    for conflict in conflicts:
+        rest = [other for other in conflicts if other != conflict]
+        assert not is_refuted(table, [*rest, *st.children(conflict, table.schema), asked], min_width, known.zeros)
+
+
+@given(tables_and_knowledge(), hs.data())
+@settings(max_examples=60)
+def test_the_conflicts_are_minimal(drawn: tuple[Table, Knowledge], data: hs.DataObject) -> None:
+    table, known = drawn
+    assume(len(table.at_risk(2)))
+    asked = data.draw(hs.integers(1, st.full(len(table.schema))))
+    min_width = data.draw(hs.integers(1, 3))
+    found = why(table, known, st.label(asked, table.schema), min_width=min_width)
+    together = is_refuted(table, [*known.release.frontier, asked], min_width, known.zeros)
+    assert (found.together.verdict is Verdict.UNSAFE) == together
+    assert found.released == (asked in known.release)
+    if not together:
+        assert found.conflicts == ()
+        return
+    assert_minimal(table, found, known, min_width)
+    assert (found.conflicts == ()) == is_refuted(table, [asked], min_width, known.zeros)
+    assert found.witness is not None
+
+
+def test_the_sub_tables_that_a_published_release_leaves_out() -> None:
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    out = why(table, release, "A*B*C*D*F", min_width=6)
+    assert (out.released, out.critical_width, out.alone.verdict) == (False, 3, Verdict.UNSAFE)
+    assert out.text(table.schema) == "A*B*C*D*F breaks the criterion alone"
+    held = why(table, release, "A*F", min_width=6)
+    assert held.text(table.schema) == "A*F is released, within A*B*D*E*F"
+    assert held.together.verdict is Verdict.SAFE
+
+
+def test_a_customer_is_told_of_a_refusal_what_is_public_and_not_why() -> None:
+    """The same words where it breaks the criterion alone or with others, is forbidden, undecided, or could go out."""
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    asked, told = "A*B*C*D*F", set()
+    little = Budget(seconds=1e-9, seconds_per_cell=1e-9)
+    for more in ({}, {"forbid": ["A*F"]}, {"min_width": 1}, {"small_count": 400}, {"budget": little}, {"n_rule": 500}):
+        found = why(table, release, asked, **{"min_width": 6, **more})  # type: ignore[arg-type]
+        told.add((found.text(table.schema), found.customer(table.schema)))
+    assert len({text for text, _ in told}) > 2
+    assert {customer for _, customer in told} == {
+        "The table of A by B by C by D by F is not public: before a table goes out it is checked what all public "
+        "tables together tell of small groups. Of it there is: A by B by C by D; A by B by C by F; A by B by D by F; "
+        "A by C by D by F; B by C by D by F."
+    }
+
+
+def test_a_customer_is_told_where_what_is_public_is() -> None:
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    labels = Labels({"A": VariableLabels("smokes"), "F": VariableLabels("anamnesis")})
+    whole, within = (why(table, release, name, min_width=6) for name in ("A*B*C*F", "A*F"))
+    assert whole.customer(table.schema) == "The table of A by B by C by F is public. It is published as it is."
+    assert within.customer(table.schema, labels) == (
+        "The table of smokes by anamnesis is public. Its counts are sums of those of the table of smokes by B by D by "
+        "E by anamnesis."
+    )
+    alone = why(table, NOTHING, "A*F", min_width=6).customer(table.schema)
+    assert alone.endswith("small groups. No part of it is public but the total.")
+
+
+def test_what_is_impossible_counts_in_every_question() -> None:
+    """Without it the width of each at-risk cell is 9 at least, with it that of the first is 6."""
+    table = czech()
+    release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
+    zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
+    assert why(table, release, "A*F", min_width=7).conflicts == ()
+    told = why(table, knows(table, release, zeros), "A*F", min_width=7)
+    assert told.together.verdict is Verdict.UNSAFE
+    assert told.conflicts
+    assert_minimal(table, told, knows(table, release, zeros), 7)
+
+
+def test_what_could_be_released_says_so() -> None:
+    table = scattered()
+    names = table.schema.names
+    found = why(table, [names[0]], names[1], min_width=1)
+    assert found.together.verdict is Verdict.SAFE
+    assert "and could be" in found.text(table.schema)
+
+
+def test_a_sub_table_that_is_not_there() -> None:
+    with pytest.raises(SdcError, match="'Q'"):
+        why(czech(), ["A"], "A*Q", min_width=3)
+
+
+def test_what_was_published_before_is_among_the_conflicts(tmp_path: Path) -> None:
+    """A run that left out, for what was published before, what another run released; by itself it may go out."""
+    write_csv(tmp_path / "table.csv", table_columns(czech()))
+    pair, other = ["A*B*D*F", "A*D*E*F"], "B*D*E*F"
+    risk = {"small_count": 2, "min_width": WIDTH}
+    first = built(config(tmp_path, "first", [], risk=risk, release={"require": pair, "forbid": [{"of": ["B", "E"]}]}))
+    earlier = [{"folder": str(first.folder.stage("release"))}]
+    rest = built(config(tmp_path, "rest", earlier, risk=risk, release={"require": pair}))
+    alone = built(config(tmp_path, "alone", [], risk=risk, release={"require": [other], "method": "bisection"}))
+    said = dict(compare(rest.folder.path, alone.folder.path).came)[tuple(other.split("*"))]
+    begin, named = said.split(" together with ")
+    assert begin == f"{other} breaks the criterion"
+    conflicts = [st.parse(name, czech().schema) for name in named.split(", ")]
+    assert all(one in rest.made.found.release for one in conflicts)
+    assert any(one in first.made.found.release for one in conflicts)
+    assert is_refuted(czech(), [*conflicts, st.parse(other, czech().schema)], WIDTH)

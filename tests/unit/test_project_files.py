@@ -1,0 +1,66 @@
+"""The files beside the code: each can be read by the programs that it is for, and agrees with the code."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sdc.papers.references import references
+from sdc.version import VERSION
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CI = ROOT / ".ci" / "run"
+
+
+def read(name: str) -> Any:
+    return yaml.safe_load((ROOT / name).read_text())
+
+
+def test_the_layout_lists_all_packages_in_the_order_of_imports() -> None:
+    listed = re.findall(r"^(sdc/\w+|flows)", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE)
+    layers = PROJECT["tool"]["importlinter"]["contracts"][0]["layers"]
+    depth = {name.replace(".", "/"): number for number, layer in enumerate(layers) for name in layer.split(" | ")}
+    packages = {f"sdc/{path.parent.name}" for path in (ROOT / "sdc").glob("*/__init__.py")}
+    assert packages | {"flows"} <= {*listed}
+    assert [depth[name] for name in listed] == sorted(depth[name] for name in listed)
+
+
+def test_the_commands_of_contributors_are_those_of_ci() -> None:
+    checks = re.findall(r'"([^"]+)"', re.findall(r"^checks=\((.*)\) ", CI.read_text(), re.MULTILINE)[0])
+    hooks = read(".pre-commit-config.yaml")["repos"][0]["hooks"]
+    assert [hook["entry"] for hook in hooks] == checks
+    assert {hook["language"] for hook in hooks} == {"system"}
+    assert " && ".join(checks) in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+def test_the_workflow_calls_the_script_of_ci() -> None:
+    steps = read(".github/workflows/ci.yml")["jobs"]["test"]["steps"]
+    assert [step["run"] for step in steps if "run" in step] == [".ci/run"]
+    assert os.access(CI, os.X_OK)
+    (python,) = (step["with"]["python-version"] for step in steps if "with" in step)
+    assert PROJECT["project"]["requires-python"] == f">={python}"
+
+
+def test_the_citation_names_the_founding_papers() -> None:
+    cited = read("CITATION.cff")
+    assert cited["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= cited.keys()
+    assert cited["license"] == PROJECT["project"]["license"]
+    listed = references()
+    for paper, key in zip(cited["references"], ("KDSF", "DKS", "DFT", "CACM", "DF"), strict=True):
+        assert f'"{paper["title"]}"' in listed[key]
+        assert f"{paper['start']}-{paper['end']}" in listed[key]
+        assert all(author["family-names"] in listed[key] for author in paper["authors"])
+        assert str(paper["year"]) in listed[key]
+
+
+def test_the_changelog_has_this_version_first() -> None:
+    versions = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert VERSION in versions[:2]
+    assert versions == sorted(versions, reverse=True)
