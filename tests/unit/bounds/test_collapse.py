@@ -113,12 +113,6 @@ def test_rest_of_a_single_category_is_empty() -> None:
     assert bounds.outer.tolist() == [[0, 3], [0, 3], [0, 3], [1, 4]]
 
 
-def test_czech() -> None:
-    table = czech()
-    bounds = collapse.bounds(table, knows(table, all_ways(6, 5)), table.codes[table.at_risk(2)])
-    assert bounds.outer.tolist() == [[0, 1], [2, 3], [1, 2]]
-
-
 # Structural zeros
 
 

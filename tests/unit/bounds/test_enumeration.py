@@ -24,7 +24,6 @@ from tests.strategies import (
     all_ways,
     czech,
     dense,
-    dks_2x2x2x2,
     every_cell,
     frontier,
     knows,
@@ -155,10 +154,6 @@ def test_tables_beyond_all_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     check_against_the_listing(table, knows(table, all_ways(3, 2)))
 
 
-def test_two_czech_tables_with_all_five_way_marginals() -> None:
-    assert enumerate_tables(czech(), knows(czech(), all_ways(6, 5))).feasible_tables == 2
-
-
 def test_limit() -> None:
     table = czech()
     assert enumerate_tables(table, knows(table, ORDERED_60), 810).complete
@@ -168,12 +163,6 @@ def test_limit() -> None:
     truth = table.count_at(every_cell(table.schema))
     assert (first.lower <= truth).all()
     assert (first.upper >= truth).all()
-
-
-def test_the_full_table_leaves_itself() -> None:
-    table = dks_2x2x2x2()
-    (only,) = feasible_tables(table, knows(table, Release.of([st.full(4)])))
-    assert only.reshape(-1).tolist() == table.count_at(every_cell(table.schema)).tolist()
 
 
 def test_method_beyond_its_limit_is_inner_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from tests.levels import CASES, Case, Rng, cases, generators, random_case
 from tests.strategies import assert_around
 
 SOLVERS = ("auto", "exact", "integer-program", "linear-program")
-PARTIAL = ("decomposable", "dichotomous", "linear-program")
 EXACT = ("dichotomous", "enumeration", "reducible", "branch-and-bound", "exact", "integer-program", "auto")
 
 

@@ -22,7 +22,6 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Counts, Table
 from tests.strategies import (
-    DFT_BOUNDS,
     all_ways,
     assert_around,
     czech,
@@ -47,13 +46,6 @@ def test_the_table_that_linear_programming_does_not_settle() -> None:
     upper = bounds.counts.copy()
     upper[cells.tolist().index([0, 0, 1, 0])] = 1
     assert bounds.outer.tolist() == [[0, end] for end in upper]
-
-
-def test_published_bounds() -> None:
-    table = dft_2x3x3()
-    bounds = linear_program.bounds(table, knows(table, frontier("BC", "AC")), every_cell(table.schema))
-    assert bounds.exact.all()
-    assert bounds.outer.tolist() == DFT_BOUNDS
 
 
 @pytest.mark.parametrize(

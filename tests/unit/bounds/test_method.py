@@ -33,6 +33,7 @@ from tests.strategies import (
 
 ANY_RELEASE = ["nested", "shuttle", "collapse", "enumeration"]
 SOLVER = ["integer-program", "auto"]
+SHARP = ["integer-program", "linear-program", "auto"]
 
 ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
@@ -47,7 +48,7 @@ def test_the_shuttle_is_sharp_for_decomposable_releases(data: hs.DataObject) -> 
     assert cell_bounds(table, knows(table, release), cells).method == "decomposable"
 
 
-@pytest.mark.parametrize("name", ["decomposable", "shuttle", "collapse", "integer-program", "auto", "nested"])
+@pytest.mark.parametrize("name", ["nested", "decomposable", "shuttle", "collapse", *SHARP])
 def test_dft_table(name: str) -> None:
     table = dft_2x3x3()
     bounds = cell_bounds(table, knows(table, frontier("BC", "AC")), every_cell(table.schema), name)
@@ -55,7 +56,7 @@ def test_dft_table(name: str) -> None:
     assert bounds.exact.all() or name in ("shuttle", "collapse")
 
 
-@pytest.mark.parametrize("name", ["enumeration", "integer-program", "auto"])
+@pytest.mark.parametrize("name", ["enumeration", "integer-program", "branch-and-bound", "auto"])
 @pytest.mark.parametrize(
     ("added", "sharp"),
     [

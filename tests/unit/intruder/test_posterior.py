@@ -18,8 +18,8 @@ from sdc.intruder import posterior as intruder
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.enumerated import MAX_TABLES, enumerated
 from sdc.intruder.laws import law_of
-from sdc.intruder.measures import Groups, above, groups, identified, log_probability_if_uniform
-from sdc.intruder.posterior import CHAINS, ENUMERATION, HYPERGEOMETRIC, posterior
+from sdc.intruder.measures import Groups, above, groups, identified
+from sdc.intruder.posterior import CHAINS, HYPERGEOMETRIC, posterior
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -63,13 +63,6 @@ LISTED = [10_000, pytest.param(MAX_TABLES, marks=pytest.mark.slow)]
 @pytest.fixture
 def delaware() -> Table:
     return dense(DELAWARE, DELAWARE_COUNTS)
-
-
-@pytest.mark.parametrize("law", ["saturated", "released"])
-def test_the_published_example(delaware: Table, law: str) -> None:
-    """59,400 = 44 * 45 * 30 tables, a factor an income; `sdc.papers` has what is likely of its small cells."""
-    found = sdc.posterior(delaware, DELAWARE_RELEASE, law=law, alpha=0.5, cells="all")
-    assert (found.engine, found.feasible_tables) == (ENUMERATION, 59_400)
 
 
 def place_of(cell: tuple[int, ...]) -> int:
@@ -227,13 +220,6 @@ def test_uniform_probabilities_are_shares_of_the_tables(czech: Table) -> None:
 
 
 # Measures, and what there is no answer to
-
-
-def test_a_law_is_a_point_where_the_whole_table_is_released(czech: Table) -> None:
-    found = sdc.posterior(czech, ["A*B*C*D*E*F"])
-    assert found.feasible_tables == 1
-    assert found.cells.at_truth.tolist() == [1, 1, 1]
-    assert identified(found.cells.at_truth, found.cells.most_likely[1], 0.99) == 1
 
 
 def test_what_is_told_of_the_laws(delaware: Table) -> None:
@@ -394,11 +380,6 @@ def test_the_groups_of_the_czech_table(czech: Table) -> None:
     everything = sdc.posterior(czech, ["A*B*C*D*E*F"], cells="all")
     assert everything.groups is not None
     assert st.dimension(int(everything.groups.sub_tables[0])) == 5
-
-
-def test_many_tables_that_are_alike() -> None:
-    assert log_probability_if_uniform(810) == pytest.approx(-math.log(810))
-    assert log_probability_if_uniform(10**400) == pytest.approx(-400 * math.log(10))
 
 
 @pytest.mark.parametrize("threshold", [1, -0.5, math.nan])

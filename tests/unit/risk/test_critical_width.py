@@ -17,11 +17,10 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk import rows
 from sdc.risk import sweep_plan as sweep_plan_module
-from sdc.risk.critical_width import CriticalWidths, critical_widths, widths_of_sub_lattice
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.partitions import renumbered
 from sdc.risk.reaching import neighbours
-from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order, sweep_plan
-from sdc.storage.parquet import open_parts, place_of, write_table
+from sdc.risk.sweep_plan import sweep_bytes, sweep_order, sweep_plan
 from tests import reference
 from tests.profiles import scaled
 from tests.strategies import dense, schema_of
@@ -62,16 +61,6 @@ def test_widths_by_definition(table: Table, small_count: int) -> None:
         assert found == {t: by_definition(table, t, small_count) for t in range(1 << len(table.schema))}
 
 
-@given(tables(), some.integers(1, 12))
-@settings(max_examples=150)
-def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None:
-    if not len(table.at_risk(2)):
-        return
-    everything, cut = critical_widths(table), critical_widths(table, floor=floor)
-    assert as_dict(cut) == {t: w for t, w in as_dict(everything).items() if w >= floor}
-    assert cut.sub_tables.tolist() == [t for t in everything.sub_tables.tolist() if t in as_dict(cut)]
-
-
 @pytest.mark.parametrize(("floor", "listed"), [(0, 8), (5, 8), (72, 8), (73, 0)])
 def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int) -> None:
     found = critical_widths(dense(schema_of([2, 2, 2]), [9] * 8), floor=floor)
@@ -79,37 +68,6 @@ def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int
     wide = Table.of(schema_of([2] * 27), np.zeros((1, 27), np.uint16), np.array([9]))
     with pytest.raises(InputError, match="no cell is at risk, so that all reach the floor: raise the small count"):
         critical_widths(wide, floor=5)
-
-
-@given(tables())
-def test_the_width_never_increases_when_a_variable_is_added(table: Table) -> None:
-    if len(table.at_risk(2)):
-        widths = as_dict(critical_widths(table))
-        assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, table.schema))
-
-
-@given(tables(), some.integers(0, 12), some.floats(0.1, 1), some.integers(0, 5))
-@settings(max_examples=150)
-def test_partitions_of_any_memory_give_the_same(
-    tmp_path_factory: pytest.TempPathFactory, table: Table, floor: int, share: float, parts: int
-) -> None:
-    """Of the table in memory, or read from so many parts on disk."""
-    if not len(table.at_risk(2)):
-        return
-    memory, stored = int(share * sweep_bytes(len(table), table.schema, floor=floor)), None
-    if parts:
-        folder = tmp_path_factory.mktemp("table")
-        write_table(table, folder, parts=parts)
-        stored = open_parts(place_of(folder))
-    try:
-        found = critical_widths(table, floor=floor, memory=memory, parts=stored)
-    except InputError as error:
-        assert "the smallest partition of" in str(error)  # noqa: PT017
-        return
-    whole = critical_widths(table, floor=floor)
-    assert np.array_equal(found.sub_tables, whole.sub_tables)
-    assert np.array_equal(found.widths, whole.widths)
-    assert found.visited == whole.visited
 
 
 @pytest.mark.parametrize("floor", [0, 5])
@@ -148,13 +106,6 @@ def test_the_plan_says_which_way(czech: Table) -> None:
     assert plan.max_rows < 63
 
 
-@given(tables(), some.integers(1, 8))
-@settings(max_examples=60)
-def test_what_is_visited_is_found_or_on_the_border(table: Table, floor: int) -> None:
-    if len(table.at_risk(2)):
-        check_visited(table, critical_widths(table, floor=floor), as_dict(critical_widths(table)))
-
-
 def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> None:
     """The border: sub-tables that do not reach the floor, and do with one variable less."""
     schema, order = table.schema, sweep_order(table.schema)
@@ -165,13 +116,6 @@ def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> 
     assert set(found) <= {0, *visited}
     border = {t for t, w in widths.items() if w < cut.floor and any(child in found for child in st.children(t, schema))}
     assert set(visited) - set(found) <= border
-
-
-@given(tables())
-def test_sub_lattices_partition_the_query_space(table: Table) -> None:
-    if len(table.at_risk(2)):
-        parts = [widths_of_sub_lattice(table, (2, cut))[0] for cut in sub_lattices(table.schema)]
-        assert sorted(np.concatenate(parts).tolist()) == list(range(1 << len(table.schema)))
 
 
 def test_the_list_is_ordered_by_width_then_dimension_then_number(czech: Table) -> None:

@@ -252,13 +252,6 @@ def test_temperatures() -> None:
     assert {temperature(constant, step) for step in range(10)} == {3.0}
 
 
-def test_the_state_says_where_the_chain_is(czech: Table) -> None:
-    chain = AnnealingChain(knows(czech, NOTHING), Criteria.of(2, 10), HOT)
-    state = chain.step(czech, chain.init(czech, 2), 100)
-    assert (state.step, state.value) == (100, state.graph.complete_sets)
-    assert 0 < state.accepted <= 100
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

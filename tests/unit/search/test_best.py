@@ -184,12 +184,6 @@ def test_a_bisection_that_wins_is_extended(czech: Table) -> None:
     assert found.candidates[-1].method == "bisection extended"
 
 
-def test_a_bisection_without_a_safe_prefix_releases_nothing(czech: Table) -> None:
-    """At width 1000 not even one-way sub-tables are safe; the search does not fail for it."""
-    found = search_of(czech, 1000).run("best")
-    assert [(one.method, one.sub_tables) for one in found.candidates] == [("bisection", 0), ("greedy search", 0)]
-
-
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 3), some.data())
 @settings(max_examples=30)
 def test_beside_what_is_public_a_graph_found_alone_is_judged_with_it(

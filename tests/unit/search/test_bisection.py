@@ -81,15 +81,6 @@ def test_it_is_the_longest_of_all_prefixes(table: Table, min_width: int, forbids
     assert len(found.steps) <= 1 + log2(len(listed) + 1)
 
 
-def test_no_question_is_about_anything_but_a_prefix(czech: Table) -> None:
-    """At 10 other sub-tables could be added to the longest prefix, and are not tried."""
-    found = sdc.bisection_release(czech, NOTHING, min_width=10)
-    listed = critical_widths(czech).reaching(10)
-    assert found.release == Release.of(listed[:54])
-    assert found.sub_tables < sdc.ordered_release(czech, NOTHING, min_width=10).sub_tables
-    assert not any(step.added for step in found.steps)
-
-
 def test_weights_count_in_the_utility_and_not_in_the_list(czech: Table) -> None:
     plain, valued = (
         sdc.bisection_release(czech, NOTHING, min_width=10, weights=weights) for weights in ({}, {"A*B*C*D*F": 99})

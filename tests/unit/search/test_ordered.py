@@ -25,11 +25,10 @@ from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
-from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch
 from sdc.search.step import SearchStep
-from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
+from sdc.search.wishes import Wishes
 from sdc.stages.assemble import Watch
 from tests import reference
 from tests.strategies import (
@@ -139,20 +138,6 @@ def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
     assert [asked.ask(release.add(t)).assessment.releasable for t in outside] == [False] * len(outside)
 
 
-@pytest.mark.parametrize("min_width", [1, 2, 3])
-def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
-    """Beyond exact methods every at-risk cell has the width by tables that are feasible, as dense marginals say."""
-    table = scattered()
-    found = ordered_release(table, NOTHING, min_width=min_width, budget=Budget(0.3, 60))
-    assert found.assessment.releasable is True
-    at_risk = table.codes[table.at_risk(2)]
-    knowledge = knows(table, found.release)
-    shown = shown_by(table, knowledge, at_risk, found.proof)
-    assert (shown[:, 1] - shown[:, 0] >= min_width).all()
-    assert np.array_equal(support_of(found.proof, table, 2, knowledge).inner, shown)
-    assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
-
-
 @pytest.mark.parametrize("accept_undecided", [False, True])
 def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool) -> None:
     """It begins again with small releases, under which more tables are feasible than the first run settled on."""
@@ -198,19 +183,6 @@ def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int)
     assert all(step.added for step in found.steps[1:])
 
 
-@pytest.mark.parametrize("min_width", [1, 3])
-def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
-    """Each step's length is what was released before it; the next release contains it."""
-    widths = critical_widths(scattered())
-    found = OrderedSearch(inquiry_of(scattered(), min_width, budget=FEW_NODES), widths).run()
-    release = Release.of([])
-    for step in of_phase(found.steps, "growth"):
-        assert step.length == release.sub_tables(scattered().schema)
-        assert not [t for t in step.added if t in release]
-        release = Release.of([*release.frontier, *step.added]) if step.answer else release
-    assert found.release == release
-
-
 def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
     found = ordered_release(czech, NOTHING, min_width=6)
@@ -236,11 +208,6 @@ def test_with_a_breadth_of_one_the_next_pair_makes_the_smallest_component(czech:
             asked += 1
         release = Release.of([*release.frontier, *step.added]) if step.answer else release
     assert asked > 5
-
-
-def test_many_at_risk_cells_have_a_breadth_of_one() -> None:
-    assert [Wishes().breadth_for(cells) for cells in (1, MOST_CELLS_OF_PAIRS, MOST_CELLS_OF_PAIRS + 1)] == [2, 2, 1]
-    assert Wishes(breadth=2).breadth_for(MOST_CELLS_OF_PAIRS + 1) == 2
 
 
 def test_no_more_questions_than_wished() -> None:

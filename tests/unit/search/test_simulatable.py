@@ -14,7 +14,6 @@ from sdc.api import find_release
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.given import with_given
 from sdc.config.release import ReleaseConfig, SimulatableConfig
-from sdc.executor import Executor
 from sdc.intruder.draws import Draws
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -194,13 +193,6 @@ def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(
     limited = decisions_of(czech, Criteria.of(2, 6, limit))
     plain = released_after(czech_steps)
     assert released_after(limited).sub_tables(czech.schema) < plain.sub_tables(czech.schema)
-
-
-def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
-    alone = SimulatableSearch(inquiry_of(czech, 6), FEW).run()
-    inquiry = unknowing(czech, Criteria.of(2, 6), effort=inquiry_of(czech, 6).effort)
-    inquiry.effort = type(inquiry.effort)(executor=two_workers)
-    assert SimulatableSearch(inquiry, FEW).run().steps == alone.steps
 
 
 @pytest.mark.parametrize(

@@ -64,18 +64,6 @@ def test_no_choice_withholds_less_than_the_least(shape: tuple[int, ...], data: h
     assert least_withheld(small, [False, True]) == small.sum() + rows
 
 
-def test_a_table_without_a_small_count_keeps_all() -> None:
-    found = suppress(np.array([[5, 6], [7, 8]]), 2, 3)
-    assert not found.withheld.any()
-    assert found.weight == 0
-
-
-def test_one_small_count_takes_three_others() -> None:
-    found = suppress(np.array([[1, 20, 9], [30, 40, 8], [7, 6, 50]]), 1, 5)
-    assert found.withheld.sum() >= 4
-    assert (found.bounds[:, 1] - found.bounds[:, 0] >= 5).all()
-
-
 def test_out_of_solves_a_choice_still_protects() -> None:
     counts = np.random.default_rng(1).integers(1, 9, (4, 4))
     found = suppress(counts, 1, 2, solves=0)
