@@ -45,7 +45,7 @@ from tests.integration.verify.test_verify import (
     with_part,
 )
 from tests.integration.verify.test_verify_levels import random_parts, random_tree, separators
-from tests.judge import TooManyTablesError
+from tests.reference import TooManyTablesError
 from tests.strategies import frontier, schema_of
 
 AB, BC = 0b011, 0b110

@@ -58,8 +58,8 @@ from tests.integration.verify.test_verify import (
     record,
     rejected,
 )
-from tests.judge import TooManyTablesError
 from tests.levels import Case
+from tests.reference import TooManyTablesError
 
 AREA = Variable("area", ("a", "b", "c", "d"))
 SEX, AGE = Variable("sex", ("f", "m")), Variable("age", ("young", "old"))
