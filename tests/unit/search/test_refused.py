@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdc.api import find_release, ordered_release, why
+from sdc.api import find_release, why
 from sdc.model.release import NOTHING
 from sdc.risk.verdict import Verdict
 from sdc.search.step import Refused, SearchStep
@@ -56,11 +56,6 @@ def test_a_release_has_what_its_steps_name(method: str) -> None:
     assert {one.name for one in found.refutations} == named
     assert len(named) == found.refused().refutations > 1
     assert found.refused().refuted == 0
-
-
-def test_so_has_what_the_ordered_search_alone_finds() -> None:
-    found = ordered_release(czech(), NOTHING, min_width=20)
-    assert {one.name for one in found.refutations} == {s.refutation for s in found.steps} - {None}
 
 
 def test_conflicts_of_what_is_required_have_theirs() -> None:
