@@ -22,7 +22,7 @@ from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.formats.xlsx import xlsx
 from sdc.stages.build import Build
 from sdc.verify.formats import read_cells, read_sheets
-from tests.integration.publish.test_formats import ABOUT, ANY, TAME, expected, small, tables, written
+from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
 from tests.integration.stages.test_in_part import FORMATS as ASKED
 from tests.integration.stages.test_in_part import REQUIRED, built, config
 from tests.integration.verify.test_verify import rejected
