@@ -25,7 +25,7 @@ from sdc.verify.formats import read_cells, read_sheets
 from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
 from tests.integration.stages.test_in_part import FORMATS as ASKED
 from tests.integration.stages.test_in_part import REQUIRED, built, config
-from tests.integration.verify.test_verify import rejected
+from tests.integration.verify.forging import rejected
 
 SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
 Tampering = Callable[[Path], None]

@@ -47,7 +47,7 @@ from sdc.verify.run_folder import verify
 from sdc.version import VERSION
 from tests.helpers.folders import contents
 from tests.integration.stages import test_in_part as in_part
-from tests.integration.verify.test_verify import record
+from tests.integration.verify.forging import record
 
 CZECH_CSV = Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv"
 FORMATS = ["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
