@@ -27,7 +27,7 @@ from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
 from sdc.server.desk.rules import RULES as RULES_THERE_ARE
-from tests import judge as judge_of_all
+from tests import reference
 from tests.helpers.streams import BruteForce, decisions, stream
 from tests.profiles import scaled
 from tests.strategies import dense, knows, schema_of
@@ -277,8 +277,8 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
             decision = decided_by(table, criteria, chosen, state, subtable)
             passed.append((state, subtable, public_words(decision, names)))
             state = decision.state
-        facts = [fact for t in state.released.frontier for fact in judge_of_all.exact(counts, st.members(t))]
-        agreeing = judge_of_all.agreeing(counts.shape, facts)
+        facts = [fact for t in state.released.frontier for fact in reference.exact(counts, st.members(t))]
+        agreeing = reference.feasible(counts.shape, facts)
         is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
         for other in [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]:
             for then, subtable, words in passed:

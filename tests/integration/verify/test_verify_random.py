@@ -27,8 +27,8 @@ from sdc.verify.run_folder import Verification, verify
 from tests import levels
 from tests.facts import FactCase, agreeing, fact_cases, own_widths, random_facts
 from tests.integration.verify.forging import BEYOND, adding, forged, proven, rejected, shared
-from tests.judge import TooManyTablesError
 from tests.levels import Case, Rng, generators
+from tests.reference import TooManyTablesError
 
 Folders = pytest.TempPathFactory
 

@@ -38,8 +38,8 @@ from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels
 from tests.integration.verify.forging import record
-from tests.judge import TooManyTablesError
 from tests.levels import Case, Rng, cases, generators
+from tests.reference import TooManyTablesError
 from tests.strategies import CZECH_CSV, all_ways, scattered
 
 FILE, STEPS = "refutations.json", "search.json"

@@ -21,7 +21,7 @@ from sdc.model.table import Table, partition_edges, partitions_of
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
 from tests.profiles import scaled
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, shown_by
+from tests.strategies import all_ways, czech, every_cell, frontier, knows, shown_by
 from tests.unit.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
 
 CASES, MOST_TABLES = scaled(2_000), 20_000
@@ -51,14 +51,6 @@ def test_sharp_bounds_are_those_over_all_feasible_tables(night: list[int]) -> No
         assert (found.bounds.inner == sharp).all()
         assert (shown_by(table, known, found.bounds.cells, found.proof) == sharp).all()
     assert judged > CASES * 3 // 4
-
-
-def test_the_published_example_that_linear_programming_leaves_open() -> None:
-    """[DKS] section 4: the two-way marginals have one integer table."""
-    table = dks_2x2x2x2()
-    found = sought(table, knows(table, all_ways(4, 2)))
-    assert (found.bounds.outer == table.count_at(found.bounds.cells)[:, None]).all()
-    assert found.bounds.exact.all()
 
 
 def test_the_czech_release_has_its_published_widths_and_says_what_gave_them() -> None:
@@ -152,15 +144,6 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     # the bracket of a small budget is around the sharp bounds
     assert (little.bounds.outer[:, 0] <= whole.bounds.outer[:, 0]).all()
     assert (little.bounds.outer[:, 1] >= whole.bounds.outer[:, 1]).all()
-
-
-def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Knowledge]) -> None:
-    kept = Kept()
-    found = sought(*open_case, on_part=kept)
-    sharp = [progress.sharp for progress in kept.progress]
-    assert sharp == sorted(sharp)
-    assert {progress.cells for progress in kept.progress} == {len(found.bounds)}
-    assert all(0 < progress.parts_done <= progress.parts for progress in kept.progress)
 
 
 def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:

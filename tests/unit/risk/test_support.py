@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Proof
@@ -34,13 +33,12 @@ from tests.strategies import (
     rewritten,
     scattered,
     schema_of,
+    sharp_ends,
     shown_by,
-    small_tables,
     structural_zeros,
     tables_and_knowledge,
 )
 
-MOST_TABLES = 5_000
 TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
 
 
@@ -175,23 +173,6 @@ def test_inner_is_kept_while_it_is_asked_and_settled(data: hs.DataObject) -> Non
 
 @given(hs.data())
 @settings(max_examples=80)
-def test_releases_asked_about_in_any_order(data: hs.DataObject) -> None:
-    """What does not contain the settled release or its zeros: what is found for it must not count for larger ones."""
-    table = data.draw(small_tables())
-    evidence = evidence_of(table)
-    for _ in range(4):
-        asked = told(data, table)
-        evidence.ask(asked)
-        evidence.add(certified(table, asked))
-        assert np.array_equal(evidence.inner, ends(table, evidence.differences, asked))
-        if data.draw(hs.booleans()):
-            before = evidence.inner.copy()
-            evidence.settle(asked)
-            assert np.array_equal(evidence.inner, before)
-
-
-@given(hs.data())
-@settings(max_examples=80)
 def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
     table, known = data.draw(tables_and_knowledge())
     evidence = evidence_of(table)
@@ -205,18 +186,6 @@ def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
     assert len(rest) <= 2 * len(rows)
     assert all(gives_feasible(table, asked, cells, changes) for cells, changes in rest)
     assert np.array_equal(ends(table, rest, asked)[rows], evidence.inner[rows])
-
-
-def test_what_no_cell_rests_on_is_dropped() -> None:
-    """The same difference twice: the first is kept."""
-    known = knows(TABLE, all_ways(3, 1))
-    evidence, found = evidence_of(TABLE), certified(TABLE, known)
-    evidence.ask(known)
-    evidence.add(found)
-    evidence.add(found)
-    evidence.settle(known)
-    assert len(evidence.differences) <= len(found)
-    assert np.array_equal(evidence.inner, ends(TABLE, found, known))
 
 
 @pytest.mark.parametrize("rows", [[], [0], [0, 2], [0, 1, 2]])
@@ -341,12 +310,8 @@ def support_of(table: Table) -> Supported:
 
 
 def sharp(table: Table, known: Knowledge) -> Intervals:
-    """(cells, 2) of the occupied cells, by enumeration of all feasible tables."""
-    seen = enumerate_tables(table, known, MOST_TABLES)
-    if not seen.complete:
-        reject()
-    at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
-    return np.stack([seen.lower[at], seen.upper[at]], axis=1)
+    """(cells, 2) of the occupied cells, by the listing of all feasible tables."""
+    return sharp_ends(table, known)[table.schema.keys.pack(table.codes)]
 
 
 def searched(support: Supported, width: int = 3) -> None:
@@ -365,21 +330,6 @@ def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
     assert (inner[:, 1] <= ends[:, 1]).all()
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
-
-
-@given(tables_and_knowledge(max_records=6))
-@settings(max_examples=150)
-def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
-    """Releases of all kinds: decomposable, reducible or not, with variables in none, and impossible cells."""
-    table, known = example
-    support = support_of(table)
-    support.ask(known)
-    before = support.inner
-    assert_inside(before, table, known)
-    searched(support)
-    assert_inside(support.inner, table, known)
-    assert (support.inner[:, 0] <= before[:, 0]).all()
-    assert (support.inner[:, 1] >= before[:, 1]).all()
 
 
 @given(hs.data())
@@ -418,20 +368,6 @@ def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]
         assert len(part.differences) <= 2 * len(np.unique(table.codes[:, st.members(part.variables)], axis=0))
         if part.variables in known.release:
             assert len(part.differences) == 0
-
-
-@given(tables_and_knowledge(max_records=6))
-@settings(max_examples=80)
-def test_another_support_learns_the_same(example: tuple[Table, Knowledge]) -> None:
-    table, known = example
-    first, other = support_of(table), support_of(table)
-    first.ask(known)
-    searched(first)
-    other.ask(known)
-    other.learn(first.proof())
-    assert np.array_equal(other.inner, first.inner)
-    other.learn(first.proof())
-    assert np.array_equal(other.inner, first.inner)
 
 
 @given(hs.data())

@@ -26,11 +26,11 @@ from sdc.search.found import Found
 from sdc.search.pace import Ending
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
-from tests.judge import TooManyTablesError
 from tests.profiles import scaled
+from tests.reference import TooManyTablesError
 from tests.strategies import dense
-from tests.unit.search.test_withholding import Backwards, Case, cases, yearbook
-from tests.unit.treat.test_suppression import Flags
+from tests.suppressed import Case, Flags, cases
+from tests.unit.search.test_withholding import Backwards, yearbook
 
 WITHHELD: Mapping[str, Any] = {"how": "withhold"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
@@ -91,13 +91,11 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
             tables, without = after.agreeing(hidden), before.agreeing([])
         except TooManyTablesError:
             continue
-        flat = case.table.dense.reshape(-1)
-        is_at_risk = (flat > 0) & (flat <= case.small_count)
-        assert (np.ptp(tables, axis=0)[is_at_risk] >= case.min_width).all()
+        assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
         ways.update(part.base > 0 for part in found.parts.tables)
         for part in found.parts.tables:
             view, counts = part.view, case.of(part.view, case.table.dense)[0]
-            small = np.flatnonzero((counts > 0) & (counts <= case.small_count))
+            small = np.flatnonzero(case.is_small(counts))
             assert part.base or {*case.places(part.fact)} >= {*small.tolist()}
             free = np.ptp(case.of(view, without), axis=0)[small] >= case.min_width
             assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
@@ -140,10 +138,9 @@ def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_
             for counts in tables
         ]
         assert (again.feasible_tables, again.alike) == (len(tables), sum(alike))
-        flat = case.table.dense.reshape(-1)
         own = [after.of(view, tables) for view in after.views]
         truth = [after.of(view, case.table.dense)[0] for view in after.views]
-        small = [(counts > 0) & (counts <= case.small_count) for counts in (flat, *truth)]
+        small = [case.at_risk, *map(case.is_small, truth)]
         cells, parts = tables[:, small[0]], [sums[:, which] for sums, which in zip(own, small[1:], strict=True)]
         for ranges, counts in (
             (again.possible, cells),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import comb, exp, log
+from math import exp, log
 
 import numpy as np
 import pytest
@@ -90,20 +90,6 @@ def test_estimates_of_a_right_model_are_those_of_simulated_populations() -> None
     assert abs(bias) < 0.01 + 4 * error
 
 
-def test_with_the_true_means_nothing_is_biased(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left beside a fit: the formula, and the sampling."""
-    rng, mean = np.random.default_rng(8), means()
-    monkeypatch.setattr("sdc.utility.uniques.expected_counts", lambda estimable: Known(mean * FRACTION))
-    found, truth = [], []
-    for _ in range(scaled(1600, fewest=100)):
-        table, population = drawn(rng, mean)
-        found.append(of(uniques_by_model(table, knows(table, NOTHING), FRACTION, RIGHT)))
-        truth.append(((population == 1).sum(), (1 / population).sum(), population.sum()))
-    for name, own, expected in zip(TOLD, np.array(found).T, np.array(truth).T, strict=True):
-        bias, error = said(name, own - expected, expected.mean())
-        assert abs(bias) < 4 * error
-
-
 class Known:
     """Means that are known."""
 
@@ -161,14 +147,6 @@ def test_of_the_whole_population_everything_is_certain() -> None:
     ):
         assert found.alone.tolist() == found.matched.tolist() == found.expected.tolist() == [1.0, 1.0]
         assert (found.fraction, found.right_matches, found.intrusion) == (1.0, 1.0, 1.0)
-
-
-def test_intrusion_is_right_of_any_population() -> None:
-    """n1 + 2 (1 - pi) / pi n2 has the mean of all persons in the cells with one record, exactly: it needs no model."""
-    for size in range(1, 30):
-        of_one = size * FRACTION * (1 - FRACTION) ** (size - 1)
-        of_two = comb(size, 2) * FRACTION**2 * (1 - FRACTION) ** (size - 2) if size > 1 else 0.0
-        assert of_one + 2 * (1 - FRACTION) / FRACTION * of_two == pytest.approx(size * of_one)
 
 
 def test_models(czech: Table) -> None:

@@ -30,7 +30,6 @@ from sdc.model.table import Codes, Table
 from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges, rounded
 from sdc.risk.criteria import Criteria
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.verdict import Verdict
 from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedCertificate
@@ -245,11 +244,3 @@ def test_rounding_is_to_the_nearest_multiple(totals: list[int], base: int) -> No
     for total, found in zip(totals, rounded(np.array(totals), base).tolist(), strict=True):
         assert found % base == 0
         assert -base < 2 * (found - total) <= base
-
-
-def test_the_release_is_judged_safe_first() -> None:
-    """What the tests above rest on: each of these releases keeps a width of 1 somewhere."""
-    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, criteria = Table.of(SCHEMA, records), Criteria.of(2, 1)
-    known = knows(table, RELEASES[2])
-    assert Inquiry(table, known, criteria).ask(NOTHING).verdict is Verdict.SAFE
