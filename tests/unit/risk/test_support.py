@@ -25,6 +25,7 @@ from tests.strategies import (
     dense,
     frontier,
     knows,
+    nested_in,
     releases,
     rewritten,
     scattered,
@@ -68,8 +69,7 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     cycle = component_of(TABLE, 0b111, all_ways(3, 2))
     covered = cycle.inner.copy()
     cycle.add(certified(TABLE, cycle.knowledge, 4))
-    assert (cycle.inner[:, 0] <= covered[:, 0]).all()
-    assert (cycle.inner[:, 1] >= covered[:, 1]).all()
+    assert nested_in(covered, cycle.inner)
     assert (cycle.inner != covered).any()
     known = Component(cycle.evidence, knows(TABLE, frontier("ABC")))
     assert (known.inner == TABLE.counts[:, None]).all()
@@ -169,8 +169,7 @@ def searched(support: Supported, width: int = 3) -> None:
 
 def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
     ends = sharp(table, known)
-    assert (inner[:, 0] >= ends[:, 0]).all()
-    assert (inner[:, 1] <= ends[:, 1]).all()
+    assert nested_in(inner, ends)
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
 

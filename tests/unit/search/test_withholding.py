@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ from sdc.search.pace import Paced
 from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
-from tests.strategies import dense, schema_of
+from tests.strategies import Backwards, dense, schema_of
 from tests.suppressed import Case, cases
 
 CASES = scaled(500, fewest=60)
@@ -87,16 +85,6 @@ def yearbook(rng: np.random.Generator) -> tuple[Table, Knowledge]:
     ).astype(np.uint16)
     table = Table.of(schema_of(sizes), codes)
     return table, Knowledge.of(table, Release.of([0b0101, 0b1110]), NO_ZEROS, ())
-
-
-class Backwards:
-    """Units run in another order, as workers would."""
-
-    workers, scratch = 3, None
-
-    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
-        found = [function(table, unit) for unit in reversed(units)]
-        return reversed(found)
 
 
 @pytest.mark.parametrize("views", [(0b0011,), (0b0011, 0b1001)])
