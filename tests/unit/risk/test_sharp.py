@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.executor import IN_PROCESS
-from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
-from sdc.model.subtable import full
-from sdc.model.table import Table, partition_edges, partitions_of
+from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
 from tests.strategies import (
@@ -170,26 +167,6 @@ def test_the_narrowest_cells_are_made_sharp_first(sparse_case: tuple[Table, Know
     assert np.median(width[sharp]) < np.median(width[~sharp]) / 2
 
 
-def test_a_walk_to_the_same_end_is_not_walked_again(
-    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the true table it would come to the same table, whatever inner ends are known by then."""
-    table, known, cells = sparse_case
-    walked = Counter[tuple[int, ...]]()
-
-    def shift(table: Table, knowledge: Knowledge, cells: Any, changes: Any, **more: Any) -> Any:
-        if more["base"] is None:
-            asked = np.column_stack([cells, changes, np.full(len(cells), more["tries"].start)])
-            walked.update(map(tuple, asked.tolist()))
-        return original(table, knowledge, cells, changes, **more)
-
-    original = walk.shift
-    monkeypatch.setattr(walk, "shift", shift)
-    sharp_bounds(table, known, cells[::9], seconds=10.0)
-    assert walked
-    assert max(walked.values()) == 1
-
-
 def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
     table, known, cells = sparse_case
     found = sharp_bounds(table, known, cells[::9], seconds=0.5, cells_per_slice=400)
@@ -209,22 +186,6 @@ class Seen:
     def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
         self.units += units
         return IN_PROCESS.run(function, table, units)
-
-
-def test_a_unit_names_rows_of_one_partition(
-    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, known, cells = sparse_case
-    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 100)
-    seen, edges = Seen(), partition_edges(len(table), partitions_of(len(table)))
-    assert len(edges) == 10
-    bounds = sharp_bounds(table, known, cells[::5], seconds=1.0, executor=seen).bounds
-    assert bounds.exact.any()
-    walked = [unit for unit in seen.units if unit.variables == full(6)]
-    assert len({np.searchsorted(edges, unit.rows[0], side="right") for unit in walked}) > 5
-    for unit in walked:
-        assert unit.absent is None
-        assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
 
 
 def test_no_unit_is_begun_that_may_take_more_than_the_budget(open_case: tuple[Table, Knowledge]) -> None:

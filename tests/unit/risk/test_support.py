@@ -254,33 +254,6 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
     assert not [found for way in Shift for found in support.wanted(rows, width, way)]
 
 
-@given(tables_and_knowledge(max_records=5), hs.integers(1, 4))
-@settings(max_examples=60)
-def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Knowledge], width: int) -> None:
-    """Where every marginal cell reaches what was wanted of it, every cell has the width or is known not to have it."""
-    table, known = example
-    support = support_of(table)
-    support.ask(known)
-    if not len(table):
-        return
-    missed = False
-    for way in (Shift.DOWN, Shift.UP):
-        for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
-            found = shift(
-                component.frame.table,
-                component.knowledge,
-                component.frame.cells[cells],
-                changes,
-                nodes=2_000,
-            )
-            component.add(found.differences)
-            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.frame.counts[cells]
-            missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
-    inner = support.inner
-    if not missed and not any(part.variables in known.release for part in support.proof().parts):
-        assert (inner[:, 1] - inner[:, 0] >= width).all()
-
-
 def test_components_are_kept_from_release_to_release() -> None:
     """What was found of ABC serves every release that has it as a component, and is dropped once none is settled on."""
     table = scattered()

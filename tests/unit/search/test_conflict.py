@@ -4,49 +4,17 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from sdc.model import subtable as st
-from sdc.model.release import Release
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.effort import Budget, Depth
-from sdc.risk.support import Support
+from sdc.risk.effort import Budget
 from sdc.risk.verdict import Verdict
-from sdc.search.conflict import parted
 from sdc.search.ordered import OrderedSearch, ordered_list
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 from tests.strategies import inquiry_of, scattered
 from tests.unit.search.test_ordered import FEW_NODES
-
-PAIRS = tuple(t for t in range(1 << 5) if st.dimension(t) == 2)
-TRIPLES = tuple(t for t in range(1 << 5) if st.dimension(t) == 3)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-@pytest.mark.parametrize("released", [2, 4])
-def test_the_first_part_leaves_the_cells_that_stopped_all_as_wide_as_they_are(seed: int, released: int) -> None:
-    inquiry = inquiry_of(scattered(seed), 3, budget=FEW_NODES)
-    start = Release.of([*(1 << v for v in range(5)), *PAIRS[:released]])
-    judgement = inquiry.ask(start)
-    assert judgement.verdict is Verdict.SAFE
-    left = [t for t in (*PAIRS, *TRIPLES) if t not in start]
-    stopped = inquiry.ask(Release.of([*start.frontier, *left]), Depth.BRIEF)
-    assert stopped.blockers
-    first, last = parted(judgement, stopped, left)
-    assert sorted([*first, *last]) == sorted(left)
-    assert first
-    assert last
-    if tuple(first) == tuple(left[: len(left) // 2]):
-        return
-    # with the evidence of the smaller release alone
-    knowledge = inquiry.knows(Release.of([*start.frontier, *first]))
-    cells = judgement.bank.at_risk.cells
-    row = np.flatnonzero((cells == np.array(stopped.blockers[0])).all(axis=1))
-    before, after = (Support(known, judgement.bank).inner_at(row) for known in (judgement.knowledge, knowledge))
-    parts = judgement.knowledge.structure.components.cliques, knowledge.structure.components.cliques
-    assert (before == after).all() or parts[0] != parts[1]
 
 
 @pytest.mark.parametrize("weights", [None, Weights((Fraction(1), Fraction(1), Fraction(1), Fraction(1), Fraction(2)))])

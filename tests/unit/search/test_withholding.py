@@ -19,8 +19,6 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.search import hiding
-from sdc.search.pace import Paced
 from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
@@ -122,33 +120,6 @@ def test_what_is_withheld_and_proves_nothing_is_shown_again() -> None:
     mended = withhold(inquiry, [0b0011], everything)
     assert mended.hidden[0].sum() < free.hidden[0].sum()
     assert mended.inquiry.ask(NOTHING).verdict is Verdict.SAFE
-
-
-def test_looking_for_less_ends_when_it_has_cost_what_withholding_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, known = yearbook(np.random.default_rng(4))
-    inquiry = Inquiry(table, known, Criteria.of(2, 3))
-    run, look = hiding.Hiding.run, hiding.Hiding._mend_batch
-    ran, begun = list[int](), list[int]()
-
-    def running(search: hiding.Hiding, paced: Paced) -> None:
-        run(search, paced)
-        ran.append(search.spent)
-
-    def looking(search: hiding.Hiding, places: hiding.Ints, tries: range) -> None:
-        begun.append(search.spent)
-        look(search, places, tries)
-
-    monkeypatch.setattr(hiding.Hiding, "run", running)
-    monkeypatch.setattr(hiding.Hiding, "_mend_batch", looking)
-    freely = withhold(inquiry, [0b0011])
-    looks = len(begun)
-    assert begun[-1] < ran[0] + hiding.LOOKS
-    begun.clear()
-    monkeypatch.setattr(hiding, "LOOKS", 0)
-    soon = withhold(inquiry, [0b0011])
-    assert begun[-1] < 2 * ran[1] == 2 * ran[0]
-    assert len(begun) < looks
-    assert freely.hidden[0].sum() <= soon.hidden[0].sum()
 
 
 def test_a_budget_that_is_too_small_publishes_nothing() -> None:
