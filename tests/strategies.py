@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product
@@ -19,6 +18,7 @@ from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
+from sdc.ingest.reading import read_table
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -354,11 +354,7 @@ def _count_at(table: Table, subtable: int, cell: Codes) -> int:
 def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2); at risk with c = 2: counts 1, 2, 2."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
-    schema = Schema(tuple(Variable(name, categories.get(name, ("no", "yes"))) for name in "ABCDEF"))
-    with CZECH_CSV.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    codes = [[variable.categories.index(row[variable.name]) for variable in schema.variables] for row in rows]
-    return Table.of(schema, np.array(codes), np.array([int(row["count"]) for row in rows]))
+    return read_table(CZECH_CSV, categories={**dict.fromkeys("ABC", ("no", "yes")), **categories})
 
 
 def scattered(seed: int = 1) -> Table:
