@@ -192,7 +192,7 @@ def feasible(sizes: Sequence[int], facts: Iterable[Fact], most: int = MOST_TABLE
 
 
 def sums(tables: Counts, sizes: Sequence[int], subtable: SubTable) -> Counts:
-    """(tables, cells of the sub-table in C order) the sub-table of each table."""
+    """(tables, cells of the sub-table) the sub-table of each table, in the order of `marginal_cells`."""
     place = {cell: row for row, cell in enumerate(every_cell(sizes))}
     groups = marginal_cells(sizes, subtable).values()
     return np.stack([tables[:, [place[cell] for cell in inside]].sum(axis=1) for inside in groups], axis=1)
@@ -297,13 +297,6 @@ def is_maximal(release: Collection[frozenset[int]], axes: int, releasable: Relea
     return not any(releasable([*release, t]) for t in query_space(axes) if t not in inside)
 
 
-def all_releases(axes: int) -> Iterator[frozenset[frozenset[int]]]:
-    """Every set of sub-tables that is closed downwards."""
-    space = query_space(axes)
-    every = (some for size in range(1, len(space) + 1) for some in combinations(space, size))
-    return (frozenset(some) for some in every if downward_closure(some) == set(some))
-
-
 # Annealing over decomposable releases ([KDSF] 5.1)
 
 Edges: TypeAlias = frozenset[tuple[int, int]]
@@ -380,9 +373,10 @@ def discloses_attribute(
 
 
 def fails_magnitude_rules(contributions: Iterable[int], least: int, n: int, share: Any, percent: Any) -> list[bool]:
-    """Of a sum: fewer than `least` contributors; the n largest have more than `share` per cent (dominance);
+    """Of a sum whether it fails the threshold rule, the dominance rule and the p per cent rule.
 
-    without the two largest less than `percent` per cent of the largest is left (p per cent rule).
+    It has fewer than `least` contributors; the n largest have more than `share` per cent of it; without the two largest
+    less than `percent` per cent of the largest is left.
     """
     largest = sorted((value for value in contributions if value), reverse=True)
     total = sum(largest)

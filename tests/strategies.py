@@ -83,6 +83,7 @@ def dense_counts(table: Table) -> Counts:
 
 def listed(table: Table, known: Knowledge, most: int = 50_000) -> Counts:
     """(tables, cells) all tables that agree with what is known, by `tests.reference`; TooManyTablesError beyond."""
+    assert not known.facts, "see `tests.facts`"
     cells = every_cell(table.schema)
     facts = reference.released(table.dense, map(st.members, known.release.frontier))
     facts += reference.impossible(map(tuple, cells[known.impossible(cells)].tolist()))

@@ -57,10 +57,10 @@ from tests import levels
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, open_service, services_of
+from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
 from tests.integration.server.test_audit import Kept
 from tests.integration.server.test_audit import told as by_command
-from tests.integration.server.test_service import wait_until
 from tests.profiles import scaled
 from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
 from tests.strategies import knows, schema_of
@@ -135,7 +135,7 @@ class Desk:
 
 def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of axes with levels, some overlapping; the files have all that is public, by the categories of what they tell."""
-    monkeypatch.setattr("tests.server.services.CRITERIA", levelled.CRITERIA)
+    monkeypatch.setattr("tests.helpers.services.CRITERIA", levelled.CRITERIA)
     table, schema = levelled.table_of(levelled.SEED), levelled.SCHEMA
     counts = np.array([*levels.counts_of(table).values()])
     axes = levels.cells_of(schema)
@@ -617,8 +617,10 @@ def ask(client: TestClient, *names: str, in_part: Any = True) -> Any:
 
 
 def settled(client: TestClient, found: Any) -> Any:
-    while found.status_code == 202:
-        found = client.get(found.json()["job"])
+    if found.status_code == 202:
+        job = found.json()["job"]
+        wait_until(lambda: client.get(job).status_code != 202)
+        found = client.get(job)
     return found.json()
 
 

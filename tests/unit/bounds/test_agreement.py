@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as hs
 
 from sdc.bounds import dichotomous
 from sdc.bounds.method import cheap_bounds, method_called, method_names
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
-from sdc.model.table import Table
+from sdc.model.table import Codes, Table
+from tests import levels
 from tests.strategies import (
     all_ways,
     assert_around,
@@ -65,25 +70,31 @@ def random_release(rng: np.random.Generator, kind: str, variables: int) -> Relea
     return Release.of(int(s) & kept for s in rng.integers(0, 1 << variables, rng.integers(1, 7)))
 
 
-def random_zeros(rng: np.random.Generator, table: Table) -> StructuralZeros:
-    """Up to three patterns on one or more variables that no record is in."""
-    found = []
-    for _ in range(3):
-        variables = np.flatnonzero(rng.random(len(table.schema)) < 0.6).tolist()
-        pattern = tuple((v, (int(rng.integers(table.schema.sizes[v])),)) for v in variables)
-        if pattern and not StructuralZeros((pattern,)).contains(table.codes, table.schema).any():
-            found.append(pattern)
-    return StructuralZeros(tuple(found))
-
-
 # two patterns exclude together what neither does: A = 0 is impossible only because both B are
 TOGETHER = dense(schema_of([2, 2]), [0, 0, 1, 2]), (((0, (0,)), (1, (0,))), ((0, (0,)), (1, (1,))))
 # the pattern names B, of which the release says nothing
 UNCOVERED = dense(schema_of([2, 2]), [1, 0, 1, 2]), (((0, (0,)), (1, (1,))),)
 
 
-def beside_a(table: Table, patterns: tuple[Pattern, ...]) -> tuple[Table, Knowledge]:
-    return table, knows(table, frontier("A"), StructuralZeros(patterns))
+Example: TypeAlias = tuple[Table, Knowledge, Codes, Intervals]
+"""With all cells and their sharp bounds."""
+
+
+def flat(table: Table, known: Knowledge) -> Example:
+    return table, known, every_cell(table.schema), sharp_ends(table, known)
+
+
+def beside_a(table: Table, patterns: tuple[Pattern, ...]) -> Example:
+    return flat(table, knows(table, frontier("A"), StructuralZeros(patterns)))
+
+
+@hs.composite
+def examples(draw: hs.DrawFn) -> Example:
+    """Axes with levels or without, a release of any kind and perhaps structural zeros."""
+    if draw(hs.booleans()):
+        return flat(*draw(tables_and_knowledge(max_records=6, min_size=1)))
+    of = draw(levels.cases())
+    return of.table, of.known, of.cells, of.sharp
 
 
 def treats(method: str, known: Knowledge) -> bool:
@@ -91,26 +102,30 @@ def treats(method: str, known: Knowledge) -> bool:
         return known.structure.decomposition is not None
     if method == "dichotomous":
         return bool(known.structure.covered) and dichotomous.is_treatable(known.reduced.release, known.reduced.schema)
-    return True
+    return method != "linear-program" or known.reduced.schema.levels.is_flat
+
+
+REFUSED = r"is not decomposable|dichotomous takes|is a level of .*the linear program takes no"
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
 @example(case=beside_a(*TOGETHER))
 @example(case=beside_a(*UNCOVERED))
-@given(case=tables_and_knowledge(max_records=6, min_size=1))
-@settings(max_examples=400)
-def test_every_method_agrees_with_the_listing(method: str, case: tuple[Table, Knowledge]) -> None:
-    """Exact methods are exact, and explicit bounds are where there are no structural zeros."""
-    table, known = case
-    cells = every_cell(table.schema)
+@given(case=examples())
+@settings(max_examples=800)
+def test_every_method_agrees_with_the_listing(method: str, case: Example) -> None:
+    """Exact methods are exact, and explicit bounds are where the release is all that is known."""
+    table, known, cells, sharp = case
     if not treats(method, known):
-        with pytest.raises(ReleaseError, match=r"is not decomposable|dichotomous takes"):
+        with pytest.raises(ReleaseError, match=REFUSED):
             METHODS[method](table, known, cells)
         return
     bounds = METHODS[method](table, known, cells)
-    assert_around(bounds, sharp_ends(table, known))
-    assert (bounds.outer[known.impossible(cells)] == 0).all()
-    assert bounds.exact.all() or method not in EXACT or (method == "decomposable" and known.zeros)
+    assert np.array_equal(bounds.cells, cells)
+    assert_around(bounds, sharp)
+    assert not bounds.outer[known.impossible(cells)].any()
+    assert bounds.exact.all() or method not in EXACT or method == "decomposable"
+    assert bounds.exact.all() or method != "decomposable" or not known.structure.is_release_alone
 
 
 @given(tables_and_releases())

@@ -9,21 +9,10 @@ from sdc.bounds import branch_and_bound, exact, integer_program
 from sdc.feasible import depth_first as feasible_search
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
-from sdc.model.release import Release
 from sdc.model.table import Table
 from tests.strategies import all_ways, czech, every_cell, frontier, knows, schema_of
 
 ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
-
-
-@pytest.mark.parametrize("release", [ORDERED_60, all_ways(6, 4)])
-def test_czech_like_the_solver(release: Release) -> None:
-    table = czech()
-    cells = every_cell(table.schema)[::5]
-    searched = branch_and_bound.bounds(table, knows(table, release), cells)
-    solved = integer_program.bounds(table, knows(table, release), cells)
-    assert searched.exact.all()
-    assert (searched.outer == solved.outer).all()
 
 
 def test_without_steps_only_propagation_is_claimed() -> None:

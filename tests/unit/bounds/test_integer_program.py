@@ -34,33 +34,6 @@ from tests.strategies import (
 )
 
 
-def linear_bounds(table: Table, release: Release, cell: int) -> tuple[float, float]:
-    """Range of one dense cell over the tables of non-negative reals, by GLOP."""
-    from ortools.linear_solver import pywraplp
-
-    equations, ends = MarginalEquations.of(table, knows(table, release)), []
-    for sense in (1, -1):
-        solver = pywraplp.Solver.CreateSolver("GLOP")
-        cells = [solver.NumVar(0, table.total, "") for _ in equations.truth]
-        for e, total in enumerate(equations.sums.low):
-            members = equations.sums.members[equations.sums.start[e] : equations.sums.start[e + 1]]
-            solver.Add(sum(cells[i] for i in members) == int(total))
-        solver.Minimize(sense * cells[cell])
-        assert solver.Solve() == pywraplp.Solver.OPTIMAL
-        ends.append(sense * solver.Objective().Value())
-    return ends[0], ends[1]
-
-
-def test_linear_programming_is_not_sharp() -> None:
-    """[DKS] section 4: [0,1] for the ones, [0,0.67] for the zeros, [0,1.67] for (n,n,y,n), all of them forced."""
-    table, release = dks_2x2x2x2(), all_ways(4, 2)
-    cells = every_cell(table.schema)
-    for place, (cell, count) in enumerate(zip(cells, table.count_at(cells), strict=True)):
-        upper = 1.67 if cell.tolist() == [0, 0, 1, 0] else (0.67, 1)[count]
-        assert linear_bounds(table, release, place) == pytest.approx((0, upper), abs=0.005)
-    assert integer_program.bounds(table, knows(table, release), cells).exact.all()
-
-
 def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     table = czech()
     cells = table.codes[table.at_risk(2)]

@@ -170,16 +170,6 @@ def test_twelve_variables_at_every_floor(public_data: Callable[[str], Path]) -> 
             check_visited(table, cut, widths)
 
 
-def test_no_at_risk_cell() -> None:
-    table = Table.of(Schema((Variable("v", ("a", "b")),)), np.array([[0], [1]]), np.array([5, 7]))
-    assert critical_widths(table).by_sub_table() == {1: 12, 0: 12}
-
-
-def test_an_unknown_sub_table_has_no_width(czech: Table) -> None:
-    with pytest.raises(KeyError):
-        critical_widths(czech, floor=10).of(st.full(6))
-
-
 def test_all_widths_of_the_cps_table(public_data: Callable[[str], Path]) -> None:
     table = read_table(public_data("cps13.parquet"))
     found = critical_widths(table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
@@ -16,18 +15,15 @@ from sdc.feasible.walk import find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Counts, Table
 from sdc.risk.support import Component, Shift, Support
 from tests.strategies import (
     all_ways,
     components,
-    czech,
     dense,
-    differences,
     frontier,
-    gives_feasible,
     knows,
     releases,
     rewritten,
@@ -42,57 +38,8 @@ from tests.strategies import (
 TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
 
 
-class Asked:
-    """An evidence for one knowledge after another, as a search asks about them."""
-
-    def __init__(self, table: Table, cells: Codes) -> None:
-        at_risk = AtRisk(table, cells, table.count_at(cells))
-        self.evidence, self.known = Evidence.none(at_risk, st.full(len(table.schema))), knows(table, NOTHING)
-
-    def ask(self, known: Knowledge) -> None:
-        self.known = known
-
-    def add(self, found: Differences) -> None:
-        self.evidence = self.evidence.plus(found, self.known)
-
-    def settle(self, known: Knowledge) -> None:
-        self.ask(known)
-        self.evidence = self.evidence.settled(known, self.evidence.feasible(known))
-
-    @property
-    def differences(self) -> Differences:
-        return self.evidence.differences
-
-    @property
-    def inner(self) -> Intervals:
-        return self.evidence.ends(self.evidence.feasible(self.known))
-
-    def resting(self, rows: CellRows) -> Differences:
-        needed = self.evidence.needed(self.evidence.feasible(self.known), rows)
-        return self.evidence.differences.rows(needed)
-
-
-def evidence_of(table: Table) -> Asked:
-    """Of all occupied cells; the tests need no cell to be at risk."""
-    return Asked(table, table.codes)
-
-
 def certified(table: Table, known: Knowledge, width: int = 2) -> Differences:
     return find(table, known, table.codes, np.full(len(table), width), nodes=500).differences
-
-
-def ends(table: Table, found: Differences, known: Knowledge) -> Intervals:
-    """(cells, 2) the range over the true table and the differences that are feasible, by dense tables."""
-    low, high = table.counts.copy(), table.counts.copy()
-    place = {tuple(cell): row for row, cell in enumerate(table.codes.tolist())}
-    for cells, changes in found:
-        if gives_feasible(table, known, cells, changes):
-            rows = [place.get(tuple(cell), -1) for cell in cells.tolist()]
-            for row, change in zip(rows, changes.tolist(), strict=True):
-                if row >= 0:
-                    low[row] = min(low[row], table.counts[row] + change)
-                    high[row] = max(high[row], table.counts[row] + change)
-    return np.stack([low, high], axis=1)
 
 
 def told(data: hs.DataObject, table: Table) -> Knowledge:
@@ -105,116 +52,12 @@ def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
     return known | told(data, table)
 
 
-def test_nothing_found_is_the_true_table() -> None:
-    evidence, pairs = evidence_of(TABLE), knows(TABLE, all_ways(3, 2))
-    evidence.ask(pairs)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-    assert len(evidence.resting(np.arange(8))) == 0
-    evidence.settle(pairs)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-
-
-def test_a_difference_that_does_not_preserve_a_larger_release_is_not_used() -> None:
-    evidence = evidence_of(TABLE)
-    one_way, pairs, everything = (knows(TABLE, all_ways(3, dimension)) for dimension in (1, 2, 3))
-    evidence.ask(one_way)
-    evidence.add(certified(TABLE, one_way))
-    moved = evidence.inner.copy()
-    assert (moved[:, 1] - moved[:, 0] >= 2).any()
-    evidence.ask(everything)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-    assert len(evidence.resting(np.arange(8))) == 0
-    evidence.ask(pairs)
-    assert np.array_equal(evidence.inner, ends(TABLE, evidence.differences, pairs))
-    evidence.ask(one_way)
-    assert np.array_equal(evidence.inner, moved)
-
-
-def test_a_difference_with_records_in_impossible_cells_is_not_used() -> None:
-    """What is found without the structural zeros, for whoever knows of them; for others it counts again."""
-    table = dense(schema_of([2, 2, 2]), [0, 2, 1, 1, 2, 2, 1, 1])
-    evidence, pairs = evidence_of(table), knows(table, all_ways(3, 2))
-    evidence.ask(pairs)
-    evidence.add(certified(table, pairs, 1))
-    moved = evidence.inner.copy()
-    # of pairs all cells move at once, so that none does where one is impossible
-    assert (moved[:, 1] > moved[:, 0]).all()
-    informed = knows(table, pairs.release, StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
-    for _ in range(2):
-        evidence.ask(informed)
-        assert (evidence.inner == table.counts[:, None]).all()
-        assert np.array_equal(evidence.inner, ends(table, evidence.differences, informed))
-        assert len(evidence.resting(np.arange(7))) == 0
-        evidence.settle(pairs)
-        assert np.array_equal(evidence.inner, moved)
-
-
-@given(hs.data())
-@settings(max_examples=80)
-def test_inner_is_kept_while_it_is_asked_and_settled(data: hs.DataObject) -> None:
-    """The life of a search: refused releases are asked about, accepted ones settled on, each within the next."""
-    table, known = data.draw(tables_and_knowledge())
-    evidence = evidence_of(table)
-    found = Differences.none(len(table.schema))
-    for _ in range(3):
-        asked = larger(data, table, known)
-        evidence.ask(asked)
-        more = certified(table, asked)
-        evidence.add(more)
-        found = Differences.concatenated([found, more])
-        assert np.array_equal(evidence.inner, ends(table, found, asked))
-        if data.draw(hs.booleans()):
-            before, known = evidence.inner.copy(), asked
-            evidence.settle(asked)
-            assert np.array_equal(evidence.inner, before)
-            found = evidence.differences
-            assert all(gives_feasible(table, asked, cells, changes) for cells, changes in found)
-
-
-@given(hs.data())
-@settings(max_examples=80)
-def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
-    table, known = data.draw(tables_and_knowledge())
-    evidence = evidence_of(table)
-    evidence.ask(known)
-    evidence.add(certified(table, known))
-    offered = data.draw(differences(table))
-    evidence.add(offered.rows(offered.feasible(table, known)))
-    evidence.ask(asked := larger(data, table, known))
-    rows = np.array(sorted(data.draw(hs.sets(hs.integers(0, len(table) - 1)))) if len(table) else [], np.int64)
-    rest = evidence.resting(rows)
-    assert len(rest) <= 2 * len(rows)
-    assert all(gives_feasible(table, asked, cells, changes) for cells, changes in rest)
-    assert np.array_equal(ends(table, rest, asked)[rows], evidence.inner[rows])
-
-
-@pytest.mark.parametrize("rows", [[], [0], [0, 2], [0, 1, 2]])
-def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
-    table = czech()
-    at_risk = table.at_risk(2)
-    evidence = Asked(table, table.codes[at_risk])
-    known = knows(table, all_ways(6, 3))
-    evidence.ask(known)
-    cells = table.codes[at_risk]
-    evidence.add(find(table, known, cells, np.full(3, 6), nodes=2_000).differences)
-    assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
-    assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
-
-
 # A component
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
     at_risk = AtRisk(table, table.codes, table.counts)
     return Component(Evidence.none(at_risk, variables), knows(table, release).within(variables))
-
-
-def test_a_component_has_the_different_marginal_cells() -> None:
-    component = component_of(TABLE, 0b101, all_ways(3, 1))
-    assert component.frame.table.schema.names == ("A", "C")
-    assert component.frame.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert component.frame.counts.tolist() == [2, 3, 3, 3]
-    assert np.array_equal(component.frame.cells[component.frame.row], TABLE.codes[:, [0, 2]])
 
 
 def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:

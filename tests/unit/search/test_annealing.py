@@ -169,16 +169,6 @@ def test_memory_is_bounded_and_changes_nothing() -> None:
     assert scarce.step(table, scarce.init(table, 1), 3000) == roomy
 
 
-def test_keys_are_forgotten_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = random_table(4, [3] * 8, 500)
-    chain = AnnealingChain(knows(table, NOTHING), Criteria.of(2, 1), cooled(3000, 20.0, 2.0))
-    roomy = chain.step(table, chain.init(table, 1), 3000)
-    monkeypatch.setattr("sdc.search.marginal_rows.MAX_KEYS", 64)
-    scarce = replace(chain, max_bytes=2)
-    assert scarce.step(table, scarce.init(table, 1), 3000) == roomy
-    assert (scarce._workspace(table).work.keys >= 0).sum() <= 64
-
-
 def uniform_draws(state: int) -> Iterator[float]:
     """The numbers in [0, 1) of a generator of one word: splitmix64 (Steele, Lea, Flood 2014), the upper 53 bits."""
     while True:

@@ -99,9 +99,7 @@ def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:
 def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
     found = search_of(czech, 300).run("best")
     assert (found.sub_tables, found.graph, found.trace) == (13, None, ())
-    assert found.reason == (
-        "The ordered release stands alone: no decomposable release with all variables reaches the minimum width 300."
-    )
+    assert "stands alone: no decomposable release with all variables reaches" in (found.reason or "")
     with pytest.raises(ReleaseError, match="minimum width 2000 is not reached even when only the grand total 1841"):
         search_of(czech, 2000).run("best")
     with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
@@ -120,41 +118,27 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
 def test_ties_go_to_the_first_frontier() -> None:
     found = search_of(random_table(91, [3, 2, 2, 3], 58), 2).run("best")
     assert found.value == 10
-    assert found.reason == (
-        "The decomposable release, extended, wins: both it and the ordered release have the utility 10 and the "
-        "smallest width 2; its frontier comes first."
-    )
+    assert re.search("extended, wins: .* utility 10 .* smallest width 2; its frontier comes first", found.reason or "")
 
 
 @pytest.mark.parametrize(
-    ("ordered", "annealed", "reason"),
+    ("ordered", "annealed", "winner", "named"),
     [
-        ((50, 6), (47, 10), "The ordered release wins: its utility is 50, that of the decomposable release 47."),
-        ((46.5, 9), (47, 6), "The decomposable release wins: its utility is 47, that of the ordered release 46.5."),
-        (
-            (47, 6),
-            (47, 10),
-            "The decomposable release wins: both it and the ordered release have the utility 47; its smallest width "
-            "is 10, that of the other 6.",
-        ),
-        (
-            (47, 9),
-            (47, 8),
-            "The ordered release wins: both it and the decomposable release have the utility 47; its smallest width "
-            "is 9, that of the other 8.",
-        ),
+        ((50, 6), (47, 10), "ordered", ("50", "47")),
+        ((46.5, 9), (47, 6), "decomposable", ("47", "46.5")),
+        ((47, 6), (47, 10), "decomposable", ("47", "smallest width", "10", "6")),
+        ((47, 9), (47, 8), "ordered", ("47", "smallest width", "9", "8")),
     ],
 )
 def test_the_reason(
-    ordered: tuple[float, int],
-    annealed: tuple[float, int],
-    reason: str,
-    czech: Table,
+    ordered: tuple[float, int], annealed: tuple[float, int], winner: str, named: tuple[str, ...], czech: Table
 ) -> None:
+    """The larger utility wins, then the larger smallest width; both are named."""
     search = search_of(czech, 6)
-    by_order = valued(search.run("ordered"), *ordered)
-    chains = valued(search.run("decomposable"), *annealed)
-    assert search.best_of(None, chains, by_order, chains).reason == reason
+    by_order, chains = valued(search.run("ordered"), *ordered), valued(search.run("decomposable"), *annealed)
+    reason = search.best_of(None, chains, by_order, chains).reason or ""
+    assert re.match(f"The {winner} release.* wins", reason)
+    assert all(word in reason for word in named)
 
 
 def test_all_candidates_are_reported(czech: Table) -> None:

@@ -20,7 +20,7 @@ from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain, typed
-from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
+from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import StructuralZeros
@@ -264,11 +264,6 @@ def test_faulty_settings(values: dict[str, object], message: str) -> None:
 def test_weights_of_other_variables(czech: Table) -> None:
     with pytest.raises(InputError, match="2 weights for 6 variables; give one to each"):
         searched(czech, 3, weights=Weights.equal(2))
-
-
-def test_what_is_required_where_nothing_may_go_out_is_refused_as_all_else(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match="minimum width 2000 is not reached"):
-        find_release(czech, NOTHING, "decomposable", min_width=2000, require=["A"])
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
-from sdc.risk.verdict import Policy, Verdict
+from sdc.risk.verdict import Verdict
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
@@ -119,12 +119,6 @@ def test_a_table_of_one_record() -> None:
         ordered_release(table, NOTHING, min_width=3)
 
 
-def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
-    found = ordered_release(czech, NOTHING, min_width=261)
-    assert found.assessment.releasable is True
-    assert found.sub_tables < 63
-
-
 # The extension, many sub-tables at once
 
 
@@ -136,18 +130,6 @@ def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
     outside = [t for t in range(64) if t not in release]
     assert outside
     assert [asked.ask(release.add(t)).assessment.releasable for t in outside] == [False] * len(outside)
-
-
-@pytest.mark.parametrize("accept_undecided", [False, True])
-def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool) -> None:
-    """It begins again with small releases, under which more tables are feasible than the first run settled on."""
-    table = scattered()
-    policy = Policy.OUTER if accept_undecided else Policy.REFUSE
-    search = OrderedSearch(inquiry_of(table, 2, budget=Budget(0.3, 60), policy=policy), critical_widths(table))
-    for found in (search.run(), search.run()):
-        shown = shown_by(table, knows(table, found.release), table.codes[table.at_risk(2)], found.proof)
-        assert accept_undecided or (shown[:, 1] - shown[:, 0] >= 2).all()
-        assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
 
 
 @pytest.mark.parametrize("min_width", [1, 2, 3])

@@ -22,7 +22,6 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.best import FoundRelease
-from sdc.search.found import Found
 from sdc.search.pace import Ending
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
@@ -85,6 +84,8 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         if found is None:
             continue
         assert found.judgement.verdict is Verdict.SAFE
+        assert all(fact.view not in found.release for fact in found.parts.facts)
+        assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
         after, hidden = public(case, found, beside=False)
         before, _ = public(case, found, beside=True)
         try:
@@ -106,18 +107,6 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
     assert grown > 0
     assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
     print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
-
-
-def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
-    """None of them is released whole too, and the judgement knows each as a fact."""
-    for case in islice(cases(np.random.default_rng([8, *night])), CASES // 4):
-        found = found_for(case, "ordered", best_subset=True)
-        if found is not None:
-            assert isinstance(found, Found)
-            assert all(fact.view not in found.release for fact in found.parts.facts)
-            assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
-            assert found.required is not None
-            assert {*found.required.in_part} == {*found.parts.views}
 
 
 def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_to_it(night: list[int]) -> None:

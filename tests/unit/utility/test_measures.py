@@ -169,13 +169,6 @@ def test_the_junction_tree_sums_what_is_not_listed(table: Table, data: hs.DataOb
     assert error_of(table, release) == pytest.approx(dense_error(table, found), abs=1e-9)
 
 
-def test_nothing_released_leaves_the_mean() -> None:
-    """Then the error is the variance of the counts."""
-    table = czech()
-    variance = float(table.count_at(every_cell(table.schema)).var())
-    assert error_of(table, Release.of([])) == pytest.approx(variance)
-
-
 def test_a_larger_release_of_the_czech_table_reconstructs_better() -> None:
     errors = [error_of(czech(), all_ways(6, k), TIGHT) for k in range(1, 7)]
     assert errors == sorted(errors, reverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import exp, log
+from math import comb, exp, log
 
 import numpy as np
 import pytest
@@ -147,6 +147,14 @@ def test_of_the_whole_population_everything_is_certain() -> None:
     ):
         assert found.alone.tolist() == found.matched.tolist() == found.expected.tolist() == [1.0, 1.0]
         assert (found.fraction, found.right_matches, found.intrusion) == (1.0, 1.0, 1.0)
+
+
+def test_intrusion_is_right_of_any_population() -> None:
+    """n1 + 2 (1 - pi) / pi n2 has the mean of all persons in the cells with one record, exactly: it needs no model."""
+    for size in range(1, 30):
+        of_one = size * FRACTION * (1 - FRACTION) ** (size - 1)
+        of_two = comb(size, 2) * FRACTION**2 * (1 - FRACTION) ** (size - 2) if size > 1 else 0.0
+        assert of_one + 2 * (1 - FRACTION) / FRACTION * of_two == pytest.approx(size * of_one)
 
 
 def test_models(czech: Table) -> None:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from scipy.optimize import linprog
 
-from sdc.bounds.enumeration import feasible_tables
 from sdc.bounds.method import cell_bounds, method_called
 from sdc.executor import IN_PROCESS
 from sdc.feasible.differences import Differences
@@ -33,7 +32,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedCertificate
-from tests.strategies import dense_counts, every_cell, knows
+from tests.strategies import dense_counts, every_cell, knows, listed
 
 SIZES = (2, 2, 3)
 SCHEMA = Schema(tuple(Variable(name, tuple("012"[:size])) for name, size in zip("abc", SIZES, strict=True)))
@@ -96,8 +95,7 @@ def is_shown(table: Table, weights: RecordWeights, counts: npt.NDArray[np.int64]
 
 def widths(table: Table, weights: RecordWeights, known: Knowledge) -> npt.NDArray[np.int64]:
     """(at-risk cells,) by enumeration, with a program for each feasible table."""
-    tables = [t.reshape(-1) for t in feasible_tables(table, known.counts)]
-    shown = np.array([t for t in tables if is_shown(table, weights, t, known)])
+    shown = np.array([t for t in listed(table, known.counts) if is_shown(table, weights, t, known)])
     counts = dense_counts(table).reshape(-1)
     at_risk = shown[:, (counts > 0) & (counts <= 2)]
     found: npt.NDArray[np.int64] = at_risk.max(axis=0) - at_risk.min(axis=0)
@@ -109,9 +107,9 @@ def are_wide(table: Table, weights: RecordWeights, known: Knowledge) -> bool:
     counts = dense_counts(table).reshape(-1)
     assert is_shown(table, weights, counts, known)
     left = (counts > 0) & (counts <= 2)
-    for found in feasible_tables(table, known.counts):
-        other = left & (found.reshape(-1) != counts)
-        if other.any() and is_shown(table, weights, found.reshape(-1), known):
+    for found in listed(table, known.counts, 1_000_000):
+        other = left & (found != counts)
+        if other.any() and is_shown(table, weights, found, known):
             left &= ~other
         if not left.any():
             return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -287,6 +288,27 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
                 told[str(words)] += 1
     assert len(told) == 5
     assert min(told.values()) > PUBLIC_STREAMS // 10
+
+
+def test_myopic_answers_what_is_releasable_with_all_earlier_answers(night: list[int]) -> None:
+    """By listing all tables that agree with the answers and the request."""
+    rng, told = np.random.default_rng([18, *night]), Counter[bool]()
+    for number in range(scaled(100, fewest=20)):
+        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 2 else rng.choice([0, 1, 1, 2], [2, 2, 2])
+        criteria, state = Criteria.of(2, int(rng.integers(1, 4))), State.first(schema_of(counts.shape), Release.of([]))
+        least = criteria.width.min_width
+        if not reference.is_releasable(counts, [], 2, least):
+            continue
+        table, asked = dense(state.schema, counts.reshape(-1).tolist()), rng.integers(1, 1 << counts.ndim, 6).tolist()
+        outcomes = list[bool]()
+        for subtable in asked:
+            decision = decided_by(table, criteria, (), state, subtable)
+            outcomes.append(decision.outcome != "refused")
+            state = decision.state
+        safe = partial(reference.is_releasable, counts, small_count=2, least=least)
+        assert outcomes == reference.decisions(map(st.members, asked), safe)
+        told.update(outcomes)
+    assert min(told[True], told[False]) > 0
 
 
 def decided_by(
