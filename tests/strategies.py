@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as hs
 
 from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
+from sdc.ingest.reading import read_table
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.decomposable_graph import DecomposableGraph, Edge
 from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
@@ -34,6 +36,7 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.verdict import Policy
+from tests import reference
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 
@@ -79,6 +82,55 @@ def dense_counts(table: Table) -> Counts:
     return counts
 
 
+def listed(table: Table, known: Knowledge, most: int = 50_000) -> Counts:
+    """(tables, cells) all tables that agree with what is known, by `tests.reference`; TooManyTablesError beyond."""
+    assert not known.facts, "see `tests.facts`"
+    cells = every_cell(table.schema)
+    facts = reference.released(table.dense, map(st.members, known.release.frontier))
+    facts += reference.impossible(map(tuple, cells[known.impossible(cells)].tolist()))
+    return reference.feasible(table.schema.sizes, facts, most)
+
+
+def sharp_ends(table: Table, known: Knowledge) -> Intervals:
+    """(cells, 2) the sharp bounds of all cells; a case of Hypothesis with too many tables is passed over."""
+    try:
+        return reference.bounds(listed(table, known))
+    except reference.TooManyTablesError:
+        reject()
+
+
+def frontier_sets(release: Release) -> list[frozenset[int]]:
+    """As `tests.reference` has them; the grand total is always one."""
+    return [frozenset(st.members(t)) for t in (0, *release.frontier)]
+
+
+def is_safe(table: Table, release: Iterable[frozenset[int]], min_width: int) -> bool:
+    """By the listing of all feasible tables, with c = 2."""
+    return reference.is_releasable(table.dense, release, 2, min_width)
+
+
+def assert_safe_and_maximal(table: Table, release: Release, min_width: int) -> None:
+    """By the listing: one more sub-table makes it unsafe."""
+
+    def releasable(some: Collection[frozenset[int]]) -> bool:
+        return is_safe(table, some, min_width)
+
+    assert releasable(frontier_sets(release))
+    assert reference.is_maximal(frontier_sets(release), len(table.schema), releasable)
+
+
+def nested_in(inner: Intervals, outer: Intervals) -> bool:
+    """Whether each of (n, 2) intervals is within its own of the others."""
+    return bool((outer[:, 0] <= inner[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all())
+
+
+def assert_around(bounds: CellBounds, sharp: Intervals) -> None:
+    """Outer bounds around the sharp ones, inner ones within them, and exact where it is said."""
+    assert nested_in(sharp, bounds.outer), bounds.method
+    assert nested_in(bounds.inner, sharp), bounds.method
+    assert (bounds.outer[bounds.exact] == sharp[bounds.exact]).all(), bounds.method
+
+
 def knows(table: Table, release: Release, zeros: StructuralZeros = NO_ZEROS) -> Knowledge:
     """What is known of the table once the release is out."""
     return Knowledge.of(table, release, zeros, NO_FACTS)
@@ -99,6 +151,8 @@ def frontier(*names: str) -> Release:
     return Release.of(map(subtable, names))
 
 
+ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+"""The ordered release of the Czech table: 60 sub-tables with the total ([KDSF] 5.2)."""
 TWO_CYCLES = frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
 """Two four-cycles that share the released edge CD.
 
@@ -197,9 +251,9 @@ def _is_consistent(zeros: StructuralZeros, table: Table) -> bool:
 
 
 @hs.composite
-def tables_and_knowledge(draw: hs.DrawFn, max_records: int = 8) -> tuple[Table, Knowledge]:
+def tables_and_knowledge(draw: hs.DrawFn, max_records: int = 8, min_size: int = 2) -> tuple[Table, Knowledge]:
     """A small table, and of it a release of any kind, perhaps with structural zeros."""
-    table, release = draw(tables_and_releases(max_records))
+    table, release = draw(tables_and_releases(max_records, min_size))
     return table, knows(table, release, draw(structural_zeros(table)))
 
 
@@ -300,11 +354,7 @@ def _count_at(table: Table, subtable: int, cell: Codes) -> int:
 def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2); at risk with c = 2: counts 1, 2, 2."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
-    schema = Schema(tuple(Variable(name, categories.get(name, ("no", "yes"))) for name in "ABCDEF"))
-    with CZECH_CSV.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    codes = [[variable.categories.index(row[variable.name]) for variable in schema.variables] for row in rows]
-    return Table.of(schema, np.array(codes), np.array([int(row["count"]) for row in rows]))
+    return read_table(CZECH_CSV, categories={**dict.fromkeys("ABC", ("no", "yes")), **categories})
 
 
 def scattered(seed: int = 1) -> Table:
@@ -361,3 +411,13 @@ def inquiry_of(
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
     return unknowing(table, Criteria.of(small_count, min_width), policy, effort, zeros)
+
+
+class Backwards:
+    """An executor that runs the last unit first, as if its worker were the fastest."""
+
+    workers, scratch = 3, None
+
+    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+        results = [function(table, unit) for unit in reversed(units)]
+        return iter(results[::-1])

@@ -83,19 +83,6 @@ def test_the_published_average_beside_integration() -> None:
         assert (np.abs(found.cells.of(place_of(cell)) - law) < 3.5 * errors).all()
 
 
-@pytest.mark.slow
-def test_the_published_average_by_default_is_within_three_errors_none_above_5_in_1000() -> None:
-    found = sdc.posterior(dense(DELAWARE, DELAWARE_COUNTS), DELAWARE_RELEASE, law="average", priors=MODELS, alpha=0.5)
-    weights, laws, _ = exactly()
-    assert found.diagnostics.error <= found.diagnostics.wanted == 0.005
-    for model, weight in zip(found.models, weights, strict=True):
-        assert abs(model.probability - weight) < 3 * model.standard_error
-    places = {tuple(cell): row for row, cell in enumerate(found.cells.cells.tolist())}
-    for cell, law in zip(SMALL_CELLS, laws, strict=True):
-        start, end = found.cells.start[places[cell] :][:2]
-        assert (np.abs(found.cells.of(places[cell]) - law) < 3 * found.standard_errors[start:end]).all()
-
-
 def test_what_the_papers_are_held_to() -> None:
     """What `sdc papers` takes for exact beside what is printed; for the models that is of another formula."""
     weights, laws, _ = exactly()
@@ -155,17 +142,6 @@ def test_decomposable_models_beside_their_closed_form(alpha: float) -> None:
     assert 0.5 < np.sqrt(np.mean(np.square(missed))) < 1.5
 
 
-def test_cells_of_a_decomposable_model_beside_their_enumeration() -> None:
-    table = dense(schema_of([2, 3, 2]), [3, 1, 0, 2, 2, 1, 0, 1, 2, 1, 1, 4])
-    release, law = frontier("AB", "C"), law_of("[A,C][B,C]", table.schema, 0.5)
-    exact = posterior(table, knows(table, release), law, table.codes)
-    found = sampled_evidence(table, release, law, Sampling(500, 4, 1))
-    first, start, (place, _) = averages._common([found.cells, exact.cells])
-    assert (first.tolist(), start.tolist()) == (exact.cells.first.tolist(), exact.cells.start.tolist())
-    missed = np.abs(found.cells.probabilities - exact.cells.probabilities[place])
-    assert (missed < 3.5 * np.maximum(found.standard_errors, 0.003)).all()
-
-
 # Beside an integral, of two by two by two cells
 
 NO_THREE_WAY = "[A,B][B,C][A,C]"
@@ -211,33 +187,6 @@ def test_probabilities_of_all_releases_sum_to_one(release: Release, alpha: float
     assert abs(sum(found) - 1) < 3.5 * np.linalg.norm(errors)
 
 
-def test_the_errors_of_an_average_are_those_seen() -> None:
-    """Of models and cells, over many seeds; those of cells may be too large, never much too small."""
-    table, alpha = dense(schema_of([2, 2, 2]), [4, 1, 0, 2, 1, 3, 2, 1]), 0.5
-    release, priors = ["A*B", "C"], {"[A][B][C]": 0.5, NO_THREE_WAY: 0.25, "saturated": 0.25}
-    known = knows(table, frontier("AB", "C"))
-    tables = [dense(table.schema, c.reshape(-1).tolist()) for c in feasible_tables(table, known)]
-    of_model = [
-        [exact_log(one, alpha) if name == NO_THREE_WAY else law_of(name, table.schema, alpha).log_probability(one)]
-        for name in priors
-        for one in tables
-    ]
-    logs = np.array(of_model).reshape(len(priors), -1) + np.log(list(priors.values()))[:, None]
-    joint = np.exp(logs - logsumexp(logs))
-    at_truth = joint.sum(axis=0) * (table.counts[:, None] == np.array([one.count_at(table.codes) for one in tables]).T)
-    models, cells = [], []
-    for seed in range(scaled(20, fewest=8)):
-        found = sdc.posterior(table, release, law="average", priors=priors, cells="all", draws=50, chains=4, seed=seed)
-        missed = [m.probability - p for m, p in zip(found.models, joint.sum(axis=1), strict=True)]
-        models.append(np.array(missed) / [m.standard_error for m in found.models])
-        rows = table.schema.keys.pack(table.codes)
-        errors = replace(found.cells, probabilities=found.standard_errors).at_truth[rows]
-        cells.append((found.cells.at_truth[rows] - at_truth.sum(axis=1)) / errors)
-    for seen, least in ((models, 0.6), (cells, 0.4)):
-        assert least < np.sqrt(np.mean(np.square(seen))) < 1.4
-        assert np.abs(seen).max() < 4
-
-
 # Laws that are public, and what there is no answer to
 
 
@@ -272,25 +221,11 @@ def test_a_released_model_of_more_tables_than_are_listed() -> None:
     assert abs(found.log_evidence - exact.log_evidence) < 3.5 * found.log_evidence_error
 
 
-def test_a_table_without_records_is_certain() -> None:
-    table = dense(schema_of([2, 2, 2]), [0] * 8)
-    found = sampled_evidence(table, frontier("AB"), law_of(NO_THREE_WAY, table.schema), Sampling(20, 1))
-    assert (found.log_evidence, found.log_evidence_error) == (0, 0)
-
-
 def test_one_cell_of_a_record_is_as_likely_as_another() -> None:
     """With equal alphas, and so small that gammas are 0 in doubles."""
     table = dense(schema_of([2, 3, 3]), [1] + [0] * 17)
     found = sampled_evidence(table, frontier("ABC"), law_of(NO_THREE_WAY, table.schema, 0.01), Sampling(200, 4))
     assert abs(found.log_evidence + math.log(18)) < 3.5 * found.log_evidence_error < 1
-
-
-def test_the_same_seed_gives_the_same_average(czech: Table) -> None:
-    priors = {"[A,B,C][C,D][D,E][A,E][F]": 0.5, "uniform": 0.5}
-    settings = {"law": "average", "priors": priors, "draws": 20, "chains": 2}
-    one, other, third = (sdc.posterior(czech, CZECH_PREFIX, seed=seed, **settings) for seed in (4, 4, 5))
-    assert one.log_evidence == other.log_evidence != third.log_evidence
-    assert one.cells.probabilities.tolist() == other.cells.probabilities.tolist()
 
 
 def test_what_is_refused_is_not_sampled_first(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
