@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +18,7 @@ from sdc.model.table import Table
 from sdc.public.check import Composition, check, composition, few_counts
 from sdc.public.published import Published
 from sdc.public.relation import read_relations
+from tests import reference
 from tests.strategies import dense, every_cell, schema_of
 
 Told = tuple[Published, EarlierConfig]
@@ -108,36 +107,32 @@ def publications(draw: hs.DrawFn) -> tuple[Table, list[Told]]:
 
 
 def enumerated(table: Table, told: list[Told], names: tuple[str, ...]) -> dict[tuple[str, ...], set[int]]:
-    """The counts that each cell of these variables has in any table that agrees; by trying all, record by record."""
-    schema = table.schema
-    cells = [dict(zip(schema.names, cell, strict=True)) for cell in product(*(v.categories for v in schema.variables))]
-    keys = [[key_of(one, cell) for one in told] for cell in cells]
-    wanted = [listed(one) for one in told]
-    left = [Counter(one) for one in wanted]
-    found: dict[tuple[str, ...], set[int]] = {}
-    last = {(t, key): number for number, told_of in enumerate(keys) for t, key in enumerate(told_of)}
+    """The counts that each cell of these variables has in any table that agrees; empty where none does."""
+    schema, tables = table.schema, all_tables(table.schema, *told)
+    kept = [schema.index(name) for name in names]
+    keys = reference.marginal_cells(schema.sizes, kept)
+    sums = reference.sums(tables, schema.sizes, kept)
+    cells = [tuple(schema.variables[v].categories[c] for v, c in zip(kept, key, strict=True)) for key in keys]
+    return {cell: {*sums[:, place].tolist()} for place, cell in enumerate(cells)} if len(tables) else {}
 
-    def place(number: int, counts: list[int]) -> None:
-        if number == len(cells):
-            if all(not any(one.values()) for one in left):
-                summed: Counter[tuple[str, ...]] = Counter()
-                for cell, count in zip(cells, counts, strict=True):
-                    summed[tuple(cell[name] for name in names)] += count
-                for key, count in summed.items():
-                    found.setdefault(key, set()).add(count)
-            return
-        inside = [(t, key) for t, key in enumerate(keys[number]) if key is not None]
-        for count in range(min((left[t][key] for t, key in inside), default=0) + 1):
-            for t, key in inside:
-                left[t][key] -= count
-            # what is told is used up by the last cell that it is of
-            if not any(left[t][key] for t, key in inside if last[t, key] == number):
-                place(number + 1, [*counts, count])
-            for t, key in inside:
-                left[t][key] += count
 
-    place(0, [])
-    return found
+def all_tables(schema: Schema, *told: Told) -> reference.Counts:
+    """Those that agree; of cells that nothing published counts, those with no more records than all that is."""
+    most = sum(sum(listed(one).values()) for one in told)
+    known = [fact for one in told for fact in facts(schema, one)]
+    everything = reference.Fact(frozenset(reference.every_cell(schema.sizes)), 0, most)
+    return reference.feasible(schema.sizes, [*known, everything])
+
+
+def facts(schema: Schema, told: Told) -> list[reference.Fact]:
+    """What one table says of the cells of all variables."""
+    groups: dict[tuple[str, ...], set[tuple[int, ...]]] = {}
+    for cell in reference.every_cell(schema.sizes):
+        if (key := key_of(told, schema.named(cell))) is not None:
+            groups.setdefault(key, set()).add(cell)
+    counts = listed(told)
+    assert counts.keys() <= groups.keys()
+    return [reference.Fact(frozenset(cells), counts.get(key, 0), counts.get(key, 0)) for key, cells in groups.items()]
 
 
 def key_of(one: Told, cell: dict[str, str]) -> tuple[str, ...] | None:
@@ -163,12 +158,9 @@ def listed(one: Told) -> dict[tuple[str, ...], int]:
 
 
 def named(found: Composition) -> dict[tuple[str, ...], list[int]]:
-    rows = zip(found.cells.tolist(), found.outer.tolist(), found.inner.tolist(), strict=True)
-    assert all(outer == inner for _, outer, inner in rows)
-    return {
-        tuple(found.schema.named(cell).values()): outer
-        for cell, outer in zip(found.cells.tolist(), found.outer.tolist(), strict=True)
-    }
+    assert np.array_equal(found.outer, found.inner)
+    rows = zip(found.cells.tolist(), found.outer.tolist(), strict=True)
+    return {tuple(found.schema.named(cell).values()): ends for cell, ends in rows}
 
 
 NAMED = ("name 1 categories", "name 2 categories", "names 1 categories")

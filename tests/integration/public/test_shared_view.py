@@ -13,9 +13,8 @@ from sdc.model.schema import Schema
 from sdc.public.check import Composition, check
 from tests.integration.public.test_check import (
     Told,
+    all_tables,
     composed,
-    key_of,
-    listed,
     marginal,
     part,
     recoded,
@@ -23,7 +22,7 @@ from tests.integration.public.test_check import (
     write,
 )
 from tests.profiles import scaled
-from tests.reference import Fact, every_cell, feasible
+from tests.reference import every_cell
 from tests.strategies import dense, schema_of
 
 CASES = scaled(200, fewest=40)
@@ -49,24 +48,6 @@ def drawn(rng: np.random.Generator) -> tuple[Schema, list[Told]]:
             of = reordered if kind == "reordered" and table.total else marginal
             told.append(of(table, kept, name))
     return schema, told
-
-
-def facts(schema: Schema, told: Told) -> list[Fact]:
-    """What one table says of the cells of all variables."""
-    groups: dict[tuple[str, ...], set[tuple[int, ...]]] = {}
-    for cell in every_cell(schema.sizes):
-        if (key := key_of(told, schema.named(cell))) is not None:
-            groups.setdefault(key, set()).add(cell)
-    counts = listed(told)
-    assert counts.keys() <= groups.keys()
-    return [Fact(frozenset(cells), counts.get(key, 0), counts.get(key, 0)) for key, cells in groups.items()]
-
-
-def all_tables(schema: Schema, *told: Told) -> np.ndarray:
-    """Those that agree; of cells that nothing published counts, those with no more records than all that is."""
-    most = sum(sum(listed(one).values()) for one in told)
-    known = [fact for one in told for fact in facts(schema, one)]
-    return feasible(schema.sizes, [*known, Fact(frozenset(every_cell(schema.sizes)), 0, most)])
 
 
 def outcome(found: Composition) -> tuple[object, ...]:
