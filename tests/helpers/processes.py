@@ -14,7 +14,7 @@ TOGETHER = {
     "builds": (
         "tests/system/stages/",
         "tests/system/execution/test_executors.py",
-        "tests/unit/ingest/test_counting.py",
+        "tests/integration/ingest/test_workers.py",
         "tests/unit/intruder/test_exchanges.py",
         "tests/unit/search/test_best.py",
         "tests/unit/search/test_bisection.py",
