@@ -1,4 +1,4 @@
-"""Kernels that several processes need at once."""
+"""Kernels that several processes need at once, and what threads keep for them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
 from sdc import compiled
+from sdc.executor import kept_per_thread
 
 PROCESSES = 3
 CODE = """
@@ -190,3 +192,14 @@ def test_code_that_cannot_be_read_is_compiled_anew(
             path.mkdir()  # nor can it be written
     assert compiled_by(CODE) == [1]
     assert compiled_by(CODE) == [1 if damage == "no file" else 0]
+
+
+def test_no_two_threads_share_what_is_kept() -> None:
+    made = kept_per_thread(maxsize=1)(lambda number: [number])
+    here = made(1)
+    with ThreadPoolExecutor(1) as pool:
+        there = [pool.submit(made, 1).result() for _ in range(2)]
+    assert made(1) is here
+    assert there[0] is there[1] is not here
+    made.cache_clear()
+    assert made(1) is not here
