@@ -1,4 +1,4 @@
-"""The nightly command: builds killed at random moments, then all tests, slow ones too, with many new random cases.
+"""The nightly command: builds killed at random moments, kernels with bounds checked, then all tests with new cases.
 
     python -m tests.nightly [--seed N] [--minutes 150]
 
@@ -23,6 +23,7 @@ from tests.helpers.slurm import missing
 ROOT = Path(__file__).parents[1]
 MINUTES = 150.0  # measured: 3 for killed runs and 87 for the tests, on two cores with some other work on them
 KILLED_RUNS = 6
+CHECKED = ["bounds", "feasible", "intruder", "risk", "search", "utility"]  # folders of tests/unit that run the kernels
 
 
 def main() -> None:
@@ -55,9 +56,12 @@ def parts(seed: int) -> dict[str, list[str]]:
     """The command of each part."""
     python = sys.executable
     night = ["--hypothesis-profile", "nightly", "--hypothesis-seed", str(seed), "--slow"]
+    # an index outside of its array is an error there; compiled code is kept apart from that without checks
+    checked = ["env", "NUMBA_BOUNDSCHECK=1", python, "-m", "pytest", "-q", "--hypothesis-seed", str(seed)]
     return {
         # first what takes minutes: it was long not seen that it had no end, since the tests took all of the time
         "killed runs": [python, "-m", "tests.killed_runs", str(KILLED_RUNS), str(seed)],
+        "kernels with bounds checked": [*checked, *(f"tests/unit/{folder}" for folder in CHECKED)],
         "tests": [python, "-m", "pytest", "-q", "--instafail", *night],
     }
 
