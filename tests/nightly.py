@@ -1,4 +1,4 @@
-"""The nightly run: builds killed at random moments, then all tests, slow ones too, with many new random cases.
+"""The nightly run: killed builds, kernels with bounds checked, then all tests, slow ones too, with many new random cases.
 
     python -m tests.nightly [--seed N] [--minutes 60]
 
@@ -23,6 +23,7 @@ from tests.helpers.slurm import missing
 ROOT = Path(__file__).parents[1]
 MINUTES = 60.0
 KILLED_RUNS = 6
+CHECKED = ["bounds", "feasible", "intruder", "risk", "search", "utility"]  # folders of tests/unit that run the kernels
 
 
 def main() -> None:
@@ -54,10 +55,18 @@ def install_slurm() -> None:
 def parts(seed: int) -> dict[str, list[str]]:
     """The command of each part."""
     python = sys.executable
-    tests = [python, "-m", "pytest", "-q", "--hypothesis-profile", "nightly", "--hypothesis-seed", str(seed), "--slow"]
+    seeded = [python, "-m", "pytest", "-q", "--hypothesis-seed", str(seed)]
+    tests = [*seeded, "--hypothesis-profile", "nightly", "--slow"]
     return {
         # first what takes minutes: it was long not seen that it had no end, since the tests took all of the time
         "killed runs": [python, "-m", "tests.killed_runs", str(KILLED_RUNS), str(seed)],
+        # an index outside of its array is an error there; compiled code is kept apart from that without checks
+        "kernels with bounds checked": [
+            "env",
+            "NUMBA_BOUNDSCHECK=1",
+            *seeded,
+            *(f"tests/unit/{name}" for name in CHECKED),
+        ],
         "system": [*tests, "tests/system"],
         "unit and integration": tests,
     }
