@@ -20,7 +20,8 @@ from sdc.model.table import Table
 from sdc.public.attack import Measurement, Target, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.mixture import Mixture
-from tests.integration.public.test_check import NOT_THERE, Told, marginal, publications
+from tests.integration.public.test_check import NOT_THERE, Told, marginal, tables_of
+from tests.levels import Rng, generators
 from tests.strategies import dense, schema_of
 
 
@@ -64,10 +65,10 @@ def on(schema: Schema, table: Table) -> Values:
 # What is fitted
 
 
-@given(publications())
-def test_what_is_fitted_is_what_the_table_has(case: tuple[Table, list[Told]]) -> None:
+@given(generators())
+def test_what_is_fitted_is_what_the_table_has(rng: Rng) -> None:
     """Whatever is published of it: marginals, lists, recoded, of some records, or with cells withheld."""
-    table, told = case
+    table, told = tables_of(rng)
     scaling = Scaling()
     try:
         found = attack_on(told, (0,), scaling)

@@ -1,18 +1,16 @@
-"""Published tables reconstructed by the method that is installed apart, in the nightly run."""
+"""What the method that is installed apart guesses from published tables."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sdc.model.table import Table
 from sdc.public.attack import Attack, attack_on
 from sdc.public.mixture import Mixture
 from tests.integration.public.test_attack import Scaling, on, sums
-from tests.integration.public.test_check import Told, marginal
+from tests.integration.public.test_check import Told, in_part_of, marginal
 from tests.strategies import czech, dense, schema_of
 
 APART = "mbi is not installed; run pip install 'sdc-tables[attack]'"
@@ -53,12 +51,8 @@ def test_a_mixture_is_fitted_to_sums_too() -> None:
     """Of a table with a cell withheld, and of one whose categories are merged."""
     pytest.importorskip("mbi", reason=APART)
     table = dense(schema_of([2, 3, 2]), [*range(10, 130, 10)])
-    whole, relation = marginal(table, 0b011, "whole")
-    hidden = np.array([[1, 2]], np.uint16)
-    shown = whole.table.codes[:-1], whole.table.counts[:-1]
-    in_part = replace(whole, table=Table.of(whole.table.schema, *shown), withheld=hidden), relation
     scaling = Scaling()
-    told = [in_part, marginal(table, 0b110, "exact")]
+    told = [in_part_of(marginal(table, 0b011, "whole"), [[1, 2]]), marginal(table, 0b110, "exact")]
     attack_on(told, (0,), scaling)
     (guess,) = attack_on(told, (0,), Mixture(steps=4000)).guessed
     assert [len(one.counts) for one in scaling.target.measurements if not one.is_marginal] == [5]
