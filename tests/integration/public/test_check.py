@@ -260,10 +260,7 @@ def test_what_cannot_be_expressed_is_refused(tmp_path: Path, second: str, relati
         ("- {where: {a: [x]}}", "one of folder and entry"),
         ("- {folder: a, disjoint: true, where: {a: [x]}}", "leave where and variables out"),
         ("- {folder: a, folders: b}", "folders is an unknown key"),
-        (
-            "- {folder: a, key: {column: p, records: f.csv}}",
-            "key shows that records are others; say disjoint: true too",
-        ),
+        ("- {folder: a, key: {column: p, records: f.csv}}", "key shows that records are others; say disjoint: true"),
         ("- {folder: a, disjoint: true, key: {column: p, records: f.csv}}", "which only a build has; leave key out"),
         ("3", "tuple|list"),
         ("- {folder: a, where: {a: []}}", "at least 1"),

@@ -212,9 +212,7 @@ def test_no_file_of_a_folder_is_passed_over(tmp_path: Path, published: Path, oth
         (folder / other).parent.mkdir(parents=True, exist_ok=True)
         (folder / other).write_text("")
     (plain / "t.csv").write_text("a,count\nx,1\n")
-    with pytest.raises(
-        InputError, match=f"{other.split('/')[0]} is no CSV, Parquet.*keep nothing else in their folder"
-    ):
+    with pytest.raises(InputError, match=f"{other.split('/')[0]} is no CSV, Parquet.*keep nothing else in their"):
         read_published(plain)
     shutil.rmtree(plain)
     with pytest.raises(InputError, match=f"has {other.split('/')[0]}, which datapackage.json does not list"):
