@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,17 +24,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import connection
-from sdc.execution.cluster import check_cluster, open_executor
+from sdc.execution.cluster import check_cluster
 from sdc.execution.connection import Waiting, connect
 from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.execution.slurm import Jobs
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
-from sdc.model.table import Table
 from sdc.refusal import TRY_AGAIN, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.helpers.folders import contents
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
@@ -98,11 +97,7 @@ def processes(*commands: list[str], folder: Path) -> Iterator[None]:
 
 def address_in(file: Path) -> str:
     """What a scheduler has written when it is up."""
-    for _ in range(300):
-        if file.exists() and (text := file.read_text()):
-            return str(json.loads(text)["address"])
-        time.sleep(0.1)
-    raise TimeoutError(f"no scheduler has written {file}")
+    return str(json.loads(wait_until(lambda: file.exists() and file.read_text()))["address"])
 
 
 SCHEDULER = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
@@ -185,38 +180,37 @@ def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect
     assert list((folder / "scratch").iterdir()) == []
 
 
+GOOD = "ca ca-node ca-node"
+
+
 @pytest.mark.parametrize(
-    ("tls", "message"),
+    ("scheduler", "protocol", "tls", "changes", "message"),
     [
-        (
-            "ca ca-node other-node",
-            r"tls\.key = '.*other-node\.key' is not the key of tls\.cert = '.*ca-node\.pem' \(key",
-        ),
-        ("other ca-node ca-node", r"its certificate is not signed by tls\.ca_file"),
-        ("ca other-node other-node", r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
-        ("none ca-node ca-node", r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "ca ca-node other-node", {}, r"tls\.key = '.*other-node\.key' is not the key of tls\.cert"),
+        ("tls", "tls", "other ca-node ca-node", {}, r"its certificate is not signed by tls\.ca_file"),
+        ("tls", "tls", "ca other-node other-node", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
+        ("tls", "tls", "none ca-node ca-node", {}, r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "empty ca-node ca-node", {}, r"tls\.ca_file = '.*empty\.pem' holds no certificate"),
+        ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it says nothing; is it .* a tls:// scheduler"),
+        ("plain", "tls", GOOD, {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
+        ("tls", "tls", GOOD, {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': there is no such folder; make it"),
+        ("tls", "tls", GOOD, {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
     ],
 )
-def test_wrong_certificates(folder: Path, tls_address: str, tls: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        check(cluster_file(folder, tls_address, tls))
-
-
-def test_a_file_that_is_no_certificate(folder: Path, tls_address: str) -> None:
+def test_what_does_not_fit_the_scheduler(
+    scheduler: str,
+    protocol: str,
+    tls: str | None,
+    changes: dict[str, Any],
+    message: str,
+    folder: Path,
+    tls_address: str,
+    plain_address: str,
+) -> None:
     (folder / "empty.pem").touch()
-    with pytest.raises(ConfigError, match=r"tls\.ca_file = '.*empty\.pem' holds no certificate"):
-        check(cluster_file(folder, tls_address, "empty ca-node ca-node"))
-
-
-def test_a_client_without_tls(folder: Path, tls_address: str) -> None:
-    plain = tls_address.replace("tls://", "tcp://")
-    with pytest.raises(ConfigError, match=r"within 1 s: it says nothing; is it another service, or a tls:// scheduler"):
-        check(cluster_file(folder, plain, None, timeout_seconds=1))
-
-
-def test_a_scheduler_without_tls(folder: Path, plain_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"):
-        check(cluster_file(folder, plain_address.replace("tcp://", "tls://")))
+    address = {"tls": tls_address, "plain": plain_address}[scheduler].partition("://")[2]
+    with pytest.raises(ConfigError, match=message):
+        check(cluster_file(folder, f"{protocol}://{address}", tls, **changes))
 
 
 def test_a_scheduler_without_workers(folder: Path, plain_address: str) -> None:
@@ -244,18 +238,6 @@ def test_no_scheduler(folder: Path) -> None:
     assert status_of(refused.value) == TRY_AGAIN
     with pytest.raises(ConfigError, match=r"within 20 s: the host is not known") as refused:
         check(cluster_file(folder, "tcp://host.invalid:1", None, open_to_the_network=True))
-
-
-def test_no_scratch_folder(folder: Path, tls_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"scratch = '.*/elsewhere': there is no such folder; make it"):
-        check(cluster_file(folder, tls_address, scratch="elsewhere"))
-
-
-def test_workers_with_less_memory_than_the_file_says(folder: Path, tls_address: str) -> None:
-    with pytest.raises(
-        ConfigError, match=r"has 2147483648 bytes of memory, less than memory_per_worker \(3221225472\)"
-    ):
-        check(cluster_file(folder, tls_address, memory_per_worker="3GiB"))
 
 
 def test_workers_that_do_not_see_the_scratch_folder(
@@ -342,28 +324,6 @@ def slurm_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     file = tmp_path / "slurm.yaml"
     file.write_text(yaml.safe_dump(settings))
     return file
-
-
-def arguments_of_my_nanny(table: Table, unit: int) -> str:
-    return Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
-
-
-def test_workers_that_slurm_starts(slurm_file: Path, czech: Table) -> None:
-    execution = ExecutionConfig(cluster=str(slurm_file))
-    assert check_cluster(execution) == 1
-    assert list((slurm_file.parent / "jobs").iterdir()) == []
-    with open_executor(execution) as executor:
-        (arguments,) = executor.run(arguments_of_my_nanny, czech, [0])
-        for option in (
-            "tls://127.0.0.1",
-            "--lifetime 360s --lifetime-stagger 60s",
-            "--tls-key",
-            "--memory-limit 1.00GiB",
-            "--no-dashboard --dashboard-address 127.0.0.1:0",
-        ):
-            assert option in arguments
-    assert len(list((slurm_file.parent / "jobs").glob("*.sh"))) == 1
-    assert not list((slurm_file.parent / "scratch").glob("sdc-*"))
 
 
 def test_a_job_that_slurm_would_refuse(slurm_file: Path) -> None:
