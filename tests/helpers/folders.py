@@ -7,9 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from sdc.executor import IN_PROCESS
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
+from tests.helpers.builds import built
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -28,6 +26,4 @@ def released_here(config: Path) -> dict[str, bytes]:
     content = yaml.safe_load(config.read_text())
     content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(config.parent / "here")}}
     config.with_name("here.yaml").write_text(yaml.safe_dump(content))
-    here = open_build(config.with_name("here.yaml"))
-    run_all(here, IN_PROCESS)
-    return contents(here.folder.stage("release"))
+    return contents(built(config.with_name("here.yaml")).folder.stage("release"))

@@ -22,9 +22,9 @@ import httpx
 import psutil
 import yaml
 
+from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 OPERATOR, PROXIED = "op", "x-user"
 SERVER = {
     "slot": 0.0,
@@ -41,9 +41,7 @@ Frontier = set[frozenset[str]]
 
 def czech_config(folder: Path, **server: Any) -> Path:
     """Of a server of the Czech table, in a folder."""
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    return written(folder, content, **server)
+    return write_czech(folder, "server.yaml", whole={"server": {**SERVER, **server}}, execution={"cluster": "local"})
 
 
 def written(folder: Path, content: dict[str, Any], **server: Any) -> Path:

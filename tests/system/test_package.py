@@ -26,7 +26,7 @@ from sdc.model.errors import ConfigError, MissingLibraryError
 from sdc.model.extras import DISTRIBUTION, EXTRAS, require_packages
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.helpers.prefect_home import made_home
-from tests.system.execution.test_cluster import SLURM
+from tests.unit.config.test_cluster_files import SLURM
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL: dict[str, list[str]] = PROJECT["optional-dependencies"]

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.refusal import FILES, as_command
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
+from tests.helpers.builds import written
 from tests.helpers.prefect_home import PrefectServer, running_server
 
 CANARY = "kanarienvogel"
@@ -101,22 +101,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
         yield server
 
 
-def written(case: Case, folder: Path) -> Path:
+def config_of(case: Case, folder: Path) -> Path:
     """The config of a build in a folder where nothing else is."""
     source = folder / "source"
     source.mkdir()
-    settings: dict[str, Any] = {
-        "name": "canary",
-        "table": {"path": str(case.write(source)), **case.settings},
-        "risk": {"small_count": 2, "min_width": 1},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder / "runs")},
-    }
-    if zeros := settings["table"].get("structural_zeros"):
+    settings = {"path": str(case.write(source)), **case.settings}
+    if zeros := settings.get("structural_zeros"):
         (source / "zeros.yaml").write_text(zeros)
-        settings["table"]["structural_zeros"] = str(source / "zeros.yaml")
-    (folder / "build.yaml").write_text(yaml.safe_dump(settings))
-    return folder / "build.yaml"
+        settings["structural_zeros"] = str(source / "zeros.yaml")
+    return written(folder, table=settings, risk={"small_count": 2, "min_width": 1})
 
 
 def built(case: Case, folder: Path, server: PrefectServer) -> subprocess.CompletedProcess[str]:
@@ -129,7 +122,7 @@ def built(case: Case, folder: Path, server: PrefectServer) -> subprocess.Complet
         "XDG_STATE_HOME": str(folder / "state"),
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-c", BUILD, str(written(case, folder))]
+    command = [sys.executable, "-c", BUILD, str(config_of(case, folder))]
     return subprocess.run(
         command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300
     )
@@ -195,7 +188,7 @@ def test_nothing_confidential_is_in_other_files(
     """Of a build in this process, without Prefect."""
     case, heard = CASES[name], list[str]()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    file = written(case, tmp_path)
+    file = config_of(case, tmp_path)
     with pytest.raises(SystemExit) if case.said else nullcontext(), as_command():
         run_all(open_build(file), IN_PROCESS, heard.append)
     said = "".join([*capfd.readouterr(), *heard])

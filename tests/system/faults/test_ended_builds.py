@@ -24,11 +24,11 @@ from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
 from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
+from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with, left_behind
 from tests.helpers.prefect_home import made_home
 from tests.helpers.waiting import wait_until
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
 LIMIT_SECONDS = 300.0
 ONCE = "sdc: the search ends with what is proven so far; interrupt again to stop at once"
@@ -123,10 +123,7 @@ def ended(
     folder: Path, end: Callable[[subprocess.Popen[str]], None], release: dict[str, Any] = LONG
 ) -> tuple[subprocess.Popen[str], str]:
     """A build that ended upon what was done to it while it searched, and what it said."""
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv")}
-    content |= {"release": release, "output": {"folder": "runs"}}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    write_czech(folder, whole={"release": release}, execution={"cluster": "local"}, output={"folder": "runs"})
     command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
     own = {"PREFECT_HOME": str(made_home(folder / "prefect")), "TMPDIR": str(folder)}
     with subprocess.Popen(

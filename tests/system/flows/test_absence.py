@@ -14,7 +14,6 @@ from typing import Any
 import httpx
 import psutil
 import pytest
-import yaml
 
 from flows import absence
 from flows.absence import AT_WORK, at_work, refusals_of_the_server
@@ -23,7 +22,8 @@ from sdc.events import EventLog, heard, tell
 from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.refusal import TRY_AGAIN
 from sdc.storage.run_folder import RunFolder
-from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
+from tests.conftest import ROOT
+from tests.helpers.builds import write_czech
 from tests.helpers.folders import contents, released_here
 from tests.helpers.prefect_home import PrefectServer, server
 from tests.helpers.waiting import wait_until
@@ -150,10 +150,7 @@ LONG = {"method": "decomposable", "annealing": {"steps": 50_000, "rounds": 20, "
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a build of some seconds."""
-    content = yaml.safe_load(CZECH_YAML.read_text())
-    content["table"]["path"] = str(CZECH_CSV)
-    content |= {"release": LONG, "execution": {"cluster": "in-process"}, "output": {"folder": "runs"}}
-    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    write_czech(tmp_path, whole={"release": LONG, "output": {"folder": "runs"}})
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -18,7 +18,6 @@ from typing import Any
 import fsspec
 import psutil
 import pytest
-import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
@@ -27,16 +26,14 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError, TemporaryError
 from sdc.model.schema import Schema
 from sdc.stages.build import open_build
-from sdc.stages.stages import STAGES, SWEEP, run_all
+from sdc.stages.stages import SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
+from tests.helpers.builds import FRONTIER, NAMES, write_czech
 from tests.helpers.folders import contents
 from tests.helpers.prefect_home import made_home
 from tests.helpers.waiting import line_of
 from tests.system.faults.test_strangers import assert_closed
 
-CONFIGS = Path(__file__).parents[3] / "configs"
-FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
-NAMES = [stage.name for stage in STAGES]
 UPLOAD = "memory://flows/czech"
 
 QUIET = {
@@ -47,14 +44,7 @@ QUIET = {
 
 
 def write_config(folder: Path, **sections: dict[str, Any]) -> str:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    content["execution"] = {"cluster": "local", "workers": 2}
-    content["output"] = {"folder": str(folder / "runs")}
-    content |= sections
-    file = folder / "build.yaml"
-    file.write_text(yaml.safe_dump(content))
-    return str(file)
+    return str(write_czech(folder, whole={"execution": {"cluster": "local", "workers": 2}} | sections))
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +124,7 @@ def test_the_build_takes_them_over_and_makes_the_rest(flow_runs: dict[str, Any])
     build = flow_runs["build"]
     assert list(build) == ["run_folder", "release", "stages"]
     assert build["run_folder"] == flow_runs["sweep"]["run_folder"]
-    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert build["release"] == {"frontier": [*map(list, FRONTIER)], "sub_tables": 59, "sub_tables_with_total": 60}
     assert statuses(build) == {**dict.fromkeys(NAMES, "done"), "table": "reused", "widths": "reused"}
     assert json.loads(json.dumps(build)) == build
     assert len(list((Path(build["run_folder"]) / "release").iterdir())) == 20
@@ -214,7 +204,7 @@ def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> 
     release = {"method": "best", "annealing": {"steps": 2000, "chains": 2}}
     config = write_config(tmp_path, release=release, curve={"min_width": [6, 11]})
     build = release_build(config)
-    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert build["release"] == {"frontier": [*map(list, FRONTIER)], "sub_tables": 59, "sub_tables_with_total": 60}
     assert list(statuses(build).items()) == [(name, "done") for name in [*NAMES[:4], "curve", *NAMES[4:]]]
     alone = open_build(Path(write_config(tmp_path, release=release, curve={"min_width": [6, 11]})))
     trace = (alone.folder.stage("search") / "trace.parquet").read_bytes()

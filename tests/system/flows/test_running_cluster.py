@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import socket
@@ -17,9 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from distributed import Security
 
 from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
@@ -28,54 +25,22 @@ from sdc.execution.cluster import check_cluster
 from sdc.execution.connection import Waiting, connect
 from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.execution.slurm import Jobs
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.refusal import TRY_AGAIN, status_of
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
+from tests.helpers.builds import built, write_czech
 from tests.helpers.folders import contents
 from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
-CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
 
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Authority:
-    """Signs certificates; its own, and all others, are `<name>.pem` and `<name>.key` in its folder."""
-
-    folder: Path
-    name: str
-    key: Any
-
-    @classmethod
-    def founded(cls, folder: Path, name: str) -> Authority:
-        authority = cls(folder, name, ec.generate_private_key(ec.SECP256R1()))
-        authority._write(name, authority.key, ca=True)
-        return authority
-
-    def sign(self, name: str) -> None:
-        self._write(name, ec.generate_private_key(ec.SECP256R1()), ca=False)
-
-    def _write(self, name: str, key: Any, *, ca: bool) -> None:
-        subject, issuer = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, self.name))
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
-            .not_valid_after(datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .sign(self.key, hashes.SHA256())
-        )
-        pem = serialization.Encoding.PEM
-        (self.folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-        plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        (self.folder / f"{name}.key").write_bytes(plain)
+def certificate(folder: Path, name: str) -> None:
+    """One that signs itself, and its key: `<name>.pem` and `<name>.key`."""
+    found = Security.temporary()
+    (folder / f"{name}.pem").write_text(found.tls_scheduler_cert)
+    (folder / f"{name}.key").write_text(found.tls_scheduler_key)
 
 
 @contextmanager
@@ -106,10 +71,10 @@ WORKER = ["distributed.cli.dask_worker", "--nthreads", "1", "--memory-limit", "2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of two authorities, and the scratch folder."""
+    """Two certificates, and the scratch folder."""
     folder = tmp_path_factory.mktemp("cluster")
     for name in ("ca", "other"):
-        Authority.founded(folder, name).sign(f"{name}-node")
+        certificate(folder, name)
     (folder / "scratch").mkdir()
     return folder
 
@@ -117,7 +82,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tls_address(folder: Path) -> Iterator[str]:
     """A scheduler that speaks TLS, and its two workers."""
-    tls = ["--tls-ca-file", "ca.pem", "--tls-cert", "ca-node.pem", "--tls-key", "ca-node.key"]
+    tls = ["--tls-ca-file", "ca.pem", "--tls-cert", "ca.pem", "--tls-key", "ca.key"]
     scheduler = [*SCHEDULER, "--protocol", "tls", "--scheduler-file", "tls.json", *tls]
     worker = [*WORKER, "--scheduler-file", "tls.json", *tls]
     with processes(scheduler, worker, worker, folder=folder):
@@ -134,7 +99,7 @@ def plain_address(folder: Path) -> Iterator[str]:
         yield address_in(folder / "plain.json")
 
 
-def cluster_file(folder: Path, address: str, tls: str | None = "ca ca-node ca-node", **changes: Any) -> Path:
+def cluster_file(folder: Path, address: str, tls: str | None = "ca ca ca", **changes: Any) -> Path:
     """`tls` names the authority, the certificate and the key."""
     content = {
         "kind": "address",
@@ -164,37 +129,26 @@ def check(file: Path) -> int:
 def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect_server: None, tmp_path: Path) -> None:
     from flows.release_build import release_build
 
-    content = yaml.safe_load(CONFIG.read_text())
-    content["table"]["path"] = str(CONFIG.with_suffix(".csv"))
-    content["execution"] = {"cluster": str(cluster_file(folder, tls_address))}
-    content["output"] = {"folder": str(tmp_path / "cluster")}
-    config = tmp_path / "build.yaml"
-    config.write_text(yaml.safe_dump(content))
-    assert check(Path(content["execution"]["cluster"])) == 2
-    built = Path(release_build(str(config))["run_folder"])
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "alone")}}
-    config.write_text(yaml.safe_dump(content))
-    alone = open_build(config)
-    run_all(alone, IN_PROCESS)
-    assert contents(built / "release") == contents(alone.folder.stage("release"))
+    cluster = cluster_file(folder, tls_address)
+    assert check(cluster) == 2
+    made = release_build(str(write_czech(tmp_path, execution={"cluster": str(cluster)})))
+    alone = built(write_czech(tmp_path, output={"folder": str(tmp_path / "alone")}))
+    assert contents(Path(made["run_folder"]) / "release") == contents(alone.folder.stage("release"))
     assert list((folder / "scratch").iterdir()) == []
-
-
-GOOD = "ca ca-node ca-node"
 
 
 @pytest.mark.parametrize(
     ("scheduler", "protocol", "tls", "changes", "message"),
     [
-        ("tls", "tls", "ca ca-node other-node", {}, r"tls\.key = '.*other-node\.key' is not the key of tls\.cert"),
-        ("tls", "tls", "other ca-node ca-node", {}, r"its certificate is not signed by tls\.ca_file"),
-        ("tls", "tls", "ca other-node other-node", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
-        ("tls", "tls", "none ca-node ca-node", {}, r"tls\.ca_file = '.*none\.pem': there is no such file"),
-        ("tls", "tls", "empty ca-node ca-node", {}, r"tls\.ca_file = '.*empty\.pem' holds no certificate"),
+        ("tls", "tls", "ca ca other", {}, r"tls\.key = '.*other\.key' is not the key of tls\.cert"),
+        ("tls", "tls", "other ca ca", {}, r"its certificate is not signed by tls\.ca_file"),
+        ("tls", "tls", "ca other other", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
+        ("tls", "tls", "none ca ca", {}, r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "empty ca ca", {}, r"tls\.ca_file = '.*empty\.pem' holds no certificate"),
         ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it says nothing; is it .* a tls:// scheduler"),
-        ("plain", "tls", GOOD, {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
-        ("tls", "tls", GOOD, {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': there is no such folder; make it"),
-        ("tls", "tls", GOOD, {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
+        ("plain", "tls", "ca ca ca", {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
+        ("tls", "tls", "ca ca ca", {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': there is no such folder"),
+        ("tls", "tls", "ca ca ca", {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
     ],
 )
 def test_what_does_not_fit_the_scheduler(
@@ -262,17 +216,14 @@ def test_workers_with_other_code(folder: Path, tls_address: str, monkeypatch: py
 
 
 def test_the_command_line_says_one_sentence(folder: Path, tls_address: str, tmp_path: Path) -> None:
-    content = yaml.safe_load(CONFIG.read_text()) | {"output": {"folder": str(tmp_path / "runs")}}
-    content["table"]["path"] = str(CONFIG.with_suffix(".csv"))
-    content["execution"] = {"cluster": str(cluster_file(folder, tls_address, "ca other-node other-node"))}
-    config = tmp_path / "build.yaml"
-    config.write_text(yaml.safe_dump(content))
+    cluster = cluster_file(folder, tls_address, "ca other other")
+    config = write_czech(tmp_path, execution={"cluster": str(cluster)})
     command = [sys.executable, "-m", "sdc.commands.cli", "run", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "")
-    at_work, told = done.stderr.splitlines()
-    assert at_work.endswith(": reads the config")
-    assert told.startswith(f"sdc: {folder}/address.yaml: no scheduler accepts us at '{tls_address}' within")
+    assert done.stderr.splitlines()[-1].startswith(
+        f"sdc: {folder}/address.yaml: no scheduler accepts us at '{tls_address}' within"
+    )
     assert not (tmp_path / "runs").exists()
 
 

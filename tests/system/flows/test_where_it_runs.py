@@ -24,7 +24,7 @@ from sdc.model.table import Table
 from sdc.stages.build import open_build
 from sdc.stages.needs import Needs
 from sdc.storage.parquet import PartedTable
-from tests.integration.stages.test_sharp import config as large
+from tests.helpers.sharp import large
 from tests.integration.stages.test_sweep import BYTES
 from tests.system.flows.test_release_build import write_config
 from tests.system.flows.test_running_cluster import slurm_file
@@ -158,7 +158,7 @@ def bisected(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> 
     execution = {"cluster": "local", "workers": 2}
     with seen() as found:
         made = release_build(str(large(tmp_path_factory.mktemp("bisected"), release=method, execution=execution)))
-        found.build = open_build(Path(made["run_folder"]).parents[2] / "c.yaml")
+        found.build = open_build(Path(made["run_folder"]).parents[2] / "large.yaml")
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from unittest.mock import patch
@@ -16,7 +15,7 @@ from hypothesis import strategies as hs
 from sdc.api import assess, cell_bounds
 from sdc.bounds import exact
 from sdc.bounds.method import is_small
-from sdc.executor import Executor, InProcess, Result, Unit
+from sdc.executor import Executor, InProcess
 from sdc.feasible.proof import Proof
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
@@ -25,7 +24,6 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
@@ -34,12 +32,14 @@ from sdc.risk.verdict import Verdict
 from sdc.stages.known import release_of
 from tests.profiles import scaled
 from tests.strategies import (
+    Backwards,
     all_ways,
     differences,
     frontier,
     gives_feasible,
     inquiry_of,
     knows,
+    nested_in,
     releases,
     rewritten,
     scattered,
@@ -187,20 +187,9 @@ def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: i
     sharp, criteria = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
     found, proof = proven(criteria, release)
     assert (found.inner == shown_by(table, knows(table, release), found.cells, proof)).all()
-    assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
-    assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
+    assert nested_in(found.inner, sharp.inner)
     if most > 1:
         assert any(len(part.differences) for part in proof.parts)
-
-
-class Backwards:
-    """Runs the last unit first, as if its worker were the fastest."""
-
-    workers = 3
-
-    def run(self, function: Callable[[Table, Unit], Result], table: Table, units: Sequence[Unit]) -> Iterator[Result]:
-        results = [function(table, unit) for unit in reversed(units)]
-        return iter(results[::-1])
 
 
 @dataclass(frozen=True)
@@ -305,19 +294,6 @@ def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
     # what the cheap bounds say of the worst cell is said whichever cells were looked at
     assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
     assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
-
-
-@pytest.mark.parametrize("release", [PAIRS, CYCLE, SPLIT, all_ways(5, 3)], ids=str)
-def test_cells_of_a_larger_table_part_by_part(release: Release) -> None:
-    """What walks find for one part serves the next, and the answer is that of all cells at once."""
-    whole = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
-    with patch("sdc.risk.case.CELLS_PER_PART", 20):
-        parts = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
-    assert parts.verdict is whole.verdict
-    assert parts.assessment.at_risk_cells == whole.assessment.at_risk_cells > 20
-    if parts.verdict is Verdict.SAFE:
-        assert Criteria.of(2, 3).unproven(scattered(), parts.knowledge, parts.proof) == 0
-        assert parts.proof.differences > 0
 
 
 def test_evidence_of_another_table_is_refused_by_name() -> None:

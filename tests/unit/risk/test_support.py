@@ -25,6 +25,7 @@ from tests.strategies import (
     dense,
     frontier,
     knows,
+    nested_in,
     releases,
     rewritten,
     scattered,
@@ -68,30 +69,10 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     cycle = component_of(TABLE, 0b111, all_ways(3, 2))
     covered = cycle.inner.copy()
     cycle.add(certified(TABLE, cycle.knowledge, 4))
-    assert (cycle.inner[:, 0] <= covered[:, 0]).all()
-    assert (cycle.inner[:, 1] >= covered[:, 1]).all()
+    assert nested_in(covered, cycle.inner)
     assert (cycle.inner != covered).any()
     known = Component(cycle.evidence, knows(TABLE, frontier("ABC")))
     assert (known.inner == TABLE.counts[:, None]).all()
-
-
-def test_a_change_is_handed_out_once() -> None:
-    """The farthest that any of the at-risk cells of a marginal cell asks for; again when more is asked, or anew."""
-    component = component_of(TABLE, 0b111, all_ways(3, 2))
-    rows = np.arange(8)
-    cells, changes = component.untried(rows, Shift.UP, component.frame.counts + 5)
-    assert cells.tolist() == rows.tolist()
-    assert changes.tolist() == [5] * 8
-    assert len(component.untried(rows, Shift.UP, component.frame.counts + 5)[0]) == 0
-    assert len(component.untried(rows, Shift.UP, component.frame.counts + 4)[0]) == 0
-    assert component.untried(rows[:1], Shift.UP, component.frame.counts[:1] + 6)[1].tolist() == [6]
-    assert component.untried(rows, Shift.SPARSEST_UP, component.frame.counts + 5)[1].tolist() == [5] * 8
-    down, by = component.untried(rows, Shift.DOWN, component.frame.counts * 0)
-    open_ = component.inner[:, 0] > 0
-    assert np.array_equal(down, rows[open_])
-    assert np.array_equal(by, -component.frame.counts[open_])
-    component = Component(component.evidence, component.knowledge)
-    assert component.untried(rows, Shift.UP, component.frame.counts + 5)[1].tolist() == [5] * 8
 
 
 # Support
@@ -169,8 +150,7 @@ def searched(support: Supported, width: int = 3) -> None:
 
 def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
     ends = sharp(table, known)
-    assert (inner[:, 0] >= ends[:, 0]).all()
-    assert (inner[:, 1] <= ends[:, 1]).all()
+    assert nested_in(inner, ends)
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
 
@@ -253,33 +233,6 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
         assert not list(support.wanted(rows, width, way))
     support.ask(known)
     assert not [found for way in Shift for found in support.wanted(rows, width, way)]
-
-
-@given(tables_and_knowledge(max_records=5), hs.integers(1, 4))
-@settings(max_examples=60)
-def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Knowledge], width: int) -> None:
-    """Where every marginal cell reaches what was wanted of it, every cell has the width or is known not to have it."""
-    table, known = example
-    support = support_of(table)
-    support.ask(known)
-    if not len(table):
-        return
-    missed = False
-    for way in (Shift.DOWN, Shift.UP):
-        for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
-            found = shift(
-                component.frame.table,
-                component.knowledge,
-                component.frame.cells[cells],
-                changes,
-                nodes=2_000,
-            )
-            component.add(found.differences)
-            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.frame.counts[cells]
-            missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
-    inner = support.inner
-    if not missed and not any(part.variables in known.release for part in support.proof().parts):
-        assert (inner[:, 1] - inner[:, 0] >= width).all()
 
 
 def test_components_are_kept_from_release_to_release() -> None:
