@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from sdc.execution.dask_executor import DaskExecutor, Rest
 from sdc.executor import Executor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
+from tests.helpers.waiting import wait_until
 
 ON_ITS_WAY = "it got lost on its way"
 PAUSED = "it waits at a worker that is paused, short of memory (memory_per_worker), or got lost on its way"
@@ -46,8 +46,7 @@ def mark(table: Table, unit: str) -> str:
 def until_seen(table: Table, unit: str) -> str:
     """Runs until there is a file beside its own that says that it has been seen."""
     done = mark(table, unit)
-    while not Path(unit).with_name("seen").exists():
-        time.sleep(0.01)
+    wait_until(Path(unit).with_name("seen").exists)
     return done
 
 
@@ -59,8 +58,7 @@ def pause_once(table: Table, unit: str) -> tuple[str, str]:
     if done == "a" and worker.status == Status.running:
         worker.loop.add_callback(setattr, worker.memory_manager, "memory_pause_fraction", False)
         worker.loop.add_callback(setattr, worker, "status", Status.paused)
-        while worker.status == Status.running:
-            time.sleep(0.01)
+        wait_until(lambda: worker.status != Status.running)
     return done, worker.address
 
 

@@ -27,6 +27,7 @@ from sdc.storage.runs import read_runs
 from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with, left_behind
 from tests.helpers.prefect_home import made_home
+from tests.helpers.waiting import wait_until
 
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
 LIMIT_SECONDS = 300.0
@@ -131,19 +132,18 @@ def ended(
         try:
             _await_search(build, folder / "runs")
             end(build)
+            return build, build.communicate(timeout=LIMIT_SECONDS)[1]
         except BaseException:
             os.killpg(build.pid, signal.SIGKILL)  # else it is waited for until its end, which is far
             raise
-        assert build.stderr is not None
-        said = build.stderr.read()
-    return build, said
 
 
 def _await_search(build: subprocess.Popen[str], runs: Path) -> None:
     """Waits until workers are at the search."""
-    begun = time.monotonic()
-    while not any('"stage": "search"' in log.read_text() for log in runs.glob("*/*/log.jsonl")):
+
+    def searches() -> bool:
         assert build.poll() is None
-        assert time.monotonic() - begun < LIMIT_SECONDS
-        time.sleep(0.1)
+        return any('"stage": "search"' in log.read_text() for log in runs.glob("*/*/log.jsonl"))
+
+    wait_until(searches, LIMIT_SECONDS)
     time.sleep(2)

@@ -7,7 +7,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from sdc.model.errors import ConfigError
 from sdc.refusal import TRY_AGAIN, status_of
 from tests.helpers.builds import built, write_czech
 from tests.helpers.folders import contents
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,11 +61,7 @@ def processes(*commands: list[str], folder: Path) -> Iterator[None]:
 
 def address_in(file: Path) -> str:
     """What a scheduler has written when it is up."""
-    for _ in range(300):
-        if file.exists() and (text := file.read_text()):
-            return str(json.loads(text)["address"])
-        time.sleep(0.1)
-    raise TimeoutError(f"no scheduler has written {file}")
+    return str(json.loads(wait_until(lambda: file.exists() and file.read_text()))["address"])
 
 
 SCHEDULER = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
@@ -141,37 +137,33 @@ def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect
 
 
 @pytest.mark.parametrize(
-    ("tls", "message"),
+    ("scheduler", "protocol", "tls", "changes", "message"),
     [
-        (
-            "ca ca other",
-            r"tls\.key = '.*other\.key' is not the key of tls\.cert = '.*ca\.pem' \(key",
-        ),
-        ("other ca ca", r"its certificate is not signed by tls\.ca_file"),
-        ("ca other other", r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
-        ("none ca ca", r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "ca ca other", {}, r"tls\.key = '.*other\.key' is not the key of tls\.cert"),
+        ("tls", "tls", "other ca ca", {}, r"its certificate is not signed by tls\.ca_file"),
+        ("tls", "tls", "ca other other", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
+        ("tls", "tls", "none ca ca", {}, r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "empty ca ca", {}, r"tls\.ca_file = '.*empty\.pem' holds no certificate"),
+        ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it says nothing; is it .* a tls:// scheduler"),
+        ("plain", "tls", "ca ca ca", {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
+        ("tls", "tls", "ca ca ca", {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': there is no such folder"),
+        ("tls", "tls", "ca ca ca", {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
     ],
 )
-def test_wrong_certificates(folder: Path, tls_address: str, tls: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        check(cluster_file(folder, tls_address, tls))
-
-
-def test_a_file_that_is_no_certificate(folder: Path, tls_address: str) -> None:
+def test_what_does_not_fit_the_scheduler(
+    scheduler: str,
+    protocol: str,
+    tls: str | None,
+    changes: dict[str, Any],
+    message: str,
+    folder: Path,
+    tls_address: str,
+    plain_address: str,
+) -> None:
     (folder / "empty.pem").touch()
-    with pytest.raises(ConfigError, match=r"tls\.ca_file = '.*empty\.pem' holds no certificate"):
-        check(cluster_file(folder, tls_address, "empty ca ca"))
-
-
-def test_a_client_without_tls(folder: Path, tls_address: str) -> None:
-    plain = tls_address.replace("tls://", "tcp://")
-    with pytest.raises(ConfigError, match=r"within 1 s: it says nothing; is it another service, or a tls:// scheduler"):
-        check(cluster_file(folder, plain, None, timeout_seconds=1))
-
-
-def test_a_scheduler_without_tls(folder: Path, plain_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"):
-        check(cluster_file(folder, plain_address.replace("tcp://", "tls://")))
+    address = {"tls": tls_address, "plain": plain_address}[scheduler].partition("://")[2]
+    with pytest.raises(ConfigError, match=message):
+        check(cluster_file(folder, f"{protocol}://{address}", tls, **changes))
 
 
 def test_a_scheduler_without_workers(folder: Path, plain_address: str) -> None:
@@ -199,18 +191,6 @@ def test_no_scheduler(folder: Path) -> None:
     assert status_of(refused.value) == TRY_AGAIN
     with pytest.raises(ConfigError, match=r"within 20 s: the host is not known") as refused:
         check(cluster_file(folder, "tcp://host.invalid:1", None, open_to_the_network=True))
-
-
-def test_no_scratch_folder(folder: Path, tls_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"scratch = '.*/elsewhere': there is no such folder; make it"):
-        check(cluster_file(folder, tls_address, scratch="elsewhere"))
-
-
-def test_workers_with_less_memory_than_the_file_says(folder: Path, tls_address: str) -> None:
-    with pytest.raises(
-        ConfigError, match=r"has 2147483648 bytes of memory, less than memory_per_worker \(3221225472\)"
-    ):
-        check(cluster_file(folder, tls_address, memory_per_worker="3GiB"))
 
 
 def test_workers_that_do_not_see_the_scratch_folder(
