@@ -1,4 +1,4 @@
-"""The nightly run: killed builds, kernels with bounds checked, then all tests, slow ones too, with many new random cases.
+"""The nightly run: killed builds, kernels with bounds checked, then all tests with many new random cases.
 
     python -m tests.nightly [--seed N] [--minutes 60]
 
