@@ -184,6 +184,13 @@ def below_zero_in_two_pieces(found: Differences, table: Table) -> Differences:
     return Differences.concatenated([found, Differences(np.array([0, len(changes)]), cells, changes)])
 
 
+def one_below_zero(found: Differences, table: Table) -> Differences:
+    """One difference the other way, which keeps what is released, and leaves a cell one record short."""
+    ways = (Differences(np.array([0, len(changes)]), cells, -changes) for cells, changes in found)
+    short = next(way for way in ways if (table.count_at(way.cells) + way.changes).min() == -1)
+    return Differences.concatenated([found, short])
+
+
 def another_table(certificate: Certificate, table: Table) -> Certificate:
     counts = table.counts.copy()
     counts[np.argmax(counts)] += 1
@@ -273,6 +280,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "an entry": (differences_with(one_entry_less), f"1 of {NOT_FEASIBLE}"),
         "a code": (differences_with(one_code_changed), f"1 of {NOT_FEASIBLE}"),
         "a cell twice": (differences_with(below_zero_in_two_pieces), f"1 of {NOT_FEASIBLE}"),
+        "a count of -1": (differences_with(one_below_zero), f"1 of {NOT_FEASIBLE}"),
         "a cell left out": (differences_with(one_cell_left_out), UNPROVEN),
         "no differences": (part_with(differences=Differences.none(6)), UNPROVEN),
         "a marginal less": (asking(lambda r: Release.of(r.frontier[1:])), rf"{NOT_SEARCHED}lacks A\*B\*C\*D\*E"),
