@@ -86,16 +86,16 @@ def partition(schema: Schema, subtable: int) -> frozenset[frozenset[Cell]]:
     return frozenset(map(frozenset, marginal(schema, subtable).values()))
 
 
-def counts_of(table: Table) -> dict[Cell, int]:
-    """The counts of all cells, zeros too."""
-    counts = dict.fromkeys(cells_of(table.schema), 0)
-    counts.update(zip(map(tuple, table.codes.tolist()), table.counts.tolist(), strict=True))
-    return counts
-
-
 def dense_of(table: Table) -> Counts:
-    """The same as an array of one axis for each."""
-    return np.array([*counts_of(table).values()], np.int64).reshape(sizes_of(table.schema))
+    """The counts of all cells, with one dimension for each axis."""
+    found = np.zeros(sizes_of(table.schema), np.int64)
+    found[tuple(table.codes.T)] = table.counts
+    return found
+
+
+def counts_of(table: Table) -> dict[Cell, int]:
+    """The same by cells."""
+    return {cell: int(count) for cell, count in np.ndenumerate(dense_of(table))}
 
 
 def facts(table: Table, subtables: Iterable[int], zeros: StructuralZeros = NO_ZEROS) -> Iterator[Fact]:

@@ -225,16 +225,6 @@ def test_lists_in_another_order_and_without_empty_categories_are_marginals() -> 
     assert bounds_of(lists) == bounds_of(same)
 
 
-def test_two_tables_of_one_variable_tell_a_cell(tmp_path: Path) -> None:
-    one = write(tmp_path / "one.csv", "a,b,count\nx,u,1\nx,v,4\ny,u,6\ny,v,8\n")
-    two = write(tmp_path / "two.csv", "b,c,count\nu,p,7\nv,p,2\nv,q,10\n")
-    relations = write(tmp_path / "r.yaml", f"- folder: {two}\n")
-    found = check([one, two], read_relations(Path(relations)))
-    assert found.consistent
-    assert bounds_of(found)[("x", "u", "p")] == [1, 1]
-    assert found.method == "decomposable"
-
-
 @pytest.mark.parametrize(
     ("second", "relation", "message"),
     [
