@@ -8,9 +8,10 @@ COLUMNS = [f"v{number:02}" for number in range(45)] + ["region"]
 
 
 def test_the_nearest_is_suggested_and_few_are_listed() -> None:
-    assert nearest("regoin", COLUMNS) == (
-        "did you mean region? it has v00, v01, v02, v03, v04, v05, v06, v07, v08, v09, v10, v11 and 34 more"
-    )
+    found = nearest("regoin", COLUMNS)
+    assert "did you mean region?" in found
+    assert [name for name in COLUMNS if name in found] == [*COLUMNS[:12], "region"]
+    assert "34 more" in found
     assert nearest("income", ["age", "sex"], "the table has") == "the table has age, sex"
 
 

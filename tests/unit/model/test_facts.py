@@ -387,7 +387,7 @@ def test_many_sharp_ends_are_reached() -> None:
         of = random_fact_case(np.random.default_rng(seed))
         counts = of.table.count_at(of.cells)
         for end in (0, 1):
-            found = shift(of.table, of.known, of.cells, of.sharp[:, end] - counts, nodes=300).differences
+            found = shift(of.table, of.known, of.cells, of.sharp[:, end] - counts, nodes=100).differences
             moves = of.sharp[:, end] != counts
             seen["moves"] += int(moves.sum())
             ends = reached(found, of.cells, counts, of.table)[:, end]
