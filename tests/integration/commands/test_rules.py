@@ -15,14 +15,12 @@ from typer.testing import CliRunner
 
 from sdc.commands.cli import app
 from sdc.commands.treat import ALONE, CHOICE, SUMS
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError, SdcError
 from sdc.public.published import read_published
 from sdc.refusal import MEND, status_of
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
 from sdc.storage.parquet import table_columns, write_csv
+from tests.helpers.builds import built, written
 from tests.reference import Fact, exact, feasible
 from tests.strategies import dense, schema_of
 
@@ -40,13 +38,6 @@ def sdc(*words: Any, status: int = 0) -> str:
 
 def document(*words: Any, status: int = 0) -> Any:
     return json.loads(sdc(*words, "--json", status=status))
-
-
-def built(config: Path) -> Path:
-    """The folder of a run of the config."""
-    build = open_build(config)
-    run_all(build, IN_PROCESS)
-    return build.folder.path
 
 
 def write(path: Path, rows: Sequence[Sequence[Any]]) -> Path:
@@ -188,10 +179,8 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
 def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
     table = dense(schema_of([2, 3, 3]), [0, 30, 5, 1, 30, 5, 2, 1, 0, 9, 9, 30, 30, 30, 0, 0, 9, 9])
     write_csv(tmp_path / "table.csv", table_columns(table))
-    config = {"name": "t", "table": {"path": "table.csv"}, "risk": {"small_count": 2, "min_width": 4}}
-    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
-    (tmp_path / "t.yaml").write_text(yaml.safe_dump(config))
-    run = built(tmp_path / "t.yaml")
+    risk = {"small_count": 2, "min_width": 4}
+    run = built(written(tmp_path, table={"path": "table.csv"}, risk=risk)).folder.path
     alone = document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)
     assert (alone["withheld_cells"], alone["judged_beside_release"]) == (0, False)
     beside = document("suppress", run, "A*B", "--out", tmp_path / "out.csv")
@@ -219,10 +208,7 @@ def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path
     rows = [[major, detail, sex, n] for major, detail, *both in counts for sex, n in zip("fm", both, strict=True)]
     write(tmp_path / "h.csv", [["major", "detail", "sex", "count"], *rows])
     table = {"path": "h.csv", "variables": ["major", "detail", "sex"], "hierarchies": {"ind": ["major", "detail"]}}
-    config = {"name": "h", "table": table, "risk": {"small_count": 1, "min_width": 3}}
-    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
-    (tmp_path / "h.yaml").write_text(yaml.safe_dump(config))
-    run = built(tmp_path / "h.yaml")
+    run = built(written(tmp_path, table=table, risk={"small_count": 1, "min_width": 3})).folder.path
     found = document("suppress", run, "detail*sex")
     assert found["public_margins"] == ["detail", "sex"]
     about = Subject.open(str(run))

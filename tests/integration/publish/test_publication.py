@@ -161,24 +161,15 @@ def written_over(name: str, content: bytes) -> Damage:
 
 
 DAMAGED: dict[str, tuple[Damage, str]] = {
-    "a changed file": (
-        replaced("001_A-B-C.csv", "no,no,no,", "no,no,no,1"),
-        r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel",
-    ),
-    "a missing file": (
-        lambda folder: (folder / "002_D-E.parquet").unlink(),
-        r"002_D-E\.parquet is missing",
-    ),
+    "a changed file": (replaced("001_A-B-C.csv", "no,no,no,", "no,no,no,1"), r"001_A-B-C\.csv is not the exact"),
+    "a missing file": (lambda folder: (folder / "002_D-E.parquet").unlink(), r"002_D-E\.parquet is missing"),
     "a file that no metadata tell of": (
         written_over("003_A-B-C-F.csv", b"A,B,C,F,count\nno,no,no,neg,1\n"),
         r"003_A-B-C-F\.csv",
     ),
     # without its sub-table a file would be published and not be assessed
     "a table that hides": (edited(lambda metadata: metadata["resources"][0].pop("sub_table")), r"001_A-B-C\.csv"),
-    "another total": (
-        edited(lambda metadata: metadata.update(records=1840)),
-        r"datapackage\.json says 1840 records, the table has 1841",
-    ),
+    "another total": (edited(lambda metadata: metadata.update(records=1840)), r"datapackage\.json says 1840 records"),
     "half of the metadata": (written_over("datapackage.json", b"{"), r"datapackage\.json cannot be read: .*run again"),
     "no metadata": (lambda folder: (folder / "datapackage.json").unlink(), r"datapackage\.json cannot be read: .*run"),
 }
@@ -431,9 +422,7 @@ def test_children_of_the_frontier_are_published_where_they_are_asked_for(czech: 
 
 @pytest.mark.parametrize("child", ["A*D", "F", "A*nobody"])
 def test_a_child_that_the_release_does_not_imply_is_refused(child: str, czech: Table, tmp_path: Path) -> None:
-    with pytest.raises(
-        ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release does"
-    ):
+    with pytest.raises(ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release"):
         published_as(czech, tmp_path / "out", children=(child,))
     assert not list((tmp_path / "out").iterdir())
 

@@ -35,7 +35,7 @@ from sdc.storage.certificate import read_certificate
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import CZECH_CSV, built, document_of, report_of, written
-from tests.integration.public.test_check import Told, enumerated, in_part, marginal, part, recoded
+from tests.integration.public.test_check import Told, enumerated, in_part, in_part_of, marginal, part, recoded
 from tests.strategies import dense, schema_of
 
 
@@ -227,15 +227,6 @@ def total(table: Table) -> Told:
     whole = Table.of(Schema((Variable("all", ("all",)),)), np.zeros((1, 1), int), np.array([table.total]))
     related = EarlierConfig(folder="total", variables={"all": {"of": "A", "groups": groups}})  # type: ignore[dict-item]
     return Published("total", whole, True), related
-
-
-def in_part_of(told: Told, hidden: list[list[int]]) -> Told:
-    """The same without the counts of these cells."""
-    published, relation = told
-    own, cells = published.table, np.array(hidden, np.uint16)
-    shown = own.schema.keys.matching(cells, own.codes) < 0
-    table = Table.of(own.schema, own.codes[shown], own.counts[shown])
-    return Published(published.source, table, published.is_whole, cells), relation
 
 
 def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:

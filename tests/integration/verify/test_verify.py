@@ -184,6 +184,13 @@ def below_zero_in_two_pieces(found: Differences, table: Table) -> Differences:
     return Differences.concatenated([found, Differences(np.array([0, len(changes)]), cells, changes)])
 
 
+def one_below_zero(found: Differences, table: Table) -> Differences:
+    """One difference the other way, which keeps what is released, and leaves a cell one record short."""
+    ways = (Differences(np.array([0, len(changes)]), cells, -changes) for cells, changes in found)
+    short = next(way for way in ways if (table.count_at(way.cells) + way.changes).min() == -1)
+    return Differences.concatenated([found, short])
+
+
 def another_table(certificate: Certificate, table: Table) -> Certificate:
     counts = table.counts.copy()
     counts[np.argmax(counts)] += 1
@@ -273,6 +280,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "an entry": (differences_with(one_entry_less), f"1 of {NOT_FEASIBLE}"),
         "a code": (differences_with(one_code_changed), f"1 of {NOT_FEASIBLE}"),
         "a cell twice": (differences_with(below_zero_in_two_pieces), f"1 of {NOT_FEASIBLE}"),
+        "a count of -1": (differences_with(one_below_zero), f"1 of {NOT_FEASIBLE}"),
         "a cell left out": (differences_with(one_cell_left_out), UNPROVEN),
         "no differences": (part_with(differences=Differences.none(6)), UNPROVEN),
         "a marginal less": (asking(lambda r: Release.of(r.frontier[1:])), rf"{NOT_SEARCHED}lacks A\*B\*C\*D\*E"),
@@ -324,10 +332,7 @@ CORRUPTED: dict[str, Corruptions] = {
         "the width required": (json_with(ASSESSMENT, min_width_required=9), "required = 9, it is 6"),
         "the format": (json_with(CERTIFICATE, format=1), "has format 1, this version reads 3"),
         "half written": (lambda run: (run / CERTIFICATE).write_text("{"), r"certificate\.json cannot be read"),
-        "a key less": (
-            lambda run: write_json(run / CERTIFICATE, {"format": 3}),
-            r"certificate\.json is damaged .*KeyError: 'refutations'",
-        ),
+        "a key less": (lambda run: write_json(run / CERTIFICATE, {"format": 3}), r"certificate\.json is damaged"),
         "no file": (removing("assessment/differences_0.parquet"), r"differences_0\.parquet is missing"),
         "the search": (json_with(SEARCH, frontier=[["A", "Q"]]), "unknown variable 'Q'"),
         "the metadata": (json_with("release/datapackage.json", resources=[{"sub_table": 1}]), "damaged"),
@@ -365,46 +370,25 @@ CORRUPTED: dict[str, Corruptions] = {
         ),
         "a part missing": (parts_of(lambda p: p[:1]), "do not have every variable"),
         "a released marginal in no part": (parts_of(lambda p: p[:1]), r"the released E\*F is within no component"),
-        "a part missing, its separator there": (
-            parts_of(lambda p: p[:1], CD),
-            "there are 1 components and 1 separators, not one fewer",
-        ),
+        "a part missing, its separator there": (parts_of(lambda p: p[:1], CD), "there are 1 components and 1"),
         "a separator missing": (parts_of(lambda p: p), "there are 2 components and 0 separators, not one fewer"),
-        "a separator less a variable": (
-            parts_of(lambda p: p, C),
-            r"the component C\*D\*E\*F shares C\*D with earlier ones, not C",
-        ),
+        "a separator less a variable": (parts_of(lambda p: p, C), r"\*F shares C\*D with earlier ones, not C"),
         "a separator more": (parts_of(lambda p: p, CD, 0), "2 components and 2 separators"),
-        "a part twice": (
-            parts_of(lambda p: (*p, p[0]), CD, CD),
-            r"the component A\*B\*C\*D shares A\*B\*C\*D with earlier ones, not C\*D",
-        ),
+        "a part twice": (parts_of(lambda p: (*p, p[0]), CD, CD), r"\*D shares A\*B\*C\*D with earlier ones, not C\*D"),
         "a part twice, itself between": (
             parts_of(lambda p: (*p, p[0]), CD, ABCD),
-            r"the separator A\*B\*C\*D is not released",
+            r"separator A\*B\*C\*D is not released",
         ),
-        "a cycle of parts": (
-            of_parts("AB", "BD", "DF", "EF", "CE", "AC"),
-            r"the component A\*C shares A\*C with earlier ones, which is within none of them",
-        ),
+        "a cycle of parts": (of_parts("AB", "BD", "DF", "EF", "CE", "AC"), r"A\*C with earlier ones, which is within"),
         "a variable in no part": (of_parts("ABCD", "CDE"), "the components do not have every variable, or one of them"),
         "a part without variables": (component_with(1, variables=[]), "damaged .*a component has no variables"),
         "two variables of a cycle apart": (of_parts("ABC", "BCD", "CDEF"), r"the separator B\*C is not released"),
-        "a released pair apart": (
-            of_parts("AB", "CDEF", separators=(0,)),
-            r"the released A\*C is within no component",
-        ),
+        "a released pair apart": (of_parts("AB", "CDEF", separators=(0,)), r"the released A\*C is within no component"),
         "differences of the other part": (parts_of(swapped, CD), NOT_FEASIBLE),
         "files exchanged": (files_exchanged, r"certificate\.json is damaged|differences_0\.parquet is damaged"),
         "another part's name": (component_with(0, variables=["C", "D", "E", "F"]), "damaged"),
-        "a difference claimed that is not there": (
-            counting(0, 1),
-            r"differences_0\.parquet has \d+ differences, \d+ are claimed",
-        ),
-        "a difference there that is not claimed": (
-            counting(1, -1),
-            r"differences_1\.parquet has \d+ differences, \d+ are claimed|not all of its cells have the proven width",
-        ),
+        "a difference claimed that is not there": (counting(0, 1), r"differences_0\.parquet has \d+ differences, \d+"),
+        "a difference there that is not claimed": (counting(1, -1), r"differences_1\.parquet has \d+ differences, \d+"),
         "none claimed": (component_with(0, differences=0), "claims a wider inner interval"),
         "fewer than none claimed": (component_with(0, differences=-1), r"has \d+ differences, -1 are claimed"),
         "no file of a part": (removing("assessment/differences_1.parquet"), r"differences_1\.parquet is missing"),

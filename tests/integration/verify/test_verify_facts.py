@@ -115,6 +115,11 @@ def rounded_with(cells: Any = CELLS, low: Any = LOW, high: Any = HIGH) -> Corrup
     return facts_of(SURVEY, replace(ROUNDED, between=Between(cells, low, high)))
 
 
+def told_between(low: Any, high: Any) -> Knowledge:
+    """Other intervals of the second fact."""
+    return before(SURVEY, replace(ROUNDED, between=Between(CELLS, low, high)))
+
+
 def put(numbers: npt.NDArray[Any], place: int, number: int) -> npt.NDArray[Any]:
     """Another number in one place."""
     found = numbers.copy()
@@ -231,6 +236,14 @@ CORRUPTED: Corruptions = {
     "a cell of the universe moved": (adding_difference(exchange(1)), f"1 of {BESIDE_A_FACT}"),
     "beyond an interval": (adding_difference(exchange(2), 1), f"1 of {BESIDE_A_FACT}"),
     "beyond an interval the other way": (adding_difference(exchange(-2), 1), f"1 of {BESIDE_A_FACT}"),
+    "one below the lowest alone": (
+        in_turn(everywhere(told_between(LOW, HIGH + 9)), adding_difference(exchange(2), 1)),
+        f"1 of {BESIDE_A_FACT}",
+    ),
+    "one above the largest alone": (
+        in_turn(everywhere(told_between(LOW - 9, HIGH)), adding_difference(exchange(2), 1)),
+        f"1 of {BESIDE_A_FACT}",
+    ),
 }
 
 

@@ -19,10 +19,9 @@ import yaml
 from distributed import Security
 
 from sdc.config.build import ExecutionConfig
-from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import connection
 from sdc.execution.cluster import check_cluster
-from sdc.execution.connection import Waiting, connect
+from sdc.execution.connection import connect
 from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.execution.slurm import Jobs
 from sdc.model.errors import ConfigError
@@ -323,18 +322,3 @@ def test_what_slurm_says_of_jobs_without_a_worker(slurm_file: Path) -> None:
     ):
         jobs.before_the_first()
     assert Jobs(ClusterOfJobs({})).before_the_first() == ""
-
-
-def test_what_is_waited_for_is_told_once_a_minute_and_when_it_changes() -> None:
-    now, lines = [0.0], list[str]()
-    with heard(EventText(lines.append), EXECUTION):
-        waiting = Waiting(100, lambda: now[0])
-        for at in range(0, 80, 10):
-            now[0] = at
-            waiting.tell("no worker yet", "Priority" if at == 70 else "Resources")
-    assert lines == [
-        "no worker yet (Resources); waiting, 0 s of 100 s",
-        "no worker yet (Resources); waiting, 60 s of 100 s",
-        "no worker yet (Priority); waiting, 70 s of 100 s",
-    ]
-    assert waiting.seconds_left == 30

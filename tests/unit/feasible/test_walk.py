@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -105,6 +106,16 @@ def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Knowl
     again = found_for(table, known)
     assert_same(again.differences, first.differences)
     assert again.nodes == first.nodes
+
+
+def test_threads_that_search_at_once_find_what_each_finds_alone() -> None:
+    """Kernels run without Python's lock: in shared scratch arrays the walks would overwrite each other's."""
+    table, known = czech(), knows(czech(), all_ways(6, 3))
+    alone = found_for(table, known)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: found_for(table, known), range(200)):
+            assert_same(found.differences, alone.differences)
+            assert found.nodes == alone.nodes
 
 
 # One way only

@@ -53,7 +53,7 @@ from tests.facts import (
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, controlled, nearest
-from tests.strategies import dense, schema_of, subtable
+from tests.strategies import assert_around, dense, schema_of, subtable
 from tests.unit.feasible.test_level_walks import check as check_moves
 from tests.unit.model.test_levels import OVERLAPPING
 from tests.unit.risk.test_level_widths import assert_inside, searched
@@ -155,13 +155,9 @@ def test_listed_are_the_tables_that_agree(of: FactCase) -> None:
 
 
 def check_bounds(of: FactCase, bounds: CellBounds) -> None:
-    """Of all cells: outer around the sharp range, and inner within it."""
-    told = f"{bounds.method}: sharp {of.sharp.tolist()}, outer {bounds.outer.tolist()}, inner {bounds.inner.tolist()}"
-    assert np.array_equal(bounds.cells, of.cells), told
-    assert (bounds.outer[:, 0] <= of.sharp[:, 0]).all(), told
-    assert (bounds.outer[:, 1] >= of.sharp[:, 1]).all(), told
-    assert (bounds.inner[:, 0] >= of.sharp[:, 0]).all(), told
-    assert (bounds.inner[:, 1] <= of.sharp[:, 1]).all(), told
+    """Of all cells."""
+    assert np.array_equal(bounds.cells, of.cells)
+    assert_around(bounds, of.sharp)
 
 
 def held(of: FactCase, method: str) -> None:

@@ -56,18 +56,6 @@ def test_decomposition_has_the_cliques_and_the_running_intersection(adjacency: g
         assert_running_intersection(found)
 
 
-@given(some.integers(1, 7).flatmap(lambda n: some.tuples(some.just(n), some.lists(some.integers(0, 2**n - 1)))))
-def test_chordal_cover_is_decomposable_and_contains_the_release(drawn: tuple[int, list[int]]) -> None:
-    variables, subtables = drawn
-    release = Release.of(subtables)
-    cover = graph.chordal_cover(release, variables)
-    assert cover.contains(release)
-    assert cover.variables == release.variables
-    assert graph.decompose(cover, variables) is not None
-    if graph.decompose(release, variables) is not None:
-        assert cover == release
-
-
 def test_a_triangle_of_two_way_sub_tables_is_not_decomposable() -> None:
     assert graph.decompose(Release.of([0b011, 0b110, 0b101]), 3) is None
     assert graph.decompose(Release.of([0b111]), 3) is not None

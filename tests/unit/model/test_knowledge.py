@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -21,6 +22,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
+from tests.levels import generators, random_pattern
 from tests.strategies import (
     as_networkx,
     czech,
@@ -37,21 +39,15 @@ SCHEMA = schema_of([2, 1, 3, 2, 2])
 
 
 @hs.composite
-def patterns(draw: hs.DrawFn, schema: Schema) -> StructuralZeros:
-    """Up to three patterns that leave a cell possible, on variables of one category too."""
-    drawn = []
-    for _ in range(draw(hs.integers(0, 3))):
-        named = draw(hs.sets(hs.integers(0, len(schema) - 1), min_size=1))
-        codes = {v: draw(hs.sets(hs.integers(0, schema.sizes[v] - 1), min_size=1)) for v in sorted(named)}
-        if any(len(codes[v]) < schema.sizes[v] for v in codes):
-            drawn.append(tuple((v, tuple(codes[v])) for v in codes))
-    return StructuralZeros(tuple(drawn))
-
-
-@hs.composite
 def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
-    """Any release and structural zeros of the same 7 records."""
-    return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)), NO_FACTS)
+    """Any release of the same 7 records, and up to three patterns of structural zeros that leave a cell possible."""
+    rng, every = draw(generators()), range(len(schema))
+    patterns = [random_pattern(rng, schema, every, len(schema)) for _ in range(rng.integers(4))]
+    zeros = [pattern for pattern in patterns if any(len(codes) < schema.sizes[v] for v, codes in pattern)]
+    return Knowledge(schema, 7, draw(releases(len(schema))), StructuralZeros(tuple(zeros)), NO_FACTS)
+
+
+WIDER = knowledge() | knowledge(schema_of([2] * 7))
 
 
 # The union
@@ -212,7 +208,7 @@ def assert_is_junction_tree(tree: Decomposition) -> None:
     assert found == sorted(tree.separators)
 
 
-@given(knowledge() | knowledge(schema_of([2] * 7)))
+@given(WIDER)
 @settings(max_examples=600)
 def test_components_are_the_finest_split_at_released_separators(known: Knowledge) -> None:
     """Everything known lies in one component, they are a junction tree, and nothing released separates one."""
@@ -227,7 +223,7 @@ def test_components_are_the_finest_split_at_released_separators(known: Knowledge
             assert nx.is_connected(judge.subgraph(st.members(part & ~cut)))
 
 
-@given(knowledge())
+@given(WIDER)
 @settings(max_examples=300)
 def test_cover(known: Knowledge) -> None:
     """It is decomposable, has the essential release and each structural zero whole, and nothing that nobody named."""
@@ -236,9 +232,8 @@ def test_cover(known: Knowledge) -> None:
     assert all(named in cover for named in known.zeros.subtables)
     assert cover.variables == known.structure.covered
     assert_is_junction_tree(known.structure.cover)
-    judge = as_networkx(graph.independence_graph(known.structure.cover.cliques, 5)).subgraph(
-        st.members(cover.variables)
-    )
+    drawn = as_networkx(graph.independence_graph(known.structure.cover.cliques, len(known.schema)))
+    judge = drawn.subgraph(st.members(cover.variables))
     if len(judge):
         assert nx.is_chordal(judge)
         assert {st.of(clique) for clique in nx.chordal_graph_cliques(judge)} == set(known.structure.cover.cliques)
@@ -252,11 +247,11 @@ def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
     assert Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques) == without
 
 
-@given(knowledge())
+@given(WIDER)
 def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
-    judge = judge_of(Knowledge(SCHEMA, 7, known.structure.essential, NO_ZEROS, NO_FACTS))
+    judge = judge_of(replace(known, release=known.structure.essential, zeros=NO_ZEROS))
     cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
-        1 << v for v in range(5) if not st.has(known.structure.essential.variables, v)
+        1 << v for v in range(len(known.schema)) if not st.has(known.structure.essential.variables, v)
     }
     is_decomposable = nx.is_chordal(judge) and (cliques or {0}) == set(known.structure.essential.frontier)
     assert (known.structure.decomposition is not None) == is_decomposable

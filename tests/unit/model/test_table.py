@@ -77,16 +77,6 @@ def test_marginals_chunk_by_chunk(rows: list[tuple[int, ...]], subtable: int) ->
     assert all(map(np.array_equal, one_way, whole.one_way()))
 
 
-def test_cells_beyond_62_bits_chunk_by_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = np.random.default_rng(2).integers(0, 4, (300, 40))
-    table = Table.of(schema_of([4] * 40), codes)
-    absent = (codes[:50] + 1) % 4
-    monkeypatch.setattr(table_module, "CELLS_PER_CHUNK", 64)
-    assert np.array_equal(table.count_at(np.concatenate([codes, absent, codes])), np.repeat([1, 0, 1], [300, 50, 300]))
-    assert table.marginal(st.full(40)) == table
-    assert not len(table.count_at(codes[:0]))
-
-
 @given(records, some.lists(some.integers(0, 5), min_size=1))
 def test_weights_are_repetitions(rows: list[tuple[int, ...]], weights: list[int]) -> None:
     weights = (weights * len(rows))[: len(rows)]
@@ -95,14 +85,19 @@ def test_weights_are_repetitions(rows: list[tuple[int, ...]], weights: list[int]
     assert table == Table.of(schema_of(SIZES), np.array(repeated).reshape(-1, 3))
 
 
-def test_forty_variables_of_four_categories() -> None:
-    codes = np.random.default_rng(1).integers(0, 4, (200, 40))
+@pytest.mark.parametrize("rows", [None, 64])
+def test_forty_variables_of_four_categories(rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells beyond 62 bits, also chunk by chunk."""
+    if rows:
+        monkeypatch.setattr(table_module, "CELLS_PER_CHUNK", rows)
+    codes = np.random.default_rng(1).integers(0, 4, (300, 40))
     table = Table.of(schema_of([4] * 40), np.concatenate([codes, codes]))
-    assert table.schema.cells == 2**80
-    assert len(table) == 200
-    assert (table.counts == 2).all()
-    assert np.array_equal(table.count_at(codes), np.full(200, 2))
+    assert (table.schema.cells, len(table)) == (2**80, 300)
+    absent = (codes[:50] + 1) % 4
+    assert np.array_equal(table.count_at(np.concatenate([codes, absent, codes])), np.repeat([2, 0, 2], [300, 50, 300]))
+    assert table.marginal(st.full(40)) == table
     assert np.array_equal(table.codes, np.unique(codes, axis=0))
+    assert not len(table.count_at(codes[:0]))
 
 
 def test_counts_are_checked() -> None:
