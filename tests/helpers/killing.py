@@ -32,20 +32,11 @@ class Made:
     events: int
 
 
-@dataclass(frozen=True)
-class Kill:
-    """One process killed: how long after its build was started, which, and the stage at work."""
-
-    seconds: float
-    victim: str
-    stage: str
-
-
 @dataclass
 class Outcome:
     """A build that was killed and started again until it was done."""
 
-    kills: list[Kill] = field(default_factory=list)
+    kills: list[str] = field(default_factory=list)
     restarts: int = 0
     digests: dict[str, str] = field(default_factory=dict)
 
@@ -70,7 +61,11 @@ def killed(command: Sequence[str], runs: Path, victims: Sequence[str], expected:
     while True:
         with (runs.parent / "said.txt").open("w") as said:
             attempt = subprocess.Popen(command, cwd=runs.parent, stdout=subprocess.DEVNULL, stderr=said)
-        if not _strike(attempt, runs, waiting, expected, rng, found):
+        try:
+            is_dead = _strike(attempt, runs, waiting, expected, rng, found)
+        finally:
+            attempt.kill()  # where it hangs, or an assertion fails
+        if not is_dead:
             assert attempt.returncode == 0, f"{found}: {(runs.parent / 'said.txt').read_text()[-2000:]}"
             if not found.kills:
                 shutil.rmtree(runs)
@@ -89,16 +84,16 @@ def _strike(
     found: Outcome,
 ) -> bool:
     """Kills the next victims, each when its moment has come; True where that was the driver."""
-    started, seen = time.monotonic(), len(_events(runs))
+    seen = len(_events(runs))
     moment = seen + rng.randrange(1, max(2, expected.events - seen))
-    for _ in _looks(attempt, started):
+    for _ in _looks(attempt):
         assert_whole(runs, expected)
         if not waiting or len(_events(runs)) < moment:
             continue
         time.sleep(rng.uniform(0, SECONDS_AFTER_AN_EVENT))
         if (process := _process(attempt, waiting[0], rng)) is None:
             continue
-        found.kills.append(Kill(time.monotonic() - started, waiting[0], _stage_at_work(runs)))
+        found.kills.append(waiting[0])
         process.kill()
         if waiting.pop(0) == "driver":
             attempt.wait(SECONDS_TO_END)
@@ -108,8 +103,9 @@ def _strike(
     return False
 
 
-def _looks(attempt: subprocess.Popen[bytes], started: float) -> Iterator[None]:
+def _looks(attempt: subprocess.Popen[bytes]) -> Iterator[None]:
     """Moments at which to look, while the process is alive."""
+    started = time.monotonic()
     while attempt.poll() is None:
         assert time.monotonic() - started < LIMIT_SECONDS, "the build hangs"
         yield
@@ -147,11 +143,6 @@ def assert_whole(runs: Path, expected: Made) -> None:
 
 def _events(runs: Path) -> list[dict[str, Any]]:
     return [event for log in runs.glob("*/*/log.jsonl") for event in RunFolder(log.parent).events()]
-
-
-def _stage_at_work(runs: Path) -> str:
-    events = _events(runs)
-    return str(events[-1].get("stage", "between")) if events else "between"
 
 
 def left_behind(folder: Path) -> list[str]:

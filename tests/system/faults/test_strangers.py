@@ -29,7 +29,6 @@ from sdc.refusal import FILES
 from sdc.storage.parquet import open_memory_form, write_memory_form
 from tests.helpers.builds import built, write_czech
 from tests.helpers.listening import status_of
-from tests.helpers.prefect_home import served_home
 from tests.strategies import czech
 
 NOBODY = 65534
@@ -68,6 +67,12 @@ def test_workers_and_scheduler_are_on_this_machine_alone(executor: DaskExecutor,
     assert len(addresses) >= 3
     assert {host for host, _ in addresses} <= {"127.0.0.1", "::1"}
     assert 8787 not in {port for _, port in addresses}  # what Dask takes where nothing is said, the same for everybody
+
+
+def test_a_build_in_one_process_listens_to_nothing() -> None:
+    before = listening()
+    with open_executor(ExecutionConfig(cluster="in-process")):
+        assert listening() == before
 
 
 def test_whoever_has_no_key_runs_nothing(executor: DaskExecutor, others: set[tuple[str, int]], tmp_path: Path) -> None:
@@ -110,13 +115,6 @@ PAGES = ["/", "/status", "/info/main/workers.html", "/json/counts.json", "/metri
 
 
 # Prefect
-
-
-@pytest.mark.slow
-def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path) -> None:
-    """In a home that it makes; a server in an existing one is tried by flows/test_release_build.py."""
-    with served_home(tmp_path / "prefect") as url:
-        assert_closed(url, tmp_path / "prefect")
 
 
 def assert_closed(url: str, home: Path) -> None:

@@ -258,13 +258,6 @@ def test_nothing_is_sent_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["PREFECT_LOGGING_LEVEL"] == "DEBUG"  # what the environment says stays
 
 
-def test_the_embedded_server_has_its_analytics_off(prefect_server: None) -> None:
-    from prefect.settings import get_current_settings
-
-    settings = get_current_settings()
-    assert settings.server.analytics_enabled is False
-
-
 def test_the_embedded_server_answers_nobody_without_the_token(prefect_server: None) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 

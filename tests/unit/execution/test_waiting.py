@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,41 +17,28 @@ def worker(last_seen: float, status: str = "running", /, **counts: int) -> dict[
     return {"status": status, "last_seen": last_seen, "metrics": {"task_counts": counts}}
 
 
-@pytest.mark.parametrize("state", ["executing", "ready", "waiting", "constrained", "cancelled", "fetch", "any other"])
-def test_who_has_a_unit_does_not_rest(state: str) -> None:
-    """One that is given up is computed to its end, and another may wait for that."""
+Looked = Callable[[int], dict[str, Any]]
+BUSY = "executing", "ready", "waiting", "constrained", "cancelled", "fetch", "any other"
+LOOKED: dict[str, tuple[Looked, bool]] = {
+    # a unit that is given up is computed to its end, and another may wait for that
+    **{state: (lambda look, of=state: {"a": worker(look, **{of: 1}), "b": worker(look)}, False) for state in BUSY},
+    # a paused worker may never come to what it has; another one could
+    "paused at no unit": (lambda look: {"a": worker(look, "paused", ready=1), "b": worker(look)}, True),
+    "paused at a unit": (lambda look: {"a": worker(look, "paused", executing=1), "b": worker(look)}, False),
+    "nothing but results": (lambda look: {"a": worker(look, memory=3, error=1, executing=0)}, True),
+    # a unit may keep its worker from being heard: what is known of it is then from before
+    "not heard": (lambda look: {"a": worker(7), "b": worker(look)}, False),
+    "not in a row": (lambda look: {"a": worker(look, executing=look % 30 == 29)}, False),
+    # these are another fault, which has its own message
+    "nobody": (lambda look: {}, False),
+    "all are paused": (lambda look: {"a": worker(look, "paused")}, False),
+}
+
+
+@pytest.mark.parametrize(("looked", "rests"), LOOKED.values(), ids=LOOKED)
+def test_workers_rest_that_were_at_no_unit_at_30_looks(looked: Looked, rests: bool) -> None:
     rest = Rest()
-    assert not any(rest.lasts({"a": worker(look, **{state: 1}), "b": worker(look)}) for look in range(100))
-
-
-def test_who_is_paused_rests_once_it_is_at_no_unit() -> None:
-    """It may never come to what it has; another worker could."""
-    rest, never = Rest(), Rest()
-    assert any(rest.lasts({"a": worker(look, "paused", ready=1), "b": worker(look)}) for look in range(100))
-    assert not any(never.lasts({"a": worker(look, "paused", executing=1), "b": worker(look)}) for look in range(100))
-
-
-def test_workers_rest_that_have_nothing_but_results() -> None:
-    rest = Rest()
-    looks = [rest.lasts({"a": worker(look, memory=3, error=1, executing=0), "b": worker(look)}) for look in range(32)]
-    assert looks == [False] * 30 + [True] * 2
-
-
-def test_who_is_not_heard_may_be_at_a_unit() -> None:
-    """A unit may keep its worker from being heard: what is known of it is then from before."""
-    rest = Rest()
-    assert not any(rest.lasts({"a": worker(7), "b": worker(look)}) for look in range(100))
-
-
-def test_looks_at_rest_are_in_a_row() -> None:
-    rest = Rest()
-    assert not any(rest.lasts({"a": worker(look, executing=look % 30 == 29)}) for look in range(100))
-
-
-def test_who_takes_no_unit_does_not_rest() -> None:
-    """There is no worker, or all of them are paused: that is another fault, which has its own message."""
-    rest = Rest()
-    assert not any(rest.lasts(workers) for look in range(100) for workers in ({}, {"a": worker(look, "paused")}))
+    assert [rest.lasts(looked(look)) for look in range(100)] == [False] * 30 + [rests] * 70
 
 
 def test_what_is_waited_for_is_told_once_a_minute_and_when_it_changes() -> None:
