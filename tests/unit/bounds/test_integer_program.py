@@ -140,10 +140,11 @@ def test_large_tables_are_refused() -> None:
 @pytest.mark.parametrize(
     ("sizes", "scale"),
     [
-        *(([3] * 3, scale) for scale in (10**9, 10**12, 10**14)),
-        *(([2] * 5, 10**14), ([2] * 4, 10**9)),
-        *(pytest.param([2] * 5, scale, marks=pytest.mark.slow) for scale in (10**9, 10**12)),
-        *(pytest.param([2] * 4, scale, marks=pytest.mark.slow) for scale in (10**12, 10**14)),
+        ([3] * 3, 10**9),
+        ([3] * 3, 10**12),
+        ([3] * 3, 10**14),
+        ([2] * 5, 10**14),
+        ([2] * 4, 10**9),
     ],
 )
 def test_large_counts_are_proven_as_small_ones_are(sizes: list[int], scale: int) -> None:

@@ -16,7 +16,7 @@ from sdc.bounds.enumeration import feasible_tables
 from sdc.intruder import hypergeometric
 from sdc.intruder import posterior as intruder
 from sdc.intruder.cell_laws import CellLaws
-from sdc.intruder.enumerated import MAX_TABLES, enumerated
+from sdc.intruder.enumerated import enumerated
 from sdc.intruder.laws import law_of
 from sdc.intruder.measures import Groups, above, groups, identified
 from sdc.intruder.posterior import CHAINS, HYPERGEOMETRIC, posterior
@@ -56,7 +56,7 @@ DELAWARE_COUNTS = [96, 72, 161, 10, 7, 6, 1, 1, 2, 186, 127, 51, 11, 7, 3, 0, 1,
 DELAWARE_RELEASE = ["race*income", "gender*income"]
 SMALL_CELLS = [(0, 2, 0), (0, 2, 1), (1, 2, 1), (0, 2, 2)]
 """Those of [DFT] tables 2 to 5."""
-LISTED = [10_000, pytest.param(MAX_TABLES, marks=pytest.mark.slow)]
+LISTED = 10_000
 """Most tables that are listed: of more it takes seconds to find that they are too many."""
 
 
@@ -168,11 +168,8 @@ def test_an_average_is_weighed_by_what_the_models_give_the_release(delaware: Tab
     assert found.cells.probabilities == pytest.approx(mixed)
 
 
-@pytest.mark.parametrize("listed", LISTED)
-def test_what_cannot_be_averaged_is_not_sampled_first(
-    czech: Table, listed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(intruder, "MAX_TABLES", listed)
+def test_what_cannot_be_averaged_is_not_sampled_first(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intruder, "MAX_TABLES", LISTED)
     monkeypatch.setattr(intruder, "by_chains", lambda *given: pytest.fail("chains are run for nothing"))
     with pytest.raises(InputError, match="saturated cannot be averaged: too many feasible tables vary together"):
         sdc.posterior(czech, ["A*B", "C*D", "E*F"], law="average", priors={"saturated": 1.0})
@@ -275,10 +272,9 @@ def test_of_53_variables_only_the_law_released_is_asked() -> None:
         sdc.posterior(table, ["v00*v01"], law="uniform")
 
 
-@pytest.mark.parametrize("listed", LISTED)
-def test_what_has_no_exact_law_is_sampled(czech: Table, listed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_exact_law_is_sampled(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of all pairs there are too many tables to list; the same seed gives the same draws."""
-    monkeypatch.setattr(intruder, "MAX_TABLES", listed)
+    monkeypatch.setattr(intruder, "MAX_TABLES", LISTED)
     pairs = [f"{a}*{b}" for a, b in combinations("ABCDEF", 2)]
     one, other, third = (sdc.posterior(czech, pairs, draws=20, chains=2, seed=seed, error=None) for seed in (4, 4, 5))
     assert (one.engine, one.exact, one.log_probability, one.feasible_tables) == (CHAINS, False, None, None)

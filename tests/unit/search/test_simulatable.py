@@ -138,12 +138,11 @@ def test_tables_of_the_czech_release_are_told_alike(czech: Table, czech_steps: t
         assert tuple(decisions_of(table, Criteria.of(2, 6))) == czech_steps
 
 
-@pytest.mark.parametrize("simulation", [FEW, pytest.param(SimulatableConfig(), marks=pytest.mark.slow)])
-def test_the_czech_release(czech: Table, simulation: SimulatableConfig) -> None:
+def test_the_czech_release(czech: Table) -> None:
     """Beside the 59 of the ordered search and the 47 of annealing, which both look at the table."""
     steps: list[SimulatedStep] = []
     watch = Watch(on_simulated=steps.append)
-    found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=simulation, watch=watch)
+    found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=FEW, watch=watch)
     assert found.sub_tables == 39
     assert found.judgement.verdict is Verdict.SAFE
     assert decompose(found.release, 6) is not None
