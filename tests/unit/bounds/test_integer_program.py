@@ -47,14 +47,6 @@ def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> No
     assert (bounds.inner[:, 1] <= sharp.inner[:, 1]).all()
 
 
-def test_the_same_again() -> None:
-    table = czech()
-    cells = table.codes[:: len(table) // scaled(len(table), fewest=8)]
-    first, second = (integer_program.bounds(table, knows(table, all_ways(6, 3)), cells) for _ in range(2))
-    assert (first.outer == second.outer).all()
-    assert (first.inner == second.inner).all()
-
-
 class Proposing:
     """A solver that proposes these counts, whatever it is asked."""
 
