@@ -96,15 +96,6 @@ def test_chains_on_the_czech_table(czech: Table) -> None:
     assert found.diagnostics.effective_sample_size > 200
 
 
-def test_factors_of_a_model_are_weighed_by_chains_too() -> None:
-    table = dense(schema_of([2, 3, 3]), [3, 1, 0, 2, 2, 1, 0, 1, 2, 1, 1, 4, 0, 2, 1, 1, 0, 2])
-    known, law = knows(table, frontier("AC", "BC")), law_of("[A,B][A,C]", table.schema, 0.5)
-    assert law.terms(known) == ((st.parse("A*B", table.schema), 1),)
-    exact = enumerated(table, known, law).laws(every_cell(table.schema))
-    draws = min(1_000, scaled(1_000, fewest=300))
-    assert errors_of(sampled(table, known, law, exact.cells, Sampling(draws, 4), IN_PROCESS), exact).max() < 4
-
-
 def test_errors_of_shares_that_are_all_but_none() -> None:
     """One of 800 draws is no certainty, and none of them neither; far from 0 and 1 they are those of a mean."""
     shares, sizes = np.array([0.0, 1 / 800, 0.3, 1.0]), np.full(4, 800.0)

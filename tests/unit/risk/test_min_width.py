@@ -21,7 +21,6 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.effort import Budget, Depth
@@ -224,14 +223,6 @@ def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
             assert found in (full, Verdict.UNDECIDED)
 
 
-def test_without_a_search_nothing_open_is_safe() -> None:
-    asked = inquiry_of(scattered())
-    assert asked.ask(PAIRS, Depth.REFUTE).verdict is Verdict.UNDECIDED
-    assert shown(asked, PAIRS).proof().differences == 0
-    assert asked.ask(PAIRS).verdict is Verdict.SAFE
-    assert shown(asked, PAIRS).proof().differences > 0
-
-
 def test_what_was_proven_stays_proven_without_a_search() -> None:
     """A safe judgement has all that its proof needs: asked again, nothing is looked for, whatever the budget."""
     asked = inquiry_of(scattered())
@@ -306,10 +297,6 @@ def test_a_budget_that_proves_nothing(seconds: float) -> None:
         Budget(1, seconds)
 
 
-def test_the_least_budget_is_a_step() -> None:
-    assert Budget(1e-9, 1e-9).steps_per_cell == Budget(1e-9, 1e-9).steps == 1
-
-
 def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
     asked = inquiry_of(scattered(), budget=Budget(1, 1e-4))
     answer = asked.ask(PAIRS).assessment
@@ -370,15 +357,6 @@ def test_learning_what_was_found_proves_the_release_again() -> None:
     assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
 
 
-def assert_all_ends_are_shown(table: Table, known: Knowledge, min_width: int) -> Proof:
-    asked = inquiry_of(table, min_width, budget=Budget(0.1, 10), zeros=known.zeros)
-    bounds, proof = proven(asked, known.release)
-    cells = table.codes[table.at_risk(2)]
-    assert np.array_equal(shown_by(table, known, cells, proof), bounds.inner)
-    assert np.array_equal(bounds.cells, cells)
-    return proof
-
-
 @given(tables_and_knowledge(max_records=6))
 @settings(max_examples=60)
 def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge]) -> None:
@@ -390,20 +368,6 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     sharp = sharp_ends(table, known)[table.schema.keys.pack(bounds.cells)]
     assert np.array_equal(bounds.outer, sharp)
     assert np.array_equal(bounds.inner, sharp)
-
-
-@pytest.mark.parametrize(
-    ("release", "parts"),
-    [(PAIRS, 1), (CYCLE, 1), (SPLIT, 2), (frontier("ABC", "CDE"), 2), (frontier("AB", "BC"), 4)],
-    ids=str,
-)
-def test_all_inner_ends_of_a_larger_table_are_shown(release: Release, parts: int) -> None:
-    table = scattered()
-    assert len(assert_all_ends_are_shown(table, knows(table, release), 3).parts) == parts
-    zeros = StructuralZeros((((0, (0,)), (1, (2, 3)), (4, (2,))),))
-    possible = ~zeros.contains(table.codes, table.schema)
-    table = Table.of(table.schema, table.codes[possible], table.counts[possible])
-    assert_all_ends_are_shown(table, knows(table, release, zeros), 3)
 
 
 def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:

@@ -16,7 +16,6 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Counts, Table
 from sdc.risk.support import Component, Shift, Support
 from tests.strategies import (
@@ -27,7 +26,6 @@ from tests.strategies import (
     knows,
     nested_in,
     releases,
-    rewritten,
     scattered,
     schema_of,
     sharp_ends,
@@ -255,28 +253,6 @@ def test_components_are_kept_from_release_to_release() -> None:
     support.settle(knows(table, frontier("AB")))
     support.ask(triangle)
     assert support.proof().differences == 0
-
-
-def test_a_component_that_is_released_is_known() -> None:
-    support = support_of(TABLE)
-    support.ask(knows(TABLE, frontier("ABC")))
-    assert (support.inner == TABLE.counts[:, None]).all()
-    assert not list(support.open)
-    (part,) = support.proof().parts
-    assert (part.variables, len(part.differences)) == (0b111, 0)
-    assert part.cover is not None
-    assert part.cover.cliques == (0b111,)
-
-
-def test_structural_zeros_keep_their_variables_in_one_component() -> None:
-    zeros = StructuralZeros((((0, (0,)), (2, (1,))),))
-    table = dense(schema_of([2, 2, 2]), [1, 0, 1, 0, 2, 2, 1, 1])
-    support, known = support_of(table), knows(table, all_ways(3, 1), zeros)
-    support.ask(known)
-    assert {part.variables for part in support.proof().parts} == {0b101, 0b010}
-    searched(support)
-    assert_inside(support.inner, table, known)
-    assert rewritten(zeros.subtables, 0b101) == Release.of([0b11])
 
 
 @given(tables_and_knowledge(), hs.integers(0, 12))

@@ -132,16 +132,6 @@ def test_weights_choose_what_is_released(czech: Table, heavy: dict[str, dict[str
     assert found.sub_tables <= plain.sub_tables
 
 
-def test_structural_zeros_are_within_a_clique_and_proven(czech: Table) -> None:
-    zeros = StructuralZeros((((0, (0,)), (1, (1,)), (2, (0,))),))
-    few = Table.of(schema_of([2, 3, 2, 2]), np.random.default_rng(5).integers(0, [2, 3, 2, 2], (40, 4)))
-    kept = ~zeros.contains(few.codes, few.schema)
-    table = Table(few.schema, few.codes[kept], few.counts[kept])
-    found = annealed_search(inquiry_of(table, 1, zeros=zeros), **SHORT, seed=1).run()
-    assert 0b111 in found.release
-    assert found.assessment.releasable is True
-
-
 def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
     names = ("release", "assessment", "graph", "value", "agreed", "trace")
     return all(getattr(one, name) == getattr(other, name) for name in names)
@@ -210,10 +200,6 @@ def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
     ladder = [row.temperature for row in found.trace if row.round == 3]
     assert ladder == pytest.approx([16.0, 8.0, 4.0, 2.0])
     assert found.sub_tables_with_total == 32
-
-
-def test_fewer_steps_than_rounds(czech: Table) -> None:
-    assert searched(czech, 11, **cooled(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from sdc.api import decomposable_release, find_release, ordered_release
+from sdc.api import find_release, ordered_release
 from sdc.config import capabilities as table_of_pairs
 from sdc.config.given import with_given
 from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -124,16 +123,6 @@ def test_a_chain_accepts_as_metropolis_does(czech: Table) -> None:
     for graph, weight in weights.items():
         assert seen.get(graph, 0) / steps == pytest.approx(weight / sum(weights.values()), abs=0.05)
     assert state.value == value.of(state.graph.release)
-
-
-def test_a_limit_on_the_posterior_is_kept_too(czech: Table) -> None:
-    limit = PosteriorLimit(threshold=0.3, max_above=0.3)
-    free = annealed_search(inquiry_of(czech, 1), **SHORT).run()
-    found = decomposable_release(
-        czech, knows(czech, NOTHING), min_width=1, posterior_limit=limit, steps=2000, objective="reconstruction"
-    )
-    assert found.assessment.releasable is True
-    assert found.value <= free.value
 
 
 def test_structural_zeros_are_reconstructed_as_such() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from tests.strategies import (
     decomposable_releases,
     dense,
     dense_counts,
-    dft_2x3x3,
     every_cell,
     frontier,
     knows,
@@ -121,21 +119,6 @@ def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_agrees_with_ipfn(seed: int) -> None:
-    ipfn: Any = pytest.importorskip("ipfn.ipfn").ipfn
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(2, 5, 4).tolist()
-    counts = rng.integers(1, 30, sizes)
-    table, release = dense(schema_of(sizes), counts.ravel().tolist()), all_ways(4, 2 + seed % 2)
-    axes = [list(st.members(element)) for element in release.frontier]
-    sums = [counts.sum(axis=tuple(v for v in range(4) if v not in kept)).astype(float) for kept in axes]
-    theirs = ipfn(np.ones(sizes), sums, axes, convergence_rate=1e-12, rate_tolerance=0).iteration()
-    ours = fit(table, release, stop=ipf.Stop(tolerance=1e-9))
-    assert ours.converged
-    assert at_every_cell(ours) == pytest.approx(theirs, abs=1e-6)
-
-
 @pytest.mark.parametrize("support", ["possible", "non-zero"])
 def test_the_largest_deviation_is_that_of_the_values(support: ipf.Support) -> None:
     table, release = scattered(), all_ways(5, 2)
@@ -161,15 +144,6 @@ def test_the_closed_form_is_the_limit_of_ipf(table: Table, data: hs.DataObject) 
     assert (found.method, found.sweeps, found.converged) == ("closed form", 0, True)
     book = textbook(np.ones(table.schema.sizes), dense_counts(table), release, SWEEPS)
     assert at_every_cell(found) == pytest.approx(book, abs=1e-6)
-
-
-def test_a_variable_in_no_sub_table_is_uniform() -> None:
-    table = dft_2x3x3()
-    found = fit(table, frontier("A"))
-    assert (found.variables, found.spread, len(found.cells)) == (1, 9, 2)
-    assert at_every_cell(found)[0] == pytest.approx(np.full((3, 3), 356 / 9))
-    total = fit(table, Release.of([]))
-    assert at_every_cell(total) == pytest.approx(np.full((2, 3, 3), table.total / 18))
 
 
 def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
@@ -335,15 +309,3 @@ def test_marginals_that_are_none_are_refused() -> None:
         ipf.fit_marginals(
             [Marginal.dense(schema, 1, [1, 1]), Marginal.dense(schema_of([2, 2]), 1, [1, 1])], zeros=NO_ZEROS
         )
-
-
-def test_nltcs_all_two_way(public_data: Any) -> None:
-    """REFERENCE section 6: 80 sweeps of plain NumPy bring the largest deviation below 0.001 records."""
-    from sdc.ingest.reading import read_table
-
-    table = read_table(public_data("nltcs_cells.parquet"))
-    release = Release.of(st.of(pair) for pair in combinations(range(16), 2))
-    found = fit(table, release)
-    assert found.converged
-    assert found.sweeps <= 80
-    assert len(found.cells) == 1 << 16
