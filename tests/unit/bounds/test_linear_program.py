@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -169,31 +165,6 @@ def assert_agrees(table: Table, found: Counts) -> None:
     before, after = table.dense, found.reshape(table.schema.sizes)
     assert (after >= 0).all()
     assert all((before.sum(axis=axis) == after.sum(axis=axis)).all() for axis in range(3))
-
-
-def test_the_same_bytes_with_one_and_two_threads() -> None:
-    script = """
-import hashlib, pickle
-from sdc.bounds import linear_program
-from sdc.bounds.linear_program import LinearProgram, reaching
-from tests.strategies import all_ways, knows, scattered
-table = scattered()
-program = LinearProgram.of(table, knows(table, all_ways(len(table.schema), 2)))
-found = [reaching(program, int(place), 1, table.total, 3) for place in program.place(table.codes[table.at_risk(1)][:3])]
-assert any(one.table is not None for one, _ in found)
-print(hashlib.sha256(pickle.dumps([(one.proven, by, one.table.tobytes()) for one, by in found])).hexdigest())
-"""
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in ("1", "2")
-    ]
-    assert told[0] == told[1] != ""
 
 
 def test_large_counts() -> None:

@@ -25,7 +25,6 @@ from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook
-from sdc.utility.measures import Weights
 from tests.strategies import (
     assert_safe_and_maximal,
     frontier_sets,
@@ -71,15 +70,6 @@ def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_w
     assert_safe_and_maximal(table, best.release, min_width)
     assert best.value >= search.run("ordered").value
     assert not search.can_anneal() or best.value >= search.run("decomposable").value
-
-
-def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:
-    """Two sub-tables that the list has late are worth more than all others: the ordered release refuses one."""
-    weights = Weights.of(czech.schema, sub_tables={"B*C*F": 600, "A*B*C": 300})
-    search = search_of(czech, 40, weights=weights)
-    found, ordered = search.run("best"), search.run("ordered")
-    assert found.value >= ordered.value
-    assert found.value == max(ordered.value, search.extended(search.run("decomposable")).value)
 
 
 def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:

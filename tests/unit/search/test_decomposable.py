@@ -202,6 +202,10 @@ def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
     assert found.sub_tables_with_total == 32
 
 
+def test_fewer_steps_than_rounds(czech: Table) -> None:
+    assert searched(czech, 11, **cooled(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from math import log2
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from sdc.api import find_release, ordered_release
 from sdc.config import capabilities as table_of_pairs
 from sdc.config.given import with_given
 from sdc.config.release import AnnealingConfig, ReleaseConfig
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -25,9 +22,6 @@ from sdc.risk.critical_width import critical_widths
 from sdc.search.annealing import AnnealingChain, cooling_of
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedSearch
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
-from sdc.storage.run_folder import read_json
 from sdc.utility.halvings import LEAST_ERROR, Halvings, require_listable
 from tests.profiles import scaled
 from tests.strategies import additions, dense_counts, edgeless, frontier, inquiry_of, knows, schema_of
@@ -179,33 +173,6 @@ def test_beside_earlier_publications_it_is_what_the_release_adds(czech: Table) -
     found = find_release(czech, before, "ordered", min_width=6, objective="reconstruction")
     both = halvings_of(czech, before.release.join(found.release))
     assert found.value == pytest.approx(both - halvings_of(czech, before.release), abs=1e-2)
-
-
-def test_a_build_tells_the_value_and_is_made_again_for_another_objective(tmp_path: Path, czech: Table) -> None:
-    content: dict[str, Any] = {
-        "name": "valued",
-        "table": {"path": str(Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv")},
-        "risk": {"min_width": 11},
-        "release": {"method": "decomposable", "annealing": {"steps": 2000}, "objective": "reconstruction"},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(tmp_path / "runs")},
-    }
-    keys, folders = [], []
-    for objective in ("reconstruction", "sub_tables"):
-        content["release"]["objective"] = objective
-        (tmp_path / "valued.yaml").write_text(yaml.safe_dump(content))
-        build = open_build(tmp_path / "valued.yaml")
-        run_all(build, IN_PROCESS)
-        keys.append(build.folder.records()["search"].key)
-        folders.append(build.folder.path)
-    assert keys[0] != keys[1]
-    told = [read_json(folder / "search" / "search.json") for folder in folders]
-    assert told[0]["halvings"] == pytest.approx(7.697, abs=0.01)
-    assert "halvings" not in told[1]
-    assert read_json(folders[0] / "confidential" / "utility.json")["halvings"] == told[0]["halvings"]
-    page = (folders[0] / "confidential" / "report.html").read_text()
-    assert "value by reconstruction: halvings" in page
-    assert "in halvings of the mean squared error, and so is the temperature" in page
 
 
 @pytest.mark.parametrize("given", [{"weights": {"A": 2}}, {"weights": {"A*B": 2}}, {"demand": {"A*B": 2}}])

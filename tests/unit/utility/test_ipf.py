@@ -18,7 +18,6 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Table
 from sdc.utility import ipf
-from sdc.utility.closed_form import expected
 from sdc.utility.marginal import Marginal
 from tests.strategies import (
     all_ways,
@@ -90,14 +89,6 @@ def pairs(ab: list[int], bc: list[int], ac: list[int]) -> list[Marginal]:
 # The iteration
 
 
-@given(tables_and_releases())
-def test_agrees_with_the_dense_textbook_iteration(case: tuple[Table, Release]) -> None:
-    table, release = case
-    found = fit(table, release, stop=LOOSE)
-    book = textbook(possible(table, knows(table, release)), dense_counts(table), release, max(found.sweeps, 2))
-    assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
-
-
 @given(tables_and_knowledge())
 def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
     table, known = case
@@ -152,19 +143,6 @@ def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
     for pattern, method in ((within, "closed form"), (across, "ipf")):
         known = knows(table, frontier("AB", "BC"), StructuralZeros((pattern,)))
         assert ipf.fit(table, known).method == method
-
-
-def test_expected_counts_at_chosen_cells_only() -> None:
-    """A chain over 63 variables: cells are looked at one by one."""
-    schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(63)))
-    table = Table.of(schema, np.random.default_rng(0).integers(0, 4, (300, 63)))
-    known = knows(table, Release.of(st.of({v, v + 1}) for v in range(62)))
-    tree = ipf.tree_of(schema, ipf.marginals_of(table, known), known.zeros)
-    assert tree is not None
-    values = expected(ipf.marginals_of(table, known), tree, table.codes[:2], st.full(63))
-    pair = [table.marginal_at(st.of({v, v + 1}), table.codes[:2]) for v in range(62)]
-    one = [table.marginal_at(st.of({v}), table.codes[:2]) for v in range(1, 62)]
-    assert values == pytest.approx(np.exp(np.log(pair).sum(axis=0) - np.log(one).sum(axis=0)))
 
 
 # The possible cells
