@@ -53,14 +53,6 @@ def test_contains_the_shuttle_and_equals_it_on_two_categories(example: tuple[Tab
         assert (collapsed.outer == full.outer).all()
 
 
-@given(tables_and_releases(min_size=1))
-def test_cells_that_share_a_collapsed_table_have_the_bounds_of_their_own(example: tuple[Table, Release]) -> None:
-    table, release = example
-    cells = every_cell(table.schema)
-    collapsed = Collapse(table, knows(table, release))
-    assert collapsed.outer(cells).tolist() == [list(collapsed.at(cell)) for cell in cells]
-
-
 @pytest.mark.parametrize("counts", [3, 1 << 40])
 def test_its_memory_is_known_before(counts: int) -> None:
     schema = schema_of([2, 3] * 6)

@@ -14,7 +14,6 @@ from scipy.stats import beta, chisquare, kstest
 from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, ipf
-from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Sampling, sampled, written_error
 from sdc.intruder.draws import Draws
 from sdc.intruder.enumerated import enumerated
@@ -30,15 +29,11 @@ from sdc.model.table import Table
 from sdc.papers.papers import ITEMS
 from sdc.stages.known import release_of
 from tests.helpers.errors import errors_of, sampled_near_the_listing
-from tests.helpers.integrated import WITHOUT_SECOND_ORDER, without_second_order
+from tests.helpers.integrated import without_second_order
 from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
 from tests.unit.intruder.test_posterior import (
     CZECH_PREFIX,
-    DELAWARE,
-    DELAWARE_COUNTS,
-    DELAWARE_RELEASE,
-    SMALL_CELLS,
 )
 
 # Draws
@@ -230,18 +225,6 @@ def test_a_prior_that_is_all_but_none_leaves_no_zero() -> None:
 def integrated() -> tuple[list[list[float]], float]:
     """The laws of the small cells, and log Pr(R | A)."""
     return without_second_order()
-
-
-def test_the_model_without_second_order_two_ways(integrated: tuple[list[list[float]], float]) -> None:
-    """Integration, and chains that draw the cell probabilities too; the first cell's law is .609 .391."""
-    table = dense(DELAWARE, DELAWARE_COUNTS)
-    known = knows(table, release_of(table, DELAWARE_RELEASE))
-    law, cells = law_of(WITHOUT_SECOND_ORDER, DELAWARE, 0.5), np.array(SMALL_CELLS, np.uint16)
-    laws, _ = integrated
-    assert laws[0] == pytest.approx([0.609, 0.391], abs=6e-4)
-    exact = CellLaws.of_each(cells, table.count_at(cells), [(0, np.array(one)) for one in laws])
-    found = sampled(table, known, law, cells, Sampling(min(2_000, scaled(2_000, fewest=500)), 4, 3), IN_PROCESS)
-    assert errors_of(found, exact).max() < 3.5
 
 
 def test_what_the_papers_are_held_to(integrated: tuple[list[list[float]], float]) -> None:

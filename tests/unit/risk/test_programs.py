@@ -23,7 +23,7 @@ from sdc.risk.program_units import Programs
 from sdc.risk.refutation import Refutations
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
-from tests.strategies import all_ways, frontier, knows, nested_in, scattered, unknowing
+from tests.strategies import Backwards, all_ways, frontier, knows, nested_in, scattered, unknowing
 
 PAIRS, TRIPLES, CYCLE = all_ways(5, 2), all_ways(5, 3), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
 SMALL_COUNT = 2
@@ -124,14 +124,3 @@ def test_the_same_answer_whichever_unit_ends_first() -> None:
         assert mine.variables == theirs.variables
         assert (mine.differences.cells == theirs.differences.cells).all()
         assert (mine.differences.changes == theirs.differences.changes).all()
-
-
-class Backwards:
-    """The last unit first, each in a process that knows no program yet."""
-
-    def run(self, work, table, units):  # type: ignore[no-untyped-def]
-        found = []
-        for unit in reversed(units):
-            linear_program.program_of.cache_clear()
-            found.append(work(table, unit))
-        return found[::-1]

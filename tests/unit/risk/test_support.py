@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.feasible.bank import AtRisk, Bank, Evidence
@@ -232,21 +232,3 @@ def test_components_are_kept_from_release_to_release() -> None:
     support.settle(knows(table, frontier("AB")))
     support.ask(triangle)
     assert support.now.proof().differences == 0
-
-
-@given(tables_and_knowledge(), hs.integers(0, 12))
-@settings(max_examples=80)
-def test_who_is_not_looked_at_has_the_upper_end_that_is_said(asked: tuple[Table, Knowledge], value: int) -> None:
-    table, known = asked
-    if not len(table):
-        reject()
-    support = Supported(table)
-    support.ask(known)
-    searched(support)
-    inner, now = support.now.inner, support.now
-    rows = now.below(value)
-    assert np.array_equal(rows, np.unique(rows))
-    assert set(np.flatnonzero(inner[:, 1] < value)) <= set(rows.tolist())
-    assert np.array_equal(now.inner_at(rows), inner[rows])
-    everyone = np.arange(len(inner))
-    assert now.narrowest() == tuple(int(np.diff(ends).min()) for ends in (inner, now.outer_at(everyone)))

@@ -33,7 +33,7 @@ from tests.strategies import (
     scattered,
     small_tables,
 )
-from tests.unit.search.test_annealing import random_table, table_with_an_unsafe_zero
+from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, cooled
 
 
@@ -80,15 +80,6 @@ def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
         search_of(czech, 2000).run("best")
     with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
         search_of(czech, 40, start=DecomposableGraph.parse("[A,B,C]  [B,C,F]", czech.schema)).run("best")
-
-
-def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
-    """Decomposable releases do reach the width, but none that annealing can have."""
-    table, known = table_with_an_unsafe_zero()
-    found = find_release(table, known, "best", min_width=1, small_count=1)
-    assert found.release == Release.of([0b01, 0b10])
-    assert found.reason is not None
-    assert "with all variables and every structural zero in a clique reaches the minimum width 1." in found.reason
 
 
 def test_ties_go_to_the_first_frontier() -> None:

@@ -97,17 +97,6 @@ def test_czech_by_every_seed(czech: Table, with_total: int) -> None:
         assert min(best.min_width for best in found) >= min_width
 
 
-def test_the_czech_release(czech: Table) -> None:
-    """Ties are broken by the larger width: of the releases with 48 sub-tables the one of smallest risk."""
-    found = searched(czech, 1)
-    assert found.sub_tables_with_total == 48
-    assert found.assessment.releasable is True
-    assert found.assessment.min_width == (10, 10)
-    assert {searched(czech, width).release for width in (3, 7, 10)} == {found.release}
-    assert found.graph.release == found.release
-    assert found.value == 47
-
-
 @pytest.mark.parametrize(
     ("sizes", "min_width", "seed"),
     [([2] * 6, 100, 2), ([3] * 7, 90, 4)],

@@ -34,7 +34,6 @@ from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
 from tests.strategies import (
     assert_safe_and_maximal,
-    components,
     inquiry_of,
     knows,
     scattered,
@@ -152,24 +151,6 @@ def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     assert levels[:2] == [1, 2]
     assert min(levels[2:]) > 2
     assert found.release.by_dimension(czech.schema)[:3] == (1, 6, 15)
-
-
-def test_with_a_breadth_of_one_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
-    """Growth asks about one new pair at a time, then about what lies within the components."""
-
-    def size(release: Release, pair: int) -> int:
-        return next(st.dimension(c) for c in components(release.add(pair), 6).cliques if st.is_within(pair, c))
-
-    release, asked = Release.of([]), 0
-    found = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech), wishes=Wishes(breadth=1)).run()
-    for step in of_phase(found.steps, "growth"):
-        if [st.dimension(t) for t in step.added] == [2]:
-            left = [t for t in range(64) if st.dimension(t) == 2 and t not in release]
-            assert size(release, step.added[0]) == min(size(release, t) for t in left)
-            assert step.answer is True
-            asked += 1
-        release = Release.of([*release.frontier, *step.added]) if step.answer else release
-    assert asked > 5
 
 
 def test_no_more_questions_than_wished() -> None:

@@ -159,12 +159,6 @@ def test_reconstruction_error_is_that_of_the_dense_table(case: tuple[Table, Know
     assert measures.reconstruction(table, known, stop=stop).mean_squared_error == error
 
 
-def test_a_larger_release_of_the_czech_table_reconstructs_better() -> None:
-    errors = [error_of(czech(), all_ways(6, k), TIGHT) for k in range(1, 7)]
-    assert errors == sorted(errors, reverse=True)
-    assert errors[-1] == 0
-
-
 def test_decomposable_releases_of_tables_beyond_64_bits() -> None:
     """A chain of pairs over 40 variables of four categories, 2^80 cells; no cell of them is listed but the occupied."""
     schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(40)))
