@@ -36,15 +36,6 @@ def test_more_steps_never_lose() -> None:
     assert before.outer[:, 1].tolist() == [95, 95, 103]
 
 
-def test_the_same_again() -> None:
-    table = czech()
-    first, second = (
-        branch_and_bound.bounds_within(1 << 12, table, knows(table, all_ways(6, 2)), table.codes) for _ in range(2)
-    )
-    assert (first.outer == second.outer).all()
-    assert (first.inner == second.inner).all()
-
-
 def test_tables_found_are_checked_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MarginalEquations, "holds", lambda self, dense: False)
     with pytest.raises(RuntimeError, match="does not agree with the released marginals"):

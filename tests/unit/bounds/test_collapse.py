@@ -11,11 +11,9 @@ from hypothesis import strategies as hs
 
 from sdc.bounds import collapse, shuttle
 from sdc.bounds.collapse import Collapse, bytes_of_collapse
-from sdc.bounds.nested import frontier_bounds
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
@@ -53,14 +51,6 @@ def test_contains_the_shuttle_and_equals_it_on_two_categories(example: tuple[Tab
     assert nested_in(full.outer, collapsed.outer)
     if set(table.schema.sizes) == {2}:
         assert (collapsed.outer == full.outer).all()
-
-
-@given(tables_and_releases(min_size=1))
-def test_cells_that_share_a_collapsed_table_have_the_bounds_of_their_own(example: tuple[Table, Release]) -> None:
-    table, release = example
-    cells = every_cell(table.schema)
-    collapsed = Collapse(table, knows(table, release))
-    assert collapsed.outer(cells).tolist() == [list(collapsed.at(cell)) for cell in cells]
 
 
 @pytest.mark.parametrize("counts", [3, 1 << 40])
@@ -120,14 +110,6 @@ def test_rest_of_a_single_category_is_empty() -> None:
 # Structural zeros
 
 
-@given(tables_and_knowledge(max_records=5, min_size=1))
-def test_structural_zeros_are_never_looser(case: tuple[Table, Knowledge]) -> None:
-    table, known = case
-    cells = every_cell(table.schema)
-    outer, without = (collapse.bounds(table, one, cells).outer for one in (known, knows(table, known.release)))
-    assert nested_in(outer, without)
-
-
 def test_a_structural_zero_of_the_rest_makes_the_cell_known() -> None:
     """A by B with only A released: if B = 1, 2 is impossible where A = 0, then (0, 0) has all of A = 0."""
     table, zeros = dense(schema_of([2, 3]), [5, 0, 0, 1, 1, 1]), StructuralZeros((((0, (0,)), (1, (1, 2))),))
@@ -136,23 +118,6 @@ def test_a_structural_zero_of_the_rest_makes_the_cell_known() -> None:
 
 
 # More variables than are kept
-
-
-@given(tables_and_releases())
-def test_fewer_variables_are_kept_and_the_bounds_hold(example: tuple[Table, Release]) -> None:
-    """At most two: looser than with all, at most the smallest released count, no lower bounds."""
-    table, release = example
-    cells = every_cell(table.schema)
-    full = Collapse(table, knows(table, release)).outer(cells)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collapse, "MAX_VARIABLES", 2)
-        patch.setattr(collapse, "MAX_DICHOTOMOUS", 2)
-        collapsed = Collapse(table, knows(table, release))
-        outer, kept = collapsed.outer(cells), collapsed.kept(cells)
-    assert max(map(st.dimension, kept)) <= 2
-    assert nested_in(full, outer)
-    if max(map(st.dimension, release.frontier)) <= 2:
-        assert (outer[:, 1] <= frontier_bounds(CellMarginals(table, cells), release)[:, 1]).all()
 
 
 def test_the_variables_of_the_smallest_counts_are_kept() -> None:

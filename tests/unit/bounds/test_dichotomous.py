@@ -11,7 +11,6 @@ from sdc.bounds import dichotomous
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from tests.strategies import all_ways, czech, dense, every_cell, frontier, knows, listed, schema_of, sharp_ends
 
@@ -37,32 +36,11 @@ def test_all_widths_are_one_less_than_there_are_tables(counts: list[int]) -> Non
     assert (bounds.outer_width == len(listed(table, known)) - 1).all()
 
 
-def test_covered_variables_are_what_counts() -> None:
-    """C is in no sub-table and D has one category: AB with its one-way marginals, lower bounds 0 because of C."""
-    table = dense(schema_of([2, 2, 3, 1]), [4, 0, 0, 1, 0, 0, 1, 0, 0, 2, 0, 1])
-    known = knows(table, frontier("A", "B", "D"))
-    bounds = dichotomous.bounds(table, known, every_cell(table.schema))
-    assert bounds.exact.all()
-    assert (bounds.outer == sharp_ends(table, known)).all()
-
-
 def test_forty_variables() -> None:
     schema = Schema(tuple(Variable(f"v{v}", ("no", "yes")) for v in range(40)))
     table = Table.of(schema, np.eye(40, dtype=np.int64))
     bounds = dichotomous.bounds(table, knows(table, all_ways(40, 39)), table.codes[:3])
     assert (bounds.outer == 1).all()
-
-
-def test_a_structural_zero_fixes_the_table() -> None:
-    """Without it the four cells of even parity could each move by one."""
-    table = dense(schema_of([2, 2, 2]), [0, 1, 2, 0, 1, 0, 0, 1])
-    release, cells = all_ways(3, 2), every_cell(schema_of([2, 2, 2]))
-    free = dichotomous.bounds(table, knows(table, release), cells)
-    assert (free.outer_width == 1).all()
-    known = knows(table, release, StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
-    bounds = dichotomous.bounds(table, known, cells)
-    assert (bounds.outer == table.count_at(cells)[:, None]).all()
-    assert len(listed(table, known)) == 1
 
 
 @pytest.mark.parametrize(

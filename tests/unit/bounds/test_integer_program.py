@@ -47,14 +47,6 @@ def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> No
     assert (bounds.inner[:, 1] <= sharp.inner[:, 1]).all()
 
 
-def test_the_same_again() -> None:
-    table = czech()
-    cells = table.codes[:: len(table) // scaled(len(table), fewest=8)]
-    first, second = (integer_program.bounds(table, knows(table, all_ways(6, 3)), cells) for _ in range(2))
-    assert (first.outer == second.outer).all()
-    assert (first.inner == second.inner).all()
-
-
 class Proposing:
     """A solver that proposes these counts, whatever it is asked."""
 
@@ -140,10 +132,11 @@ def test_large_tables_are_refused() -> None:
 @pytest.mark.parametrize(
     ("sizes", "scale"),
     [
-        *(([3] * 3, scale) for scale in (10**9, 10**12, 10**14)),
-        *(([2] * 5, 10**14), ([2] * 4, 10**9)),
-        *(pytest.param([2] * 5, scale, marks=pytest.mark.slow) for scale in (10**9, 10**12)),
-        *(pytest.param([2] * 4, scale, marks=pytest.mark.slow) for scale in (10**12, 10**14)),
+        ([3] * 3, 10**9),
+        ([3] * 3, 10**12),
+        ([3] * 3, 10**14),
+        ([2] * 5, 10**14),
+        ([2] * 4, 10**9),
     ],
 )
 def test_large_counts_are_proven_as_small_ones_are(sizes: list[int], scale: int) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,8 +10,6 @@ from hypothesis import strategies as hs
 from sdc.bounds import integer_program, linear_program
 from sdc.bounds.duality import Multipliers
 from sdc.bounds.linear_program import LinearProgram, raised, reaching
-from sdc.bounds.linear_program_kernel import incidence
-from sdc.bounds.rounding_kernel import exchange
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import Release
@@ -116,18 +110,6 @@ def test_tables_found_are_checked_in_integers() -> None:
     assert not LinearProgram.of(square, knows(square, frontier("A", "B"))).holds(np.array([1, 0, 0, 1]))
 
 
-def test_cells_that_follow_keep_their_equations_when_they_change_places() -> None:
-    rng = np.random.default_rng(0)
-    effect, free, following = rng.integers(-2, 3, (5, 9)).astype(np.float32), np.arange(9), np.arange(9, 14)
-    counts = rng.integers(0, 50, 14)
-    counts[9:] = rng.integers(0, 3, 5)
-    owed = counts[9:] + effect @ counts[:9]
-    exchange(effect, owed, free, following, counts.astype(float))
-    assert (owed == counts[following] + effect @ counts[free]).all()
-    assert set(following.tolist()) != {9, 10, 11, 12, 13}
-    assert sorted([*free.tolist(), *following.tolist()]) == list(range(14))
-
-
 @settings(max_examples=60, deadline=None)
 @given(hs.data())
 def test_what_is_proven_is_what_the_multipliers_come_to(data: hs.DataObject) -> None:
@@ -183,44 +165,6 @@ def assert_agrees(table: Table, found: Counts) -> None:
     before, after = table.dense, found.reshape(table.schema.sizes)
     assert (after >= 0).all()
     assert all((before.sum(axis=axis) == after.sum(axis=axis)).all() for axis in range(3))
-
-
-def test_rows_that_follow_from_others_are_left_out() -> None:
-    """A cell of each pair is empty, and with it some rows; of the possible cells the others are independent."""
-    table = dense(
-        schema_of([3, 3, 3]), [4, 0, 1, 0, 0, 0, 2, 0, 1, 0, 3, 0, 0, 2, 2, 0, 1, 0, 1, 0, 1, 0, 2, 1, 3, 0, 1]
-    )
-    program = LinearProgram.of(table, knows(table, all_ways(3, 2)))
-    within = incidence(every_cell(table.schema).astype(np.int64), program.rows)[program.allowed]
-    own = incidence(every_cell(table.schema).astype(np.int64), program.levels)[program.allowed]
-    rank = np.linalg.matrix_rank(within)
-    assert len(program.rows) > rank
-    assert own.shape[1] == np.linalg.matrix_rank(own) == rank
-
-
-def test_the_same_bytes_with_one_and_two_threads() -> None:
-    script = """
-import hashlib, pickle
-from sdc.bounds import linear_program
-from sdc.bounds.linear_program import LinearProgram, reaching
-from tests.strategies import all_ways, knows, scattered
-table = scattered()
-program = LinearProgram.of(table, knows(table, all_ways(len(table.schema), 2)))
-found = [reaching(program, int(place), 1, table.total, 3) for place in program.place(table.codes[table.at_risk(1)][:3])]
-assert any(one.table is not None for one, _ in found)
-print(hashlib.sha256(pickle.dumps([(one.proven, by, one.table.tobytes()) for one, by in found])).hexdigest())
-"""
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env={**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for threads in ("1", "2")
-    ]
-    assert told[0] == told[1] != ""
 
 
 def test_large_counts() -> None:

@@ -12,9 +12,8 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Codes, Table
-from tests.strategies import TWO_CYCLES, assert_around, dense, every_cell, frontier, knows, schema_of, sharp_ends
+from tests.strategies import TWO_CYCLES, assert_around, every_cell, frontier, knows, schema_of, sharp_ends
 
 
 def table_of(seed: int, sizes: list[int], records: int) -> Table:
@@ -58,27 +57,3 @@ def test_wide_tables_of_small_components() -> None:
     bounds = reducible.bounds(table, knows(table, release), table.codes[:5])
     assert bounds.exact.all()
     assert (bounds.outer[:, 1] >= 1).all()
-
-
-def test_structural_zeros_across_components() -> None:
-    """Impossible cells named by variables of both components: they are joined and the bounds stay sharp."""
-    table = table_of(3, [2, 2, 2, 2, 2, 2], 6)
-    pattern = next(
-        p
-        for a in (0, 1)
-        for f in (0, 1)
-        if not StructuralZeros((p := ((0, (a,)), (5, (f,))),)).contains(table.codes, table.schema).any()
-    )
-    zeros = StructuralZeros((pattern,))
-    known, cells = knows(table, TWO_CYCLES, zeros), every_cell(table.schema)
-    bounds = reducible.bounds(table, known, cells)
-    assert bounds.exact.all()
-    assert (bounds.outer == sharp_ends(table, known)).all()
-    assert (bounds.outer[zeros.contains(cells, table.schema)] == 0).all()
-
-
-def test_nothing_released() -> None:
-    table = dense(schema_of([2, 2]), [1, 0, 2, 0])
-    assert (
-        reducible.bounds(table, knows(table, Release.of([])), every_cell(table.schema)).outer.tolist() == [[0, 3]] * 4
-    )

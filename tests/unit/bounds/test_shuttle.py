@@ -8,27 +8,7 @@ import pytest
 from sdc.bounds import shuttle
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Table
-from tests.strategies import all_ways, dense_counts, dks_2x2x2x2, every_cell, knows, schema_of
-
-
-def test_super_cells_are_products_of_non_empty_subsets() -> None:
-    assert shuttle.super_cells(schema_of([2, 3, 4])) == 3 * 7 * 15
-
-
-def test_super_cell_bounds_hold_the_true_sums() -> None:
-    table = dks_2x2x2x2()
-    lower, upper = shuttle.super_cell_bounds(table, knows(table, all_ways(4, 2)))
-    counts = dense_counts(table)
-    assert lower[2, 2, 2, 2] == upper[2, 2, 2, 2] == 5
-    assert (lower[2, 2] == upper[2, 2]).all()
-    assert lower[0, 1, 2, 0] <= counts[0, 1, :, 0].sum() <= upper[0, 1, 2, 0]
-
-
-def test_fixed_point_does_not_reach_the_integers() -> None:
-    """[DKS] section 4: the bounds contain the sharp ones; here only one integer table is left."""
-    table = dks_2x2x2x2()
-    bounds = shuttle.bounds(table, knows(table, all_ways(4, 2)), every_cell(table.schema))
-    assert not bounds.exact.all()
+from tests.strategies import all_ways, every_cell, knows, schema_of
 
 
 def test_contradiction_is_refused() -> None:

@@ -39,14 +39,6 @@ def test_what_is_impossible_is_what_is_known(method: str, case: tuple[Table, Kno
     assert (first.inner == again.inner).all()
 
 
-def test_the_marginal_of_two_patterns_together_says_less() -> None:
-    table = dense(schema_of([2, 2]), [0, 0, 1, 2])
-    known = knows(table, frontier("A"), StructuralZeros((((0, (0,)), (1, (0,))), ((0, (0,)), (1, (1,))))))
-    ends = [[0, 0], [0, 0], [0, 3], [0, 3]]
-    assert sharp_ends(table, known).tolist() == ends
-    assert nested.bounds(table, known, every_cell(table.schema)).outer.tolist() == ends
-
-
 def test_a_zero_that_the_release_shows_changes_nothing() -> None:
     """The pattern is within the clique AB, whose marginal is 0 there: the explicit bounds stay exact."""
     table, zeros = dense(schema_of([2, 2, 2]), [3, 1, 0, 0, 2, 4, 1, 1]), StructuralZeros((((0, (0,)), (1, (1,))),))

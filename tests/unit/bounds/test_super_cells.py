@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sdc.bounds import integer_program
 from sdc.bounds.super_cells import bounds
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
@@ -18,7 +17,7 @@ from sdc.model.table import Table
 from tests.facts import FactCase, random_fact_case
 from tests.levels import Rng
 from tests.profiles import scaled
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, nested_in, schema_of
+from tests.strategies import all_ways, dks_2x2x2x2, every_cell, frontier, knows, nested_in, schema_of
 
 
 def random_super_cell(rng: Rng, schema: Schema) -> SuperCell:
@@ -71,13 +70,6 @@ def test_the_published_fractions() -> None:
     assert found.outer.tolist() == [[0, most] for most in largest]
     whole = bounds(table, knows(table, release), SuperCell.of_cells(cells), "integer-program")
     assert whole.outer.tolist() == [[count, count] for count in table.count_at(cells)]
-
-
-def test_single_cells_have_the_bounds_of_cells() -> None:
-    table, cells = czech(), czech().codes[czech().at_risk(2)]
-    known = knows(table, all_ways(6, 2))
-    found = bounds(table, known, SuperCell.of_cells(cells))
-    assert found.outer.tolist() == integer_program.bounds(table, known, cells).outer.tolist()
 
 
 def test_a_wide_table_is_collapsed() -> None:

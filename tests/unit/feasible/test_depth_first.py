@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.api import assess
 from sdc.bounds import branch_and_bound, collapse, shuttle
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.feasible.depth_first import DepthFirst, FeasibleTables, LinearSystem
@@ -89,15 +88,3 @@ def test_a_factor_changes_no_step_of_propagation(example: tuple[Table, Release],
     for method in (shuttle, collapse):
         bounds, of_large = (method.bounds(t, knows(t, release), table.codes) for t in (table, times(table, factor)))
         assert (bounds.outer * factor == of_large.outer).all()
-
-
-@given(tables_and_releases(max_records=6), hs.integers(1, 3), FACTORS)
-@settings(max_examples=40)
-def test_a_factor_takes_nothing_back(example: tuple[Table, Release], min_width: int, factor: int) -> None:
-    """What may be published of a table may be of its multiple; feasible tables times the factor are feasible."""
-    table, release = example
-    assume(len(table.at_risk(2)))
-    small = assess(table, release, min_width=min_width, small_count=2)
-    large = assess(times(table, factor), release, min_width=min_width * factor, small_count=2 * factor)
-    assert large.releasable is not None
-    assert large.releasable or not small.releasable

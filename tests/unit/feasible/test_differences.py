@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.feasible.differences import MAX_LISTED, Differences
@@ -17,11 +17,9 @@ from tests.strategies import (
     dense,
     differences,
     frontier,
-    gives_feasible,
     knows,
     schema_of,
     small_tables,
-    tables_and_knowledge,
 )
 
 CUBE = schema_of([2, 2, 2])
@@ -37,7 +35,6 @@ def difference(*entries: tuple[str, int]) -> Differences:
 
 
 SQUARE = difference(("000", -1), ("011", -1), ("001", 1), ("010", 1))
-CUBE_MOVE = difference(*((f"{i:03b}", -1 if i.bit_count() % 2 else 1) for i in range(8)))
 
 
 def assert_same(found: Differences, expected: Differences) -> None:
@@ -63,15 +60,6 @@ def test_each_change_goes_to_its_own_difference() -> None:
     cells = np.array([[0, 0, 1], [0, 0, 1], [1, 0, 0]], np.uint16)
     found = Differences.summed(4, np.array([3, 1, 3]), cells, np.array([5, 6, 7]), CUBE)
     assert listed(found) == [[], [((0, 0, 1), 6)], [], [((0, 0, 1), 5), ((1, 0, 0), 7)]]
-
-
-@pytest.mark.parametrize("number", [0, 3])
-def test_nothing_to_sum(number: int) -> None:
-    empty = np.zeros(0, np.int64)
-    found = Differences.summed(number, empty, np.zeros((0, 3), np.uint16), empty, CUBE)
-    assert len(found) == number
-    assert listed(found) == [[]] * number
-    assert found.feasible(TABLE, knows(TABLE, ALL_PAIRS)).tolist() == [True] * number
 
 
 def test_none_is_nothing() -> None:
@@ -117,11 +105,6 @@ def test_parts_are_what_the_whole_is_made_of(data: hs.DataObject) -> None:
 # Feasible or not
 
 
-@pytest.mark.parametrize("release", [Release.of([]), frontier("A"), frontier("AB", "AC"), frontier("AC", "B")])
-def test_a_square_move_is_feasible(release: Release) -> None:
-    assert SQUARE.feasible(TABLE, knows(TABLE, release)).tolist() == [True]
-
-
 @pytest.mark.parametrize(
     ("wrong", "release"),
     [
@@ -160,24 +143,6 @@ def test_sums_that_wrap_around_are_not_equal() -> None:
     huge = Differences(np.array([0, 2048]), cells, np.full(2048, MAX_TOTAL))
     table = Table.of(wide, np.array([[0, 1]]), np.array([MAX_TOTAL]))
     assert huge.feasible(table, knows(table, Release.of([]))).tolist() == [False]
-
-
-def test_the_cube_move_keeps_all_pairs() -> None:
-    full = dense(CUBE, [1] * 8)
-    assert CUBE_MOVE.feasible(full, knows(full, ALL_PAIRS)).tolist() == [True]
-    assert CUBE_MOVE.feasible(full, knows(full, frontier("ABC"))).tolist() == [False]
-    assert CUBE_MOVE.feasible(TABLE, knows(TABLE, ALL_PAIRS)).tolist() == [False]
-
-
-@given(hs.data())
-@settings(max_examples=300)
-def test_feasible_agrees_with_the_dense_tables(data: hs.DataObject) -> None:
-    table, known = data.draw(tables_and_knowledge())
-    found = data.draw(differences(table))
-    expected = [gives_feasible(table, known, cells, changes) for cells, changes in found]
-    assert found.feasible(table, known).tolist() == expected
-    without = found.feasible(table, knows(table, known.release))
-    assert (without & found.spare(known)).tolist() == expected
 
 
 @pytest.mark.parametrize("variables", [MAX_LISTED, MAX_LISTED + 1, 63])

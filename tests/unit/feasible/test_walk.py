@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.feasible import walk
-from sdc.feasible.differences import Differences
 from sdc.feasible.walk import Moved, find, reached, shift, trie
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -85,16 +84,6 @@ def test_nearly_every_width_that_there_is_is_reached() -> None:
 
 
 @given(tables_and_knowledge())
-@settings(max_examples=80)
-def test_a_cell_does_not_depend_on_the_others(example: tuple[Table, Knowledge]) -> None:
-    table, known = example
-    together = found_for(table, known)
-    alone = [found_for(table, known, slice(i, i + 1)) for i in range(table.schema.cells)]
-    assert_same(Differences.concatenated([one.differences for one in alone]), together.differences)
-    assert sum(one.nodes for one in alone) == together.nodes
-
-
-@given(tables_and_knowledge())
 @settings(max_examples=60)
 def test_the_same_again_whatever_was_searched_before(example: tuple[Table, Knowledge]) -> None:
     table, known = example
@@ -162,17 +151,6 @@ def test_shifts_reach_the_ends_of_a_decomposable_release() -> None:
 
 
 # Published tables, and limits
-
-
-def test_the_published_czech_release_is_certified() -> None:
-    """REFERENCE section 2: sharp bounds [0, 10], [0, 9], [0, 9]; width 6 is what the release is published for."""
-    table = czech()
-    cells = table.codes[table.at_risk(2)]
-    found = find(table, knows(table, ORDERED_60), cells, np.full(3, 6), nodes=NODES)
-    inner = reached(found.differences, cells, table.count_at(cells), table)
-    assert (inner[:, 1] - inner[:, 0] >= 6).all()
-    assert (inner >= 0).all()
-    assert (inner[:, 1] <= [10, 9, 9]).all()
 
 
 def test_no_cells_no_width_no_nodes_no_records() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import replace
 from functools import cache
 
@@ -32,7 +31,6 @@ from tests.unit.intruder.test_posterior import (
     DELAWARE_COUNTS,
     DELAWARE_RELEASE,
     SMALL_CELLS,
-    all_tables,
     place_of,
 )
 
@@ -117,8 +115,7 @@ def sampled_evidence(table: Table, release: Release, law: Law, sampling: Samplin
     return averages._sampled(table, begun, table.codes, sampling, IN_PROCESS, number)
 
 
-@pytest.mark.parametrize("alpha", [0.5, *(pytest.param(alpha, marks=pytest.mark.slow) for alpha in (0.2, 2.0))])
-def test_decomposable_models_beside_their_closed_form(alpha: float) -> None:
+def test_decomposable_models_beside_their_closed_form() -> None:
     """Released in part, wholly or not at all; their errors are neither too small nor too large."""
     rng, missed = np.random.default_rng(5), []
     for sizes, release in (
@@ -131,7 +128,7 @@ def test_decomposable_models_beside_their_closed_form(alpha: float) -> None:
         table = dense(schema, rng.multinomial(14, rng.dirichlet(np.full(schema.cells, 0.5))).tolist())
         rest = "".join(f"[{name}]" for name in schema.names[3:])
         for model in ("saturated", "[A,B][B,C]" + rest, "[A,B][C]" + rest, "[A][B][C]" + rest):
-            law = law_of(model, schema, alpha)
+            law = law_of(model, schema, 0.5)
             exact = posterior(table, knows(table, release), law, table.codes).log_evidence
             found = sampled_evidence(table, release, law, Sampling(100, 4, 1), len(missed))
             # where nothing but the largest generator is left to sample, the estimate is exact
@@ -158,33 +155,6 @@ def exact_log(table: Table, alpha: float) -> float:
     counts[tuple(table.codes.T)] = table.counts
     ratio = log_integral_of_a_cube(counts + alpha) - without_records(alpha)
     return float(gammaln(table.total + 1) - gammaln(counts + 1).sum() + ratio)
-
-
-@pytest.mark.parametrize(
-    ("release", "alpha"),
-    [
-        (frontier("AB", "C"), 0.7),
-        pytest.param(frontier("A", "B"), 0.3, marks=pytest.mark.slow),
-        (frontier("AB", "BC", "AC"), 0.7),
-    ],
-)
-def test_probabilities_of_all_releases_sum_to_one(release: Release, alpha: float) -> None:
-    """Of all tables of two records, and of what they release; each release by itself too."""
-    schema = schema_of([2, 2, 2])
-    law, exact, table_of = law_of(NO_THREE_WAY, schema, alpha), defaultdict[object, float](float), {}
-    for table in all_tables(schema, 2):
-        key = tuple((m.codes.tobytes(), m.counts.tobytes()) for m in map(table.marginal, release.frontier))
-        exact[key] += math.exp(exact_log(table, alpha))
-        table_of[key] = table
-    assert sum(exact.values()) == pytest.approx(1, rel=1e-6)
-    found, errors = [], []
-    for number, (key, table) in enumerate(table_of.items()):
-        one = sampled_evidence(table, release, law, Sampling(50, 2, 1), number)
-        error = max(one.log_evidence_error, 1e-6)
-        assert abs(one.log_evidence - math.log(exact[key])) < 3.5 * error
-        found.append(math.exp(one.log_evidence))
-        errors.append(found[-1] * error)
-    assert abs(sum(found) - 1) < 3.5 * np.linalg.norm(errors)
 
 
 # Laws that are public, and what there is no answer to

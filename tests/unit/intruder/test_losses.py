@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from math import comb, prod
+from math import prod
 
 import numpy as np
 import pytest
@@ -34,16 +33,6 @@ MOST_TABLES = 2_000
 ROWS = DELAWARE.at_risk(2)
 RELEASED = knows(DELAWARE, frontier("AC", "BC"))
 """[DFT] table 1: gender by income and race by income."""
-LAWS = {
-    # income low: of 304 records one is Chinese, and 107 are men
-    (0, 2, 0): [Fraction(197, 304), Fraction(107, 304)],
-    # income middle: of 215 two are Chinese, 80 are men, 135 women
-    (0, 2, 1): [Fraction(comb(2, k) * comb(213, 80 - k), comb(215, 80)) for k in range(3)],
-    (1, 2, 1): [Fraction(comb(2, k) * comb(213, 135 - k), comb(215, 135)) for k in range(3)],
-    # income high: of 223 two are Chinese, 169 are men
-    (0, 2, 2): [Fraction(comb(2, k) * comb(221, 169 - k), comb(223, 169)) for k in range(3)],
-}
-"""Pr(f = 0), Pr(f = 1), ... of the small cells, each hypergeometric."""
 
 
 def losses(none: float, wrong: float = 1.0, right: float = 1.0, harm: float = 0.0) -> Losses:
@@ -57,13 +46,6 @@ def risk(table: Table, known: Knowledge, of: Losses) -> float | None:
 
 
 # [DFT]'s example by hand
-
-
-def test_the_laws_of_the_example() -> None:
-    found = hypergeometric.cell_laws(DELAWARE, RELEASED, DELAWARE.codes[ROWS])
-    assert [tuple(cell) for cell in found.cells.tolist()] == sorted(LAWS)
-    for row, cell in enumerate(sorted(LAWS)):
-        assert found.of(row) == pytest.approx([float(p) for p in LAWS[cell]])
 
 
 @pytest.mark.parametrize(

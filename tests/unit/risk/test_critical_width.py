@@ -7,22 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
 
 from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk import rows
 from sdc.risk import sweep_plan as sweep_plan_module
 from sdc.risk.critical_width import CriticalWidths, critical_widths
-from sdc.risk.partitions import renumbered
-from sdc.risk.reaching import neighbours
-from sdc.risk.sweep_plan import sweep_bytes, sweep_order, sweep_plan
+from sdc.risk.sweep_plan import sweep_bytes, sweep_plan
 from tests import reference
-from tests.profiles import scaled
 from tests.strategies import dense, schema_of
 
 
@@ -35,14 +29,6 @@ def as_dict(widths: CriticalWidths) -> dict[int, int]:
     return dict(zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True))
 
 
-@some.composite
-def tables(draw: some.DrawFn) -> Table:
-    sizes = draw(some.lists(some.integers(1, 4), min_size=1, max_size=6))
-    rows = draw(some.lists(some.tuples(*(some.integers(0, s - 1) for s in sizes)), min_size=1, max_size=60))
-    schema = Schema(tuple(Variable(f"v{i}", tuple(map(str, range(s)))) for i, s in enumerate(sizes)))
-    return Table.of(schema, np.array([*rows, rows[0]]))
-
-
 def test_czech_widths(czech: Table) -> None:
     """Those that [KDSF] table 3 does not print; see `sdc.papers` for the others."""
     found = critical_widths(czech)
@@ -53,14 +39,6 @@ def test_czech_widths(czech: Table) -> None:
     assert [widths[st.parse(t, czech.schema)] for t in ("B*C", "D*F")] == [119, 119]
 
 
-@given(tables(), some.integers(1, 3))
-@settings(max_examples=150)
-def test_widths_by_definition(table: Table, small_count: int) -> None:
-    if len(table.at_risk(small_count)):
-        found = as_dict(critical_widths(table, small_count=small_count))
-        assert found == {t: by_definition(table, t, small_count) for t in range(1 << len(table.schema))}
-
-
 @pytest.mark.parametrize(("floor", "listed"), [(0, 8), (5, 8), (72, 8), (73, 0)])
 def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int) -> None:
     found = critical_widths(dense(schema_of([2, 2, 2]), [9] * 8), floor=floor)
@@ -68,22 +46,6 @@ def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int
     wide = Table.of(schema_of([2] * 27), np.zeros((1, 27), np.uint16), np.array([9]))
     with pytest.raises(InputError, match="no cell is at risk, so that all reach the floor: raise the small count"):
         critical_widths(wide, floor=5)
-
-
-@pytest.mark.parametrize("floor", [0, 5])
-def test_partitions_of_a_table_of_many_chunks(
-    public_data: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, floor: int
-) -> None:
-    table = read_table(public_data("cps8.parquet"))
-    whole = critical_widths(table, floor=floor)
-    for module in (rows, sweep_plan_module):
-        monkeypatch.setattr(module, "CELLS_PER_CHUNK", 100)
-    memory = sweep_bytes(len(table), table.schema, floor=floor) // 5
-    plan = sweep_plan(table, floor=floor, memory=memory)
-    assert (plan.way, plan.max_rows < len(table) // 4) == ("partitions", True)
-    found = critical_widths(table, floor=floor, memory=memory)
-    assert np.array_equal(found.sub_tables, whole.sub_tables)
-    assert np.array_equal(found.widths, whole.widths)
 
 
 def test_the_smallest_partition_does_not_fit(czech: Table) -> None:
@@ -104,18 +66,6 @@ def test_the_plan_says_which_way(czech: Table) -> None:
     plan = sweep_plan(czech, memory=plan.bytes_per_unit - 1)
     assert (plan.way, plan.units) == ("partitions", len(plan.cuts))
     assert plan.max_rows < 63
-
-
-def check_visited(table: Table, cut: CriticalWidths, widths: dict[int, int]) -> None:
-    """The border: sub-tables that do not reach the floor, and do with one variable less."""
-    schema, order = table.schema, sweep_order(table.schema)
-    found, place = as_dict(cut), np.argsort(order).tolist()
-    apart = [st.full(len(schema)) & ~(1 << v) for v in range(len(schema))]
-    visited = renumbered(neighbours(renumbered(cut.sub_tables, place), apart), order).tolist()
-    assert cut.visited == 1 + len(visited) == 1 + len(set(visited))
-    assert set(found) <= {0, *visited}
-    border = {t for t, w in widths.items() if w < cut.floor and any(child in found for child in st.children(t, schema))}
-    assert set(visited) - set(found) <= border
 
 
 def test_the_list_is_ordered_by_width_then_dimension_then_number(czech: Table) -> None:
@@ -152,24 +102,6 @@ def test_forty_variables_need_a_floor() -> None:
     assert [found.of(t) for t in sample] == [by_definition(table, t) for t in sample]
 
 
-def test_twelve_variables_at_every_floor(public_data: Callable[[str], Path]) -> None:
-    """In CI at some eight of them, the lowest and the highest."""
-    cells = read_table(public_data("cps13.parquet"))
-    people = Table.of(cells.schema.restrict(range(12)), cells.codes[::60, :12], cells.counts[::60])
-    codes = np.random.default_rng(3).binomial(3, np.linspace(0.02, 0.4, 12), (2000, 12))
-    made = Table.of(Schema(tuple(Variable(f"v{i}", ("a", "b", "c", "d")) for i in range(12))), codes)
-    for table in (people, made):
-        widths = as_dict(critical_widths(table))
-        assert len(widths) == 1 << 12
-        assert all(width == by_definition(table, t) for t, width in [*widths.items()][::100])
-        floors = np.array(sorted({1, *widths.values()} - {0}))
-        taken = np.linspace(0, len(floors) - 1, scaled(len(floors), fewest=8)).astype(int)
-        for floor in floors[taken].tolist():
-            cut = critical_widths(table, floor=floor)
-            assert as_dict(cut) == {t: w for t, w in widths.items() if w >= floor}
-            check_visited(table, cut, widths)
-
-
 def test_all_widths_of_the_cps_table(public_data: Callable[[str], Path]) -> None:
     table = read_table(public_data("cps13.parquet"))
     found = critical_widths(table)
@@ -177,10 +109,3 @@ def test_all_widths_of_the_cps_table(public_data: Callable[[str], Path]) -> None
     assert (len(found.reaching(3)), len(found.reaching(10))) == (1266, 889)
     sample = found.sub_tables[::400].tolist()
     assert [found.of(t) for t in sample] == [by_definition(table, t) for t in sample]
-
-
-def test_all_widths_of_sixteen_variables(public_data: Callable[[str], Path]) -> None:
-    table = read_table(public_data("nltcs_cells.parquet"))
-    found = critical_widths(table)
-    assert len(found) == 65_536
-    assert np.array_equal(critical_widths(table, floor=10).widths, found.widths[found.widths >= 10])

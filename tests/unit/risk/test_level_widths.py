@@ -21,12 +21,12 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths, critical_widths, widths_of_sub_lattice
+from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.partitions import renumbered
 from sdc.risk.reaching import neighbours
 from sdc.risk.support import Shift, Support
-from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order
+from sdc.risk.sweep_plan import sweep_bytes, sweep_order
 from sdc.risk.verdict import Verdict
 from sdc.storage.parquet import open_parts, place_of, write_table
 from tests import reference
@@ -183,14 +183,6 @@ def test_widths_are_the_sharp_ones_of_the_most_parsimonious_release(of: Case, rn
         assert np.diff(listed.sharp_at(cells), axis=1).min() == widths[subtable]
 
 
-@given(tables())
-@settings(max_examples=CASES)
-def test_the_width_never_increases_from_a_sub_table_to_one_around_it(table: Table) -> None:
-    widths = as_dict(critical_widths(table))
-    assert all(widths[p] <= w for t, w in widths.items() for p in st.parents(t, table.schema))
-    assert all(widths[t] >= widths[u] for t in widths for u in widths if t & ~u == 0)
-
-
 @given(tables(), hs.integers(1, 20))
 @settings(max_examples=CASES)
 def test_a_floor_lists_exactly_what_reaches_it(table: Table, floor: int) -> None:
@@ -246,15 +238,6 @@ def test_partitions_of_any_memory_give_the_same(
     assert np.array_equal(found.sub_tables, whole.sub_tables)
     assert np.array_equal(found.widths, whole.widths)
     assert found.visited == whole.visited
-
-
-@given(tables())
-@settings(max_examples=CASES // 2)
-def test_sub_lattices_partition_the_query_space(table: Table) -> None:
-    schema = table.schema
-    parts = [widths_of_sub_lattice(table, (SMALL, cut))[0] for cut in sub_lattices(schema)]
-    found = renumbered(np.concatenate(parts), sweep_order(schema))
-    assert sorted(found.tolist()) == sorted(schema.levels.telling(t) for t in closed_sets(schema))
 
 
 def test_a_region_of_one_area_is_as_exposed_as_the_area() -> None:

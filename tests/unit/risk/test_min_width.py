@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
@@ -21,9 +21,7 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.risk.assessment import Assessment
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
@@ -34,14 +32,11 @@ from tests.profiles import scaled
 from tests.strategies import (
     Backwards,
     all_ways,
-    differences,
     frontier,
-    gives_feasible,
     inquiry_of,
     knows,
     nested_in,
     releases,
-    rewritten,
     scattered,
     sharp_ends,
     shown_by,
@@ -104,15 +99,6 @@ def test_cells_all_has_every_cell(czech: Table) -> None:
         cell_bounds(czech, ["A*B"], cells="every")
 
 
-def test_releases_that_fit_no_table(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match="unknown variable 'G'"):
-        release_of(czech, ["A*G"])
-    with pytest.raises(ReleaseError, match="not a list of sub-tables"):
-        release_of(czech, "A*B")
-    with pytest.raises(ReleaseError, match="not a list of sub-tables"):
-        release_of(czech, [])
-
-
 def test_no_at_risk_cell(czech: Table) -> None:
     table = Table.of(czech.schema, czech.codes, czech.counts * 100)
     answer = inquiry_of(table).ask(Release.of([0b111111])).assessment
@@ -147,17 +133,10 @@ def sharp_bounds(table: Table, release: Release) -> CellBounds:
     return exact.bounds(table, knows(table, release), table.codes[table.at_risk(2)])
 
 
-@pytest.mark.parametrize(
-    ("seed", "release"),
-    [
-        *((1, PAIRS), (1, CYCLE), (1, all_ways(5, 3))),
-        *(pytest.param(seed, CYCLE, marks=pytest.mark.slow) for seed in (0, 2)),
-    ],
-    ids=str,
-)
-def test_answers_agree_with_the_exact_method(seed: int, release: Release) -> None:
+@pytest.mark.parametrize("release", [PAIRS, CYCLE, all_ways(5, 3)], ids=str)
+def test_answers_agree_with_the_exact_method(release: Release) -> None:
     """Safe and unsafe are as the exact method says; what is undecided contains its min width."""
-    table = scattered(seed)
+    table = scattered()
     assert not is_small(table.schema)
     sharp = sharp_bounds(table, release)
     assert sharp.exact.all()
@@ -170,17 +149,7 @@ def test_answers_agree_with_the_exact_method(seed: int, release: Release) -> Non
             assert answer.releasable is not None
 
 
-@pytest.mark.parametrize(
-    ("most", "release"),
-    [
-        *((40, PAIRS), (40, SPLIT), (100, CYCLE), (1, SPLIT)),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((40, CYCLE), (100, PAIRS), (100, SPLIT), (1, PAIRS), (1, CYCLE))
-        ),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("most", "release"), [(40, PAIRS), (40, SPLIT), (100, CYCLE), (1, SPLIT)], ids=str)
 def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: int) -> None:
     """What is shown for slices holds for the whole table, is within the sharp bounds, and is something."""
     table, budget = scattered(), Budget(1, 60)
@@ -192,16 +161,6 @@ def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: i
         assert any(len(part.differences) for part in proof.parts)
 
 
-@dataclass(frozen=True)
-class Told:
-    """All that a criterion says of a release."""
-
-    answer: Assessment
-    inner: list[list[int]]
-    outer: list[list[int]]
-    differences: list[tuple[int, list[list[int]], list[int]]]
-
-
 def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
     """Every difference, with the component it is of."""
     return [
@@ -211,11 +170,11 @@ def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
     ]
 
 
-def told(executor: Executor, release: Release, min_width: int) -> Told:
+def told(executor: Executor, release: Release, min_width: int) -> tuple[object, ...]:
+    """All that a criterion says of a release."""
     criteria = inquiry_of(scattered(), min_width, executor=executor, budget=BUDGET)
-    answer = criteria.ask(release).assessment
-    bounds, proof = proven(criteria, release)
-    return Told(answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof))
+    answer, (bounds, proof) = criteria.ask(release).assessment, proven(criteria, release)
+    return answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +182,6 @@ def told(executor: Executor, release: Release, min_width: int) -> Told:
     [
         *((release, min_width) for release in (PAIRS, CYCLE, SPLIT) for min_width in (1, 3)),
         (all_ways(5, 3), 3),
-        pytest.param(all_ways(5, 3), 1, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -240,14 +198,6 @@ def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
         for depth in (Depth.REFUTE, Depth.BRIEF):
             found = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, depth).verdict
             assert found in (full, Verdict.UNDECIDED)
-
-
-def test_without_a_search_nothing_open_is_safe() -> None:
-    asked = inquiry_of(scattered())
-    assert asked.ask(PAIRS, Depth.REFUTE).verdict is Verdict.UNDECIDED
-    assert shown(asked, PAIRS).proof().differences == 0
-    assert asked.ask(PAIRS).verdict is Verdict.SAFE
-    assert shown(asked, PAIRS).proof().differences > 0
 
 
 def test_what_was_proven_stays_proven_without_a_search() -> None:
@@ -324,10 +274,6 @@ def test_a_budget_that_proves_nothing(seconds: float) -> None:
         Budget(1, seconds)
 
 
-def test_the_least_budget_is_a_step() -> None:
-    assert Budget(1e-9, 1e-9).steps_per_cell == Budget(1e-9, 1e-9).steps == 1
-
-
 def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
     asked = inquiry_of(scattered(), budget=Budget(1, 1e-4))
     answer = asked.ask(PAIRS).assessment
@@ -338,29 +284,6 @@ def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
 
 
 # The evidence
-
-
-@given(hs.data())
-@settings(max_examples=60)
-def test_what_is_not_feasible_is_not_learnt(data: hs.DataObject) -> None:
-    """Of each component that is not released: those of the differences claimed that give a feasible table of it."""
-    table, known = data.draw(tables_and_knowledge())
-    if not len(table.at_risk(2)):
-        return
-    asked, release = inquiry_of(table, zeros=known.zeros), known.release
-    honest = shown(asked, release).proof()
-    claims = [data.draw(differences(table.marginal(part.variables))) for part in honest.parts]
-    parts = [replace(part, differences=claim) for part, claim in zip(honest.parts, claims, strict=True)]
-    asked.learn(replace(honest, parts=tuple(parts)), release)
-    found = {variables: evidence.differences for variables, evidence in asked.bank.evidence.items()}
-    assert set(found) == {part.variables for part in honest.parts if part.variables not in release}
-    for part in parts:
-        if part.variables in found:
-            inside, kept = table.marginal(part.variables), rewritten(release.frontier, part.variables)
-            public = knows(inside, kept, known.zeros.within(part.variables))
-            learnt = [(cells.tolist(), changes.tolist()) for cells, changes in found[part.variables]]
-            good = [claim for claim in part.differences if gives_feasible(inside, public, *claim)]
-            assert learnt == [(cells.tolist(), changes.tolist()) for cells, changes in good]
 
 
 @pytest.mark.parametrize("elsewhere", [frontier("AB", "BC", "AC"), PAIRS], ids=str)
@@ -388,15 +311,6 @@ def test_learning_what_was_found_proves_the_release_again() -> None:
     assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
 
 
-def assert_all_ends_are_shown(table: Table, known: Knowledge, min_width: int) -> Proof:
-    asked = inquiry_of(table, min_width, budget=Budget(0.1, 10), zeros=known.zeros)
-    bounds, proof = proven(asked, known.release)
-    cells = table.codes[table.at_risk(2)]
-    assert np.array_equal(shown_by(table, known, cells, proof), bounds.inner)
-    assert np.array_equal(bounds.cells, cells)
-    return proof
-
-
 @given(tables_and_knowledge(max_records=6))
 @settings(max_examples=60)
 def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge]) -> None:
@@ -408,20 +322,6 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     sharp = sharp_ends(table, known)[table.schema.keys.pack(bounds.cells)]
     assert np.array_equal(bounds.outer, sharp)
     assert np.array_equal(bounds.inner, sharp)
-
-
-@pytest.mark.parametrize(
-    ("release", "parts"),
-    [(PAIRS, 1), (CYCLE, 1), (SPLIT, 2), (frontier("ABC", "CDE"), 2), (frontier("AB", "BC"), 4)],
-    ids=str,
-)
-def test_all_inner_ends_of_a_larger_table_are_shown(release: Release, parts: int) -> None:
-    table = scattered()
-    assert len(assert_all_ends_are_shown(table, knows(table, release), 3).parts) == parts
-    zeros = StructuralZeros((((0, (0,)), (1, (2, 3)), (4, (2,))),))
-    possible = ~zeros.contains(table.codes, table.schema)
-    table = Table.of(table.schema, table.codes[possible], table.counts[possible])
-    assert_all_ends_are_shown(table, knows(table, release, zeros), 3)
 
 
 def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:

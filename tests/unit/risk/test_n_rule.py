@@ -26,7 +26,7 @@ from sdc.stages.known import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table
 from tests.profiles import scaled
-from tests.strategies import dense, frontier_sets, knows, schema_of
+from tests.strategies import dense, knows, schema_of
 
 CASES = 300
 
@@ -99,24 +99,6 @@ def test_what_a_search_releases_keeps_the_rule(method: str, night: list[int]) ->
         assert not breaks(counts, release, n)
         found[True] += 1
     assert found[True] > 0
-
-
-def test_the_ordered_search_leaves_nothing_out_for_the_rule_that_keeps_it(night: list[int]) -> None:
-    """Each sub-table that is missing breaks it, or takes the width of some cell beside the release."""
-    rng, met = np.random.default_rng([48, *night]), 0
-    for number in range(scaled(CASES, fewest=40)):
-        sizes = [(2, 3), (2, 2, 2)][number % 2]
-        counts = rng.integers(0, 5, sizes) * (rng.random(sizes) < 0.8)
-        table, n, width = dense(schema_of(sizes), counts.reshape(-1).tolist()), 2, int(rng.integers(2, 7))
-        if not len(table.at_risk(2)) or table.total < width:
-            continue
-        release = find_release(table, knowledge(table), "ordered", min_width=width, n_rule=n).release
-        public = frontier_sets(release)
-        for t in range(1, 1 << counts.ndim):
-            if t not in release and not breaks(counts, Release.of([t]), n):
-                assert not reference.is_releasable(counts, [*public, st.members(t)], 2, width)
-                met += 1
-    assert met > 0
 
 
 def test_a_width_implies_the_rule_for_what_may_be_a_small_cell(night: list[int]) -> None:

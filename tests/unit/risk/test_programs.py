@@ -8,11 +8,9 @@ from dataclasses import replace
 from functools import cache
 from unittest.mock import patch
 
-import numpy as np
 import pytest
 
-from sdc.bounds import duality, exact, linear_program
-from sdc.model import subtable as st
+from sdc.bounds import exact, linear_program
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
@@ -21,12 +19,11 @@ from sdc.risk.case import Case
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget, Depth, Effort
-from sdc.risk.program_units import Programs, room_of
+from sdc.risk.program_units import Programs
 from sdc.risk.refutation import Refutations
-from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
-from tests.strategies import all_ways, frontier, knows, nested_in, scattered, unknowing
+from tests.strategies import Backwards, all_ways, frontier, knows, nested_in, scattered, unknowing
 
 PAIRS, TRIPLES, CYCLE = all_ways(5, 2), all_ways(5, 3), frontier("ABC", "BCD", "CDE", "ADE", "ABE")
 SMALL_COUNT = 2
@@ -65,19 +62,6 @@ def test_what_it_decides_is_so(release: Release, width: int) -> None:
     if judgement.verdict is not Verdict.UNDECIDED:
         assert (judgement.verdict is Verdict.SAFE) == (bounds.outer_width.min() >= width)
     assert nested_in(bounds.outer, case.bounds.outer)
-
-
-def test_the_multipliers_are_kept_that_prove_an_end() -> None:
-    table = scattered()
-    with nothing_else():
-        _, case = asked(table, TRIPLES, 1)
-    assert case.programs.priced
-    outer = dict(zip(map(tuple, case.bounds.cells.tolist()), case.bounds.outer.tolist(), strict=True))
-    for variables, cell, end, by in case.programs.priced:
-        assert variables == st.full(5)
-        bound = duality.proven(table, NO_ZEROS, cell, 1 if end else -1, by)
-        least = int(min(table.marginal_at(t, np.array([cell], np.uint16))[0] for t in TRIPLES.frontier))
-        assert outer[cell][end] == (min(least, bound) if end else max(0, -bound))
 
 
 def test_what_it_refutes_is_kept_as_a_refutation() -> None:
@@ -130,15 +114,6 @@ def test_where_it_is_not_asked(effort: dict[str, object]) -> None:
     assert case.spent == 0
 
 
-def test_a_search_that_may_hold_fewer_cells_has_a_smaller_program() -> None:
-    """A census on workers of 1 GiB, a fifth of which stays free: a quarter of what it takes by default."""
-    assert room_of(2 * CELLS_PER_SLICE) == room_of(CELLS_PER_SLICE) == linear_program.ROOM
-    room = room_of(CELLS_PER_SLICE // 4)
-    assert room == linear_program.Room(3072, 1 << 17, 1 << 24)
-    assert room.bytes * 4 == linear_program.ROOM.bytes
-    assert room.of_table(1000).bytes == 16 * 1000**2 + 6 * 1000**2 + 640 * 1000
-
-
 def test_the_same_answer_whichever_unit_ends_first() -> None:
     with nothing_else():
         one = unknowing(scattered(), Criteria.of(SMALL_COUNT, 3), effort=Effort(refute_cells=0))
@@ -149,14 +124,3 @@ def test_the_same_answer_whichever_unit_ends_first() -> None:
         assert mine.variables == theirs.variables
         assert (mine.differences.cells == theirs.differences.cells).all()
         assert (mine.differences.changes == theirs.differences.changes).all()
-
-
-class Backwards:
-    """The last unit first, each in a process that knows no program yet."""
-
-    def run(self, work, table, units):  # type: ignore[no-untyped-def]
-        found = []
-        for unit in reversed(units):
-            linear_program.program_of.cache_clear()
-            found.append(work(table, unit))
-        return found[::-1]

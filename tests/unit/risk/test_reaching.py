@@ -6,7 +6,6 @@ from math import comb
 
 import pytest
 
-from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.table import Table
 from sdc.risk.critical_width import critical_widths
@@ -51,16 +50,14 @@ def test_what_was_cut_is_said(table: Table) -> None:
     assert found.cut(found.floor) == critical_widths(table, floor=found.floor).cut(LEAST) == ""
 
 
-def test_workers_and_partitions_choose_the_same_floor(table: Table, two_workers: Executor) -> None:
+def test_partitions_choose_the_same_floor(table: Table) -> None:
     alone = critical_widths(table, floor=LEAST, most=200)
     parts = critical_widths(
         table, floor=LEAST, most=200, memory=sweep_bytes(len(table), table.schema, floor=LEAST) * 2 // 3
     )
-    both = critical_widths(table, floor=LEAST, most=200, executor=two_workers)
-    for other in (parts, both):
-        assert (other.floor, other.visited) == (alone.floor, alone.visited)
-        assert other.sub_tables.tolist() == alone.sub_tables.tolist()
-        assert other.widths.tolist() == alone.widths.tolist()
+    assert (parts.floor, parts.visited) == (alone.floor, alone.visited)
+    assert parts.sub_tables.tolist() == alone.sub_tables.tolist()
+    assert parts.widths.tolist() == alone.widths.tolist()
 
 
 @pytest.mark.parametrize(("most", "ways"), [(500, 1), (1_000, 2), (20_000, 3)])

@@ -27,7 +27,7 @@ from tests import levels
 from tests.facts import FactCase, fact_cases
 from tests.levels import Case, Rng, cases, generators
 from tests.reference import TooManyTablesError
-from tests.strategies import all_ways, czech, dks_2x2x2x2, frontier, inquiry_of, knows, schema_of
+from tests.strategies import all_ways, czech, dks_2x2x2x2, frontier, knows, schema_of
 
 
 def keeping(table: Table, min_width: int, known: Knowledge | None = None) -> Inquiry:
@@ -197,11 +197,6 @@ def test_another_width_or_other_zeros_are_asked_about_anew() -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     assert replace(inquiry.refutations, zeros=zeros).of(public, 6) is None
     assert inquiry.anew().refutations == Refutations()
-
-
-def test_who_keeps_none_finds_none() -> None:
-    answer = inquiry_of(czech(), 6).ask(KDSF_ALL)
-    assert (answer.verdict, answer.refutation) == (Verdict.UNSAFE, None)
 
 
 def test_the_search_for_one_ends_with_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:

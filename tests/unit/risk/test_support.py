@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence
+from sdc.feasible.bank import AtRisk, Bank, Evidence
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import find, shift
@@ -16,8 +14,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Counts, Table
+from sdc.model.table import Table
 from sdc.risk.support import Component, Shift, Support
 from tests.strategies import (
     all_ways,
@@ -27,7 +24,6 @@ from tests.strategies import (
     knows,
     nested_in,
     releases,
-    rewritten,
     scattered,
     schema_of,
     sharp_ends,
@@ -113,25 +109,6 @@ class Supported:
         self.bank = self.bank.learnt(proof, self.now.knowledge)
         self._turn_to(self.now.knowledge)
 
-    @property
-    def inner(self) -> Intervals:
-        return self.now.inner
-
-    @property
-    def open(self) -> tuple[Component, ...]:
-        return self.now.open
-
-    def wanted(self, rows: CellRows, width: int, shift: Shift) -> Iterator[tuple[Component, CellRows, Counts]]:
-        return self.now.wanted(rows, width, shift)
-
-    def proof(self) -> Proof:
-        return self.now.proof()
-
-
-def support_of(table: Table) -> Supported:
-    """Of all occupied cells."""
-    return Supported(table)
-
 
 def sharp(table: Table, known: Knowledge) -> Intervals:
     """(cells, 2) of the occupied cells, by the listing of all feasible tables."""
@@ -140,9 +117,9 @@ def sharp(table: Table, known: Knowledge) -> Intervals:
 
 def searched(support: Supported, width: int = 3) -> None:
     """What a criterion does: every component's cells are moved as far as is wanted of them."""
-    rows = np.arange(len(support.inner))
+    rows = np.arange(len(support.now.inner))
     for way in (Shift.DOWN, Shift.UP):
-        for component, cells, changes in support.wanted(rows, width, way):
+        for component, cells, changes in support.now.wanted(rows, width, way):
             moved = component.frame.cells[cells]
             found = shift(component.frame.table, component.knowledge, moved, changes, nodes=300)
             component.add(found.differences)
@@ -160,17 +137,17 @@ def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
 def test_support_of_one_release_after_another(data: hs.DataObject) -> None:
     """As in a search, or in any order: what was found for one is never counted where it is not feasible."""
     table, known = data.draw(tables_and_knowledge(max_records=6))
-    support = support_of(table)
+    support = Supported(table)
     for _ in range(4):
         asked = larger(data, table, known) if data.draw(hs.booleans()) else told(data, table)
         support.ask(asked)
         searched(support, data.draw(hs.integers(1, 4)))
-        assert_inside(support.inner, table, asked)
+        assert_inside(support.now.inner, table, asked)
         if data.draw(hs.booleans()):
-            before, known = support.inner.copy(), asked
+            before, known = support.now.inner.copy(), asked
             support.settle(asked)
-            assert np.array_equal(support.inner, before)
-            assert np.array_equal(shown_by(table, asked, table.codes, support.proof()), before)
+            assert np.array_equal(support.now.inner, before)
+            assert np.array_equal(shown_by(table, asked, table.codes, support.now.proof()), before)
 
 
 @given(tables_and_knowledge(max_records=6))
@@ -178,11 +155,11 @@ def test_support_of_one_release_after_another(data: hs.DataObject) -> None:
 def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]) -> None:
     """`shown_by` asserts the junction tree; the ends come from the proof alone, and from its differences."""
     table, known = example
-    support = support_of(table)
+    support = Supported(table)
     support.ask(known)
     searched(support)
-    proof = support.proof()
-    assert np.array_equal(shown_by(table, known, table.codes, proof), support.inner)
+    proof = support.now.proof()
+    assert np.array_equal(shown_by(table, known, table.codes, proof), support.now.inner)
     tree = components(known.release, len(table.schema), known.zeros.subtables)
     assert tuple(part.variables for part in proof.parts) == tree.cliques
     assert proof.separators == tree.separators
@@ -197,14 +174,14 @@ def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]
 @settings(max_examples=60)
 def test_what_is_learnt_for_another_release_is_feasible_there(data: hs.DataObject) -> None:
     table, known = data.draw(tables_and_knowledge(max_records=6))
-    first, other = support_of(table), support_of(table)
+    first, other = Supported(table), Supported(table)
     first.ask(known)
     searched(first)
     asked = told(data, table)
     other.ask(asked)
-    other.learn(first.proof())
-    assert_inside(other.inner, table, asked)
-    shown_by(table, asked, table.codes, other.proof())
+    other.learn(first.now.proof())
+    assert_inside(other.now.inner, table, asked)
+    shown_by(table, asked, table.codes, other.now.proof())
 
 
 @given(tables_and_knowledge(), hs.integers(1, 5))
@@ -212,13 +189,13 @@ def test_what_is_learnt_for_another_release_is_feasible_there(data: hs.DataObjec
 def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge], width: int) -> None:
     """And is what the width of some at-risk cell takes, of cells that do not have it."""
     table, known = example
-    support, rows = support_of(table), np.arange(len(table))
+    support, rows = Supported(table), np.arange(len(table))
     support.ask(known)
     if not len(table):
         return
     for way in Shift:
-        inner = support.inner
-        for component, cells, changes in support.wanted(rows, width, way):
+        inner = support.now.inner
+        for component, cells, changes in support.now.wanted(rows, width, way):
             assert component.frame.variables not in known.release
             assert len(set(cells.tolist())) == len(cells)
             ends, counts = component.inner[cells], component.frame.counts[cells]
@@ -230,68 +207,28 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
                 assert (counts + changes > ends[:, 1]).all()
                 farthest = [width + inner[component.frame.row == cell, 0].max() for cell in cells]
                 assert (counts + changes).tolist() == farthest
-        assert not list(support.wanted(rows, width, way))
+        assert not list(support.now.wanted(rows, width, way))
     support.ask(known)
-    assert not [found for way in Shift for found in support.wanted(rows, width, way)]
+    assert not [found for way in Shift for found in support.now.wanted(rows, width, way)]
 
 
 def test_components_are_kept_from_release_to_release() -> None:
     """What was found of ABC serves every release that has it as a component, and is dropped once none is settled on."""
     table = scattered()
     triangle = knows(table, frontier("AB", "BC", "AC"))
-    support = support_of(table)
+    support = Supported(table)
     support.ask(triangle)
     searched(support)
-    found = {c.frame.variables: len(c.evidence.differences) for c in support.open}
+    found = {c.frame.variables: len(c.evidence.differences) for c in support.now.open}
     assert found[0b00111] > 0
     assert found == {0b00111: found[0b00111], 0b01000: 0, 0b10000: 0}
-    alone, elsewhere = support.inner, triangle.plus(Release.of([0b11000]))
+    alone, elsewhere = support.now.inner, triangle.plus(Release.of([0b11000]))
     support.ask(elsewhere)
-    assert {c.frame.variables: len(c.evidence.differences) for c in support.open} == {0b00111: found[0b00111]}
-    assert (support.inner[:, 0] <= table.counts).all()
+    assert {c.frame.variables: len(c.evidence.differences) for c in support.now.open} == {0b00111: found[0b00111]}
+    assert (support.now.inner[:, 0] <= table.counts).all()
     support.settle(elsewhere)
     support.ask(triangle)
-    assert np.array_equal(support.inner, alone)
+    assert np.array_equal(support.now.inner, alone)
     support.settle(knows(table, frontier("AB")))
     support.ask(triangle)
-    assert support.proof().differences == 0
-
-
-def test_a_component_that_is_released_is_known() -> None:
-    support = support_of(TABLE)
-    support.ask(knows(TABLE, frontier("ABC")))
-    assert (support.inner == TABLE.counts[:, None]).all()
-    assert not list(support.open)
-    (part,) = support.proof().parts
-    assert (part.variables, len(part.differences)) == (0b111, 0)
-    assert part.cover is not None
-    assert part.cover.cliques == (0b111,)
-
-
-def test_structural_zeros_keep_their_variables_in_one_component() -> None:
-    zeros = StructuralZeros((((0, (0,)), (2, (1,))),))
-    table = dense(schema_of([2, 2, 2]), [1, 0, 1, 0, 2, 2, 1, 1])
-    support, known = support_of(table), knows(table, all_ways(3, 1), zeros)
-    support.ask(known)
-    assert {part.variables for part in support.proof().parts} == {0b101, 0b010}
-    searched(support)
-    assert_inside(support.inner, table, known)
-    assert rewritten(zeros.subtables, 0b101) == Release.of([0b11])
-
-
-@given(tables_and_knowledge(), hs.integers(0, 12))
-@settings(max_examples=80)
-def test_who_is_not_looked_at_has_the_upper_end_that_is_said(asked: tuple[Table, Knowledge], value: int) -> None:
-    table, known = asked
-    if not len(table):
-        reject()
-    support = support_of(table)
-    support.ask(known)
-    searched(support)
-    inner, now = support.inner, support.now
-    rows = now.below(value)
-    assert np.array_equal(rows, np.unique(rows))
-    assert set(np.flatnonzero(inner[:, 1] < value)) <= set(rows.tolist())
-    assert np.array_equal(now.inner_at(rows), inner[rows])
-    everyone = np.arange(len(inner))
-    assert now.narrowest() == tuple(int(np.diff(ends).min()) for ends in (inner, now.outer_at(everyone)))
+    assert support.now.proof().differences == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import find_release
-from sdc.events import STEP, EventText, heard
-from sdc.executor import IN_PROCESS, Executor, InProcess
+from sdc.executor import Executor, InProcess
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.release import Release
@@ -27,18 +25,15 @@ from sdc.search.growth import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook
-from sdc.utility.measures import Weights
 from tests.strategies import (
     assert_safe_and_maximal,
     frontier_sets,
     inquiry_of,
     is_safe,
-    knows,
     scattered,
-    shown_by,
     small_tables,
 )
-from tests.unit.search.test_annealing import random_table, table_with_an_unsafe_zero
+from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, cooled
 
 
@@ -77,15 +72,6 @@ def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_w
     assert not search.can_anneal() or best.value >= search.run("decomposable").value
 
 
-def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:
-    """Two sub-tables that the list has late are worth more than all others: the ordered release refuses one."""
-    weights = Weights.of(czech.schema, sub_tables={"B*C*F": 600, "A*B*C": 300})
-    search = search_of(czech, 40, weights=weights)
-    found, ordered = search.run("best"), search.run("ordered")
-    assert found.value >= ordered.value
-    assert found.value == max(ordered.value, search.extended(search.run("decomposable")).value)
-
-
 def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
     found = search_of(czech, 300).run("best")
     assert (found.sub_tables, found.graph, found.trace) == (13, None, ())
@@ -94,15 +80,6 @@ def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
         search_of(czech, 2000).run("best")
     with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
         search_of(czech, 40, start=DecomposableGraph.parse("[A,B,C]  [B,C,F]", czech.schema)).run("best")
-
-
-def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
-    """Decomposable releases do reach the width, but none that annealing can have."""
-    table, known = table_with_an_unsafe_zero()
-    found = find_release(table, known, "best", min_width=1, small_count=1)
-    assert found.release == Release.of([0b01, 0b10])
-    assert found.reason is not None
-    assert "with all variables and every structural zero in a clique reaches the minimum width 1." in found.reason
 
 
 def test_ties_go_to_the_first_frontier() -> None:
@@ -192,41 +169,6 @@ def asked_by(executor: Executor, table: Table, policy: Policy = Policy.REFUSE) -
     search, inquiry = search_of(table, 3), inquiry_of(table, 3, executor=executor, policy=policy)
     ordered, annealed = (replace(one, inquiry=inquiry) for one in (search.ordered, search.decomposable))
     return replace(search, ordered=ordered, decomposable=annealed)
-
-
-@pytest.mark.parametrize("policy", Policy)
-def test_side_by_side_is_found_what_is_found_in_turn(policy: Policy, two_workers: Executor) -> None:
-    table, said = scattered(), []
-    search = asked_by(IN_PROCESS, table, policy)
-    prefix, ordered, annealed = search.prefix(), search.run("ordered"), search.run("decomposable")
-    in_turn = search.best_of(prefix, annealed, ordered, search.extended(annealed))
-    listened = replace(search, ordered=replace(search.ordered, on_step=said.append))
-    for found in (listened.run("best"), asked_by(two_workers, table, policy).run("best")):
-        assert (found.release, found.steps, found.reason) == (in_turn.release, in_turn.steps, in_turn.reason)
-        assert found.assessment == in_turn.assessment
-        shown = [
-            shown_by(table, knows(table, found.release), table.codes, proof) for proof in (found.proof, in_turn.proof)
-        ]
-        assert (shown[0] == shown[1]).all()
-    assert prefix is not None
-    assert said == [*prefix.steps, *ordered.steps, *search.extended(annealed).steps]
-
-
-def test_a_growth_beside_another_says_how_far_it_is(two_workers: Executor) -> None:
-    """What is left at most, and what the last questions gained, while workers are at it; not of each question."""
-    told = list[str]()
-    with heard(EventText(told.append, STEP)):
-        asked_by(two_workers, scattered(), Policy.REFUSE).run("best")
-        deadline = time.monotonic() + 30
-        while not told and time.monotonic() < deadline:
-            time.sleep(0.05)  # events take their own way
-    assert told
-    for text in told:
-        assert re.fullmatch(
-            r"search: (growth|extension), [0-9]+ asked, [0-9]+ sub-tables before; at most [0-9]+ questions? left, "
-            r"the last( [0-9]+)? added [0-9]+ sub-tables?",
-            text,
-        )
 
 
 def test_what_is_left_and_what_the_last_questions_gained() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from math import log2
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,18 +12,14 @@ from typer.testing import CliRunner
 
 import sdc
 from sdc.commands.cli import app
-from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.critical_width import critical_widths
-from sdc.risk.effort import Budget
-from sdc.storage.certificate import Certificate, write_certificate
-from sdc.storage.results import write_search
 from tests import reference
-from tests.strategies import CZECH_CSV, inquiry_of, knows, scattered, schema_of
+from tests.strategies import CZECH_CSV, inquiry_of, schema_of
 
 AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
 AT_NINE = [(30, True, 68), (45, True, 30), (53, True, 17), (57, True, 9), (59, True, 9), (60, True, 9)]
@@ -100,21 +94,6 @@ def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
     assert found.release == Release.of([*listed[:longest], st.parse("A*B*C*F", czech.schema)])
     inquiry = inquiry_of(czech, 10)
     assert inquiry.ask(found.release.add(listed[longest])).assessment.releasable is False
-
-
-def test_the_same_bytes_whatever_the_workers(two_workers: Executor, tmp_path: Path) -> None:
-    """Of a table beyond exact methods, with its certificate."""
-    table, written = scattered(), []
-    for executor in (IN_PROCESS, two_workers):
-        found = sdc.bisection_release(table, NOTHING, min_width=3, executor=executor, budget=Budget(0.3, 0.001))
-        folder = tmp_path / str(len(written))
-        folder.mkdir()
-        write_search(found, table.schema, folder)
-        certificate = Certificate(table.digest, knows(table, NOTHING), found.release, 2, 3, found.proof)
-        write_certificate(certificate, table.schema, folder)
-        written.append({path.name: path.read_bytes() for path in folder.iterdir()})
-    assert written[0] == written[1]
-    assert {step["answer"] for step in json.loads(written[0]["search.json"])["steps"]} > {True}
 
 
 # What it refuses

@@ -7,12 +7,10 @@ from itertools import groupby
 import pytest
 
 from sdc.api import ordered_release, risk_utility_curve
-from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.search.curve import CurvePoint
-from tests.unit.search.test_annealing import random_table
 
 WIDTHS = (1, 6, 10, 11, 31, 60, 300, 2000)
 BOTH = ("ordered", "decomposable")
@@ -69,13 +67,6 @@ def test_more_protection_never_releases_more(points: tuple[CurvePoint, ...]) -> 
 def test_weights_are_what_is_drawn(czech: Table) -> None:
     point, *_ = risk_utility_curve(czech, NOTHING, min_widths=[11], methods=["ordered"], weights={"F": 3, "A*B": 10})
     assert point.value > point.sub_tables
-
-
-def test_any_number_of_workers(two_workers: Executor) -> None:
-    table = random_table(5, [3, 2, 3, 2], 200)
-    settings = {"min_widths": [2, 5], "methods": [*BOTH, "best"], "chains": 3, "steps": 500}
-    alone = risk_utility_curve(table, NOTHING, **settings)  # type: ignore[arg-type]
-    assert risk_utility_curve(table, NOTHING, executor=two_workers, **settings) == alone  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Codes, Table
+from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
@@ -32,10 +32,8 @@ from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
-from tests import reference
 from tests.strategies import (
     assert_safe_and_maximal,
-    components,
     inquiry_of,
     knows,
     scattered,
@@ -92,7 +90,7 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
     assert (found.steps[0].phase, found.steps[0].length) == ("everything", len(critical_widths(czech).reaching(6)))
     growth = of_phase(found.steps, "growth")
     assert len(growth) == len(found.steps) - 1
-    assert any(step.answer for step in growth)
+    assert found.release == Release.of(t for step in growth if step.answer for t in step.added)
     assert growth[0].added == tuple(t for t in critical_widths(czech).reaching(6) if st.dimension(t) == 1)
     assert growth[0].length == 0
 
@@ -124,16 +122,6 @@ def test_a_table_of_one_record() -> None:
 # The extension, many sub-tables at once
 
 
-@pytest.mark.parametrize("min_width", [2, 3, 5, 6, 10, 20, 53])
-def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
-    """Maximal: every single addition is refuted, whatever the search left out without asking."""
-    release = ordered_release(czech, NOTHING, min_width=min_width).release
-    asked = inquiry_of(czech, min_width)
-    outside = [t for t in range(64) if t not in release]
-    assert outside
-    assert [asked.ask(release.add(t)).assessment.releasable for t in outside] == [False] * len(outside)
-
-
 @pytest.mark.parametrize("min_width", [1, 2, 3])
 def test_what_contains_a_refused_sub_table_is_not_asked_about(min_width: int) -> None:
     """With ten nodes some cells stay open."""
@@ -156,17 +144,6 @@ def replayed(candidates: Sequence[int], steps: Iterable[SearchStep]) -> tuple[Re
     return Release.of(candidates[:length]), Release.of(growth)
 
 
-@pytest.mark.parametrize("min_width", [2, 3, 6, 10, 53])
-def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int) -> None:
-    """One question about all of the list, and then what grew."""
-    found = ordered_release(czech, NOTHING, min_width=min_width)
-    everything, grown = replayed(critical_widths(czech).reaching(min_width), found.steps)
-    assert everything == Release.of([])
-    assert found.release == grown
-    assert [step.phase for step in found.steps] == ["everything", *["growth"] * (len(found.steps) - 1)]
-    assert all(step.added for step in found.steps[1:])
-
-
 def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
     found = ordered_release(czech, NOTHING, min_width=6)
@@ -174,24 +151,6 @@ def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     assert levels[:2] == [1, 2]
     assert min(levels[2:]) > 2
     assert found.release.by_dimension(czech.schema)[:3] == (1, 6, 15)
-
-
-def test_with_a_breadth_of_one_the_next_pair_makes_the_smallest_component(czech: Table) -> None:
-    """Growth asks about one new pair at a time, then about what lies within the components."""
-
-    def size(release: Release, pair: int) -> int:
-        return next(st.dimension(c) for c in components(release.add(pair), 6).cliques if st.is_within(pair, c))
-
-    release, asked = Release.of([]), 0
-    found = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech), wishes=Wishes(breadth=1)).run()
-    for step in of_phase(found.steps, "growth"):
-        if [st.dimension(t) for t in step.added] == [2]:
-            left = [t for t in range(64) if st.dimension(t) == 2 and t not in release]
-            assert size(release, step.added[0]) == min(size(release, t) for t in left)
-            assert step.answer is True
-            asked += 1
-        release = Release.of([*release.frontier, *step.added]) if step.answer else release
-    assert asked > 5
 
 
 def test_no_more_questions_than_wished() -> None:
@@ -260,38 +219,6 @@ def test_whatever_the_budget_what_is_found_is_proven(budget: Budget, seed: int, 
     shown = shown_by(table, knows(table, found.release), found.judgement.bank.at_risk.cells, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
     assert found.sub_tables >= largest_proven(table, min_width, found.steps).sub_tables(table.schema)
-
-
-@given(budgets, some.lists(some.tuples(*[some.integers(0, 1)] * 4), min_size=8, max_size=12), some.integers(1, 3))
-@settings(max_examples=100)
-def test_whatever_the_budget_what_was_proven_is_true(budget: Budget, records: list[Codes], min_width: int) -> None:
-    """Of a table beyond exact methods, though it has so few records that all feasible ones can be listed."""
-    table = Table.of(schema_of([5, 5, 4, 3]), np.array(records))
-    if not len(table.at_risk(2)):
-        return
-    found = ordered_release(table, NOTHING, min_width=min_width, budget=budget)
-    proven = largest_proven(table, min_width, found.steps)
-    assert found.judgement.verdict is Verdict.SAFE
-    assert found.sub_tables >= proven.sub_tables(table.schema)
-    for release in (found.release, proven):
-        assert min_width_of_records(table, release) >= min_width
-
-
-def min_width_of_records(table: Table, release: Release) -> int:
-    """The sharp min width of a table whose records have the codes 0 and 1 alone: what else is released is 0.
-
-    Of a variable in no released sub-table the records may have any code, so a cell may then have none of them.
-    """
-    covered = [v for v in range(len(table.schema)) if release.variables >> v & 1]
-    if not covered:
-        return table.total  # any cell may have all records, or none
-    true = np.zeros((2,) * len(covered), np.int64)
-    np.add.at(true, tuple(table.codes[:, v] for v in covered), table.counts)
-    public = [[covered.index(v) for v in st.members(t)] for t in release.frontier]
-    tables = reference.feasible(true.shape, reference.released(true, public))
-    at_risk = np.ravel_multi_index(tuple(table.codes[table.at_risk(2)][:, covered].T), true.shape)
-    low, high = reference.bounds(tables)[at_risk].T
-    return int((high - (low if len(covered) == len(table.schema) else 0)).min())
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:

@@ -82,15 +82,6 @@ def test_told_to_end_at_any_moment_it_has_what_was_proven(method: str, require: 
     assert (found.steps, found.reason) == (whole.steps, whole.reason)
 
 
-@pytest.mark.parametrize("method", ["ordered", "decomposable", "best"])
-def test_when_the_time_is_over_nothing_more_is_asked(method: str) -> None:
-    asked: list[object] = []
-    found = found_by(method, scattered(), ending=Ending(time.time() - 1), watch=Watch(asked.append, asked.append))
-    assert asked == []
-    assert found.ended_after is not None
-    assert set(found.ended_after.facts.values()) == {0}
-
-
 def test_a_bisection_that_proved_no_prefix_has_nothing() -> None:
     with pytest.raises(NothingReleasableError, match=r"told to end after 0 questions, before a prefix of the list was"):
         found_by("bisection", scattered(), ending=Ending(0.0))

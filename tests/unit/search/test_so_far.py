@@ -68,17 +68,6 @@ def test_from_whatever_was_kept_it_comes_to_the_same(wishes: str, seed: int) -> 
         assert len(again.written) == len(keeper.written) - keeper.written.index(so_far) - 1
 
 
-def test_what_is_kept_comes_back_from_its_file(tmp_path: Path) -> None:
-    table, keeper = scattered(), Told()
-    whole = grown(table, keeper, Wishes())
-    for number, so_far in enumerate(keeper.written):
-        kept = KeptGrowth(KeptParts(tmp_path / str(number), "of this search"), "ordered", table.schema)
-        assert kept.read() is None
-        kept.write(so_far)
-        assert same(whole, grown(table, Told(kept.read()), Wishes()))
-    assert kept.parts.folder.stat().st_mode & 0o77 == 0
-
-
 def test_what_does_not_hold_proves_nothing() -> None:
     """A difference that is feasible no more is left out, and what is not shown without it is asked again."""
     table, keeper = scattered(), Told()
@@ -123,7 +112,7 @@ def refuting(keeper: Told | KeptGrowth) -> tuple[Table, OrderedRelease]:
     return table, OrderedSearch(inquiry, critical_widths(table), stint=Stint(keeper=keeper)).run()
 
 
-def test_what_was_refuted_is_kept_too(tmp_path: Path) -> None:
+def test_what_is_kept_comes_back_from_its_file_with_what_was_refuted(tmp_path: Path) -> None:
     keeper = Told()
     table, whole = refuting(keeper)
     kept = [len(so_far.refutations) for so_far in keeper.written]
@@ -131,8 +120,10 @@ def test_what_was_refuted_is_kept_too(tmp_path: Path) -> None:
     assert 0 < kept[0] < kept[-1] == len(whole.refutations)
     for number, so_far in enumerate(keeper.written):
         file = KeptGrowth(KeptParts(tmp_path / str(number), "of this search"), "ordered", table.schema)
+        assert file.read() is None
         file.write(so_far)
         assert same(whole, refuting(Told(file.read()))[1])
+    assert file.parts.folder.stat().st_mode & 0o77 == 0
 
 
 def test_a_refutation_that_does_not_hold_is_not_gone_on_from() -> None:

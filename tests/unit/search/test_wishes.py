@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import combinations
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc import api
@@ -19,7 +19,6 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria, Judgement
-from sdc.risk.effort import Effort
 from sdc.risk.verdict import Verdict
 from sdc.search.required import RequiredSearch, cheapest_hitting_set
 from sdc.search.wishes import Wishes, named
@@ -210,16 +209,3 @@ def test_demand_is_weighed_and_served() -> None:
     assert demand.served(Release.of([0b11])) == Fraction(1, 2)
     with pytest.raises(InputError, match="demand for 'A' = 0: give a number more than 0"):
         Demand.of(ABCDEF, {"A": 0})
-
-
-@given(some.integers(2, 12), some.integers(0, 3))
-@settings(max_examples=15)
-def test_required_first_is_as_safe_as_ever(min_width: int, seed: int) -> None:
-    table, pairs = czech_table(), [3, 5, 6, 9, 17, 33]
-    required = [st.label(t, table.schema) for t in pairs[seed:]]
-    found = api.find_release(table, NOTHING, "ordered", min_width=min_width, require=required, best_subset=True)
-    assume(found.required is not None)
-    answer = Criteria.of(2, min_width).judge(
-        table, knows(table, NOTHING), found.release, Criteria.of(2, min_width).bank(table), Effort()
-    )
-    assert answer.verdict is Verdict.SAFE

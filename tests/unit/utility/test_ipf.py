@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Table
 from sdc.utility import ipf
-from sdc.utility.closed_form import expected
 from sdc.utility.marginal import Marginal
 from tests.strategies import (
     all_ways,
@@ -27,7 +25,6 @@ from tests.strategies import (
     decomposable_releases,
     dense,
     dense_counts,
-    dft_2x3x3,
     every_cell,
     frontier,
     knows,
@@ -92,14 +89,6 @@ def pairs(ab: list[int], bc: list[int], ac: list[int]) -> list[Marginal]:
 # The iteration
 
 
-@given(tables_and_releases())
-def test_agrees_with_the_dense_textbook_iteration(case: tuple[Table, Release]) -> None:
-    table, release = case
-    found = fit(table, release, stop=LOOSE)
-    book = textbook(possible(table, knows(table, release)), dense_counts(table), release, max(found.sweeps, 2))
-    assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
-
-
 @given(tables_and_knowledge())
 def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
     table, known = case
@@ -119,21 +108,6 @@ def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     assert found.method == "ipf"
     book = textbook(dense_counts(table) > 0, dense_counts(table), release, found.sweeps)
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_agrees_with_ipfn(seed: int) -> None:
-    ipfn: Any = pytest.importorskip("ipfn.ipfn").ipfn
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(2, 5, 4).tolist()
-    counts = rng.integers(1, 30, sizes)
-    table, release = dense(schema_of(sizes), counts.ravel().tolist()), all_ways(4, 2 + seed % 2)
-    axes = [list(st.members(element)) for element in release.frontier]
-    sums = [counts.sum(axis=tuple(v for v in range(4) if v not in kept)).astype(float) for kept in axes]
-    theirs = ipfn(np.ones(sizes), sums, axes, convergence_rate=1e-12, rate_tolerance=0).iteration()
-    ours = fit(table, release, stop=ipf.Stop(tolerance=1e-9))
-    assert ours.converged
-    assert at_every_cell(ours) == pytest.approx(theirs, abs=1e-6)
 
 
 @pytest.mark.parametrize("support", ["possible", "non-zero"])
@@ -163,34 +137,12 @@ def test_the_closed_form_is_the_limit_of_ipf(table: Table, data: hs.DataObject) 
     assert at_every_cell(found) == pytest.approx(book, abs=1e-6)
 
 
-def test_a_variable_in_no_sub_table_is_uniform() -> None:
-    table = dft_2x3x3()
-    found = fit(table, frontier("A"))
-    assert (found.variables, found.spread, len(found.cells)) == (1, 9, 2)
-    assert at_every_cell(found)[0] == pytest.approx(np.full((3, 3), 356 / 9))
-    total = fit(table, Release.of([]))
-    assert at_every_cell(total) == pytest.approx(np.full((2, 3, 3), table.total / 18))
-
-
 def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
     table = dense(schema_of([2, 2, 2]), [0, 0, 3, 4, 5, 6, 7, 8])
     within, across = ((0, (0,)), (1, (0,))), ((0, (0,)), (1, (0,)), (2, (0,)))
     for pattern, method in ((within, "closed form"), (across, "ipf")):
         known = knows(table, frontier("AB", "BC"), StructuralZeros((pattern,)))
         assert ipf.fit(table, known).method == method
-
-
-def test_expected_counts_at_chosen_cells_only() -> None:
-    """A chain over 63 variables: cells are looked at one by one."""
-    schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(63)))
-    table = Table.of(schema, np.random.default_rng(0).integers(0, 4, (300, 63)))
-    known = knows(table, Release.of(st.of({v, v + 1}) for v in range(62)))
-    tree = ipf.tree_of(schema, ipf.marginals_of(table, known), known.zeros)
-    assert tree is not None
-    values = expected(ipf.marginals_of(table, known), tree, table.codes[:2], st.full(63))
-    pair = [table.marginal_at(st.of({v, v + 1}), table.codes[:2]) for v in range(62)]
-    one = [table.marginal_at(st.of({v}), table.codes[:2]) for v in range(1, 62)]
-    assert values == pytest.approx(np.exp(np.log(pair).sum(axis=0) - np.log(one).sum(axis=0)))
 
 
 # The possible cells
@@ -335,15 +287,3 @@ def test_marginals_that_are_none_are_refused() -> None:
         ipf.fit_marginals(
             [Marginal.dense(schema, 1, [1, 1]), Marginal.dense(schema_of([2, 2]), 1, [1, 1])], zeros=NO_ZEROS
         )
-
-
-def test_nltcs_all_two_way(public_data: Any) -> None:
-    """REFERENCE section 6: 80 sweeps of plain NumPy bring the largest deviation below 0.001 records."""
-    from sdc.ingest.reading import read_table
-
-    table = read_table(public_data("nltcs_cells.parquet"))
-    release = Release.of(st.of(pair) for pair in combinations(range(16), 2))
-    found = fit(table, release)
-    assert found.converged
-    assert found.sweeps <= 80
-    assert len(found.cells) == 1 << 16

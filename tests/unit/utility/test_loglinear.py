@@ -17,7 +17,7 @@ from sdc.model.fact import withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.utility import estimable
 from sdc.utility.ipf import Form
@@ -141,21 +141,6 @@ def test_a_fit_that_goes_to_0_where_no_marginal_is() -> None:
     assert [(term.sub_table, term.estimable) for term in found.terms if term.estimable != term.parameters] == [(6, 0)]
     assert found.deviance == pytest.approx(0, abs=1e-12)
     assert found.sweeps < 50
-
-
-def test_a_marginal_of_0_and_a_structural_zero() -> None:
-    """Bishop, Fienberg and Holland (1975): 6 cells less 2 with a fit of 0, 5 parameters less 1 of C that is empty.
-
-    And of a triangle, where nobody can be, what is left of independence: quasi-independence.
-    """
-    table = dense(schema_of([2, 2, 2]), [1, 0, 2, 0, 3, 0, 4, 0])
-    found = fit_model(table, knows(table, frontier("AB", "C")))
-    assert (found.fitted_cells, found.parameters, found.estimable, found.degrees_of_freedom) == (4, 5, 4, 0)
-    lower = dense(schema_of([4, 4]), [0, 2, 3, 4, 5, 0, 6, 7, 8, 9, 0, 5, 4, 3, 2, 0])
-    diagonal = StructuralZeros(tuple(((0, (code,)), (1, (code,))) for code in range(4)))
-    found = fit_model(lower, knows(lower, frontier("A", "B"), diagonal))
-    assert (found.fitted_cells, found.estimable, found.degrees_of_freedom) == (12, 7, 5)
-    agrees(found, judge(lower, knows(lower, frontier("A", "B"), diagonal)))
 
 
 def test_what_is_too_large_to_know_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

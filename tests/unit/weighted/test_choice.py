@@ -37,6 +37,8 @@ from tests.strategies import dense_counts, every_cell, knows, listed
 SIZES = (2, 2, 3)
 SCHEMA = Schema(tuple(Variable(name, tuple("012"[:size])) for name, size in zip("abc", SIZES, strict=True)))
 CELLS = every_cell(SCHEMA)
+TWICE = np.tile(CELLS, (2, 1))
+"""Two records of each cell."""
 RELEASES = [Release.of([0b011, 0b101]), Release.of([0b011, 0b101, 0b110]), Release.of([0b001, 0b010, 0b100])]
 
 
@@ -130,8 +132,7 @@ def test_what_goes_out_narrows_no_cell(sample: tuple[Table, RecordWeights], rele
 
 def test_weights_of_a_category_tell_counts() -> None:
     """Released are a*c and b*c. Whoever has a = 0 weighs 10, the others 1,000: totals of b*c tell every cell."""
-    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, weights = weighted(records, [10 if a == 0 else 1000 for a, _, _ in records.tolist()])
+    table, weights = weighted(TWICE, [10 if a == 0 else 1000 for a, _, _ in TWICE.tolist()])
     release = Release.of([0b101, 0b110])
     assert 0b110 in chosen(table, weights, release, 1).withheld
     known = knows(table, release)
@@ -142,8 +143,7 @@ def test_weights_of_a_category_tell_counts() -> None:
 
 
 def test_nothing_is_shown_without_a_program() -> None:
-    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, weights = weighted(records, list(range(1, len(records) + 1)))
+    table, weights = weighted(TWICE, list(range(1, len(TWICE) + 1)))
     assert chosen(table, weights, RELEASES[2], 10).totals
     found = chosen(table, weights, RELEASES[2], 10, programs=0)
     assert found.totals == ()
@@ -166,8 +166,7 @@ def test_one_weight_is_refused() -> None:
 
 def test_forged_pairs_are_refused() -> None:
     """Each in one way: a total below zero, beyond what records can have, another published total, a cell twice."""
-    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, weights = weighted(records, [10 + k for k in range(len(records))])
+    table, weights = weighted(TWICE, [10 + k for k in range(len(TWICE))])
     release = RELEASES[2]
     known = with_totals(knows(table, release), (0b001, 0b010), 50 * UNIT)
     cells = np.array([[0, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]], np.uint16)
@@ -194,8 +193,7 @@ def test_forged_pairs_are_refused() -> None:
 
 def test_totals_go_out_beside_other_facts() -> None:
     """Of a = 1 the counts by b are public: every pair leaves these."""
-    records = np.array([[a, b, c] for a in (0, 1) for b in (0, 1) for c in (0, 1, 2)] * 2, np.uint16)
-    table, weights = weighted(records, [10 + k for k in range(len(records))])
+    table, weights = weighted(TWICE, [10 + k for k in range(len(TWICE))])
     known = Knowledge.of(table, RELEASES[2], NO_ZEROS, [Fact(0b011, ((0, (1,)),), None, "a table of a = 1")])
     found = choose(table, weights, known, Criteria.of(2, 1), Proof((), ()), 10 * UNIT, IN_PROCESS, 10_000)
     assert set(found.totals) == {0, *RELEASES[2].frontier}
