@@ -138,30 +138,6 @@ def test_a_notebook_has_one_line_that_changes(kernel: Kernel, capsys: pytest.Cap
     assert capsys.readouterr().err == ""
 
 
-def test_a_notebook_says_what_is_left_of_a_call(kernel: Kernel) -> None:
-    """And of a search what is left of that, whatever call is at work."""
-    clock = Clock()
-    with Progress(clock, "sdc.widths") as shown:
-        with shown.units("widths", 4, [1, 1, 1, 1]) as done:
-            for number in (1, 2, 3):
-                clock.now += 4.0
-                done(number)
-                shown.pulse()
-        shown.pulse()
-        with shown.units("widths", 2, [1, 1]) as done:
-            tell(OUTLOOK, "at most 9 questions left", logger=QUESTIONS)
-            done(1)
-            shown.pulse()
-    assert [text for _, text in kernel.shown] == [
-        "sdc.widths: 4 s so far, 1 units; about 12 s left for these",
-        "sdc.widths: 8 s so far, 2 units; about 8 s left for these",
-        "sdc.widths: 12 s so far, 3 units; about 4 s left for these",
-        "sdc.widths: 12 s so far, 3 units",
-        "sdc.widths: 12 s so far, 4 units; at most 9 questions left",
-        "sdc.widths: 12 s, 4 units",
-    ]
-
-
 def test_a_verb_in_a_notebook_says_how_far_it_is(kernel: Kernel, czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     widths = sdc.widths(czech)
     assert kernel.shown == []  # it was done at once

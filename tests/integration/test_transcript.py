@@ -134,14 +134,6 @@ def test_assess_and_bounds(folder: Path, said: Say) -> None:
     assert said("assess", folder / "build.yaml", "--release", "age*sex*region*work", status=3)["releasable"] is False
 
 
-def test_why(folder: Path, said: Say) -> None:
-    assert said("why", folder / "run", "age*sex")["released"] is True
-    forbidden = said("why", folder / "run", "region*work")
-    assert (forbidden["released"], forbidden["forbidden"]) == (False, True)
-    assert "release.forbid names it" in forbidden["text"]
-    assert said("why", folder / "build.yaml", "age*sex*region*work")["alone"]["releasable"] is False
-
-
 @SUBJECTS
 def test_intruder(folder: Path, said: Say, subject: str) -> None:
     words = ["--release", "age*sex", "--release", "work"]
@@ -149,20 +141,6 @@ def test_intruder(folder: Path, said: Say, subject: str) -> None:
         len(said("posterior", folder / subject, *words)["cells"]) == said("widths", folder / subject)["at_risk_cells"]
     )
     assert said("enumerate", folder / subject, *words, "--limit", "50", status=0)["feasible_tables"] == 50
-
-
-def test_run_folder(folder: Path, said: Say) -> None:
-    assert said("verify", folder / "run")["verified"] is True
-    assert said("status", folder / "run")["state"] == "finished"
-    assert "transcript" in {run["name"] for run in said("list", folder / "runs")["runs"]}
-
-
-def test_config(folder: Path, said: Say) -> None:
-    planned = said("plan", folder / "build.yaml", "--quick")
-    assert (planned["records"], planned["seconds"]) == (400, None)
-    written = said("config", folder / "build.yaml")
-    assert written["release"]["forbid"] == ["region*work"]
-    assert "forbid" in str(said("config", "--explain", "release.forbid"))
 
 
 def search_of(folder: Path) -> Any:

@@ -369,17 +369,6 @@ def test_the_first_page_has_the_numbers_of_the_run(name: str, run_of: Callable[[
     assert (ran == "bisection") == ('id="prefixes"' in run.report)
 
 
-def test_rounded_counts_are_as_near_as_the_page_says(run_of: Callable[[str], Run]) -> None:
-    run = run_of("rounded")
-    (part,) = (one for one in run.resources if "in_part" in one and one["format"] == "csv")
-    header, *rows = [line.split(",") for line in (run.folder / "release" / part["path"]).read_text().splitlines()]
-    for kept in (header[:-1], *part["in_part"]["margins"], []):
-        found, truth = Counter[Names](), Counter[Names](run.marginal(tuple(kept)))
-        for *cell, count in rows:
-            found[tuple(c for v, c in zip(header[:-1], cell, strict=True) if v in kept)] += int(count)
-        assert all(found[cell] % 20 == 0 and abs(found[cell] - truth[cell]) < 20 for cell in found | truth)
-
-
 # Sections behind it
 
 
@@ -421,25 +410,3 @@ def test_refusals_are_counted_and_each_proof_is_listed(name: str, run_of: Callab
     rows = run.report[run.report.index('<table class="search" id="refutations">') :]
     listed = re.findall(r'<th scope="row"><code>(\w+)</code>', rows[: rows.index("</table>")])
     assert {*listed} == {*proven}
-
-
-def test_the_picture_of_a_sub_table_in_part_has_its_withheld_and_its_small_cells(
-    run_of: Callable[[str], Run],
-) -> None:
-    """Square by square: the first variable is down, the others are across, the last fastest."""
-    run = run_of("withheld")
-    (told,) = run.document("search/search.json")["in_part"]["facts"]
-    view = tuple(v for v in run.categories if v in told["view"])
-    counts, sizes = run.marginal(view), [len(run.categories[v]) for v in view]
-    small = {cell for cell, count in counts.items() if 0 < count <= run.small_count}
-    (said,) = re.findall('<p class="of-part">(.*?have to be at least)', run.report, re.DOTALL)
-    assert numbers_in(said)[:3] == [len(run.withheld), prod(sizes), len(small & {*run.withheld})]
-    figure = run.report[run.report.index('id="part-0"') :]
-    figure = figure[: figure.index("</svg>")]
-    side = min(14.0, (1000 - 26) * sizes[0] / prod(sizes))
-    for class_, marked in (("withheld", {*run.withheld}), ("small-count", small)):
-        (drawn,) = re.findall(rf'<path d="([^"]*)" class="{class_}">', figure)
-        squares = re.findall(r"M([\d.]+) ([\d.]+)h", drawn)
-        found = {(int((float(y) - 26) / side + 0.3), int((float(x) - 26) / side + 0.3)) for x, y in squares}
-        codes = ([run.categories[v].index(c) for v, c in zip(view, cell, strict=True)] for cell in marked)
-        assert found == {(row, int(np.ravel_multi_index(rest, sizes[1:]))) for row, *rest in codes}

@@ -347,13 +347,6 @@ def test_effects(operator: TestClient) -> None:
     assert problem(operator.get("/api/operator/effect?variables=A,A")) == (400, "repeated-variable")
 
 
-def test_statuses(operator: TestClient) -> None:
-    found = operator.get("/api/operator/statuses")
-    assert (found.headers["content-type"], found.headers["x-version"]) == ("application/octet-stream", "0")
-    assert len(found.content) == 64
-    assert set(found.content) <= {1, 2, 3, 4, 5}
-
-
 def test_why(client: TestClient, operator: TestClient) -> None:
     ask(client, *REFUSED)
     (asked,) = operator.get("/api/operator/requests").json()["requests"]
@@ -430,11 +423,6 @@ def test_the_documentation(client: TestClient) -> None:
     assert "<h1>" in page.text
     table = described["paths"]["/api/tables/{name}"]["get"]["responses"]["200"]["content"]
     assert set(table) == {format.range for format in FORMATS.values()}
-
-
-def test_a_title_is_text(desk: SmallDesk) -> None:
-    desk.title = "<script>alert(1)</script>"
-    assert "<script" not in server_of(desk).client().get("/api").text
 
 
 # Labels, and what the tables are of

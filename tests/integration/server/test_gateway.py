@@ -101,11 +101,6 @@ def test_no_such_table(path: str, giving_nothing: Server) -> None:
         assert len(found.text) < 500
 
 
-def test_an_encoded_star_is_one(client: TestClient) -> None:
-    ask(client, *RELEASED)
-    assert client.get("/api/tables/A%2AB.csv").status_code == 200
-
-
 def test_formats_that_are_not_had(client: TestClient) -> None:
     for suffix in ("xls", "CSV", "csv.gz", "x" * 1000):
         assert problem(client.get(f"/api/tables/A.{suffix}"))[0] in (400, 406)
@@ -266,39 +261,6 @@ def test_logging_in_and_out(desk: SmallDesk) -> None:
     assert problem(client.get("/api/frontier")) == (401, "unauthorised")
     assert client.post("/login", data={"key": server.key(), "csrf": stale}).status_code == 403
     assert client.post("/login", data={"key": server.key(), "csrf": form_of(client)}).headers["location"] == "/"
-
-
-def test_a_wrong_key_logs_nobody_in(server: Server, client: TestClient) -> None:
-    for key in ("", "x", server.key() + "x", "\0"):
-        found = client.post("/login", data={"key": key, "csrf": form_of(client)})
-        assert found.status_code == 401
-        assert "sdc_session" not in client.cookies
-
-
-def test_a_session_ends_with_its_key(server: Server, client: TestClient) -> None:
-    key = server.key("operator")
-    client.post("/login", data={"key": key, "csrf": form_of(client)})
-    assert client.get("/api/operator/frontier").status_code == 200
-    server.access.revoke(key.split("_")[1], "root")
-    assert problem(client.get("/api/operator/frontier")) == (403, "forbidden")
-    assert client.get("/api/frontier").status_code == 200, "the public may, and so may who was an operator"
-
-
-def test_a_session_that_was_made_up(server: Server, client: TestClient) -> None:
-    for cookie in ("x", "sdc_000000000000", "WyIwIiwiMCJd.x.y", '"\\000"'):
-        found = client.get("/api/operator/frontier", headers={"cookie": f"sdc_session={cookie}"})
-        assert problem(found) == (403, "forbidden")
-
-
-def test_forms_of_others(server: Server, client: TestClient) -> None:
-    other = server.client()
-    for form in (form_of(other), "", "x"):
-        assert client.post("/login", data={"key": server.key(), "csrf": form}).status_code == 403
-        assert client.post("/logout", data={"csrf": form}).status_code == 403
-    assert client.post("/login", content=b"\xff\0", headers={"content-type": "multipart/form-data"}).status_code in (
-        400,
-        403,
-    )
 
 
 @pytest.mark.parametrize(

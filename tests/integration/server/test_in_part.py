@@ -26,20 +26,14 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
-from sdc.record.database import ChainUnavailableError
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
-from sdc.server.desk.course import DECISION, REQUEST
-from sdc.server.desk.decision import Decision
-from sdc.server.desk.desk import Reply, Request
-from sdc.server.desk.judge import Judge, one_way, surveyed
-from sdc.server.desk.log import RequestLog
-from sdc.server.desk.outcome import Way
-from sdc.server.desk.parts import part_at
+from sdc.server.desk.desk import Reply
+from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
-from sdc.server.desk.rules import MYOPIC, rules_of
+from sdc.server.desk.rules import rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Bench, Worker
 from sdc.server.tryout.replay import HistorySubject, recorded, replays
@@ -331,60 +325,6 @@ def test_what_is_taken_in_part_again_has_the_same_cells_and_is_not_judged(
     assert file_of(again, EVERYTHING) == cells
     assert told(again, EVERYTHING, "bob", False).code == "not-released"
     assert again.marginal(EVERYTHING) is None
-
-
-def test_a_part_gives_way_to_the_whole(czech: Table) -> None:
-    state = State.first(czech.schema, one_way(czech.schema)).answering(part_at(0b11, [0, 1], czech.schema, 1841))
-    assert state.part(0b11) is not None
-    larger = state.releasing(0b111)
-    assert (larger.part(0b11), larger.parts.tables, larger.version) == (None, (), 2)
-
-
-def test_a_part_that_others_overtook_is_judged_beside_what_they_got(opened: Callable[..., Service]) -> None:
-    """Something is released between what is found and what is stored: the part is not stored as it was."""
-    service = opened()
-    find, overtaken = Judge.in_part, list[SubTable]()
-
-    def slow(self: Judge, state: State, subtable: SubTable, seconds: float) -> Any:
-        found = find(self, state, subtable, seconds)
-        if not overtaken:
-            overtaken.append(0b110111)
-            with service.log.turn() as turn:
-                body = {"sub_table": st.names(0b110111, service.schema)}
-                number = turn.append(REQUEST, "bob", st.label(0b110111, service.schema), body).seq
-                asked = Request(number, "", "bob", 0b110111, "pending", "", "", -1)
-                turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b110111)), asked)
-        return found
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Judge, "in_part", slow)
-        assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
-    assert service.state.version == 2
-    assert service.state.parts.beside.contains(Release.of([0b110111]))
-    history, table = service.log.history, service._table
-    assert audit(history, Standard(table, knows(table, NOTHING), CRITERIA, "a test")).failures == ()
-
-
-def test_what_is_not_stored_is_not_told(opened: Callable[..., Service], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The history goes away between judgement and record: nothing is public, and it is decided again."""
-    service, turn, failed = opened(), RequestLog.turn, list[str]()
-    monkeypatch.setattr("sdc.server.desk.deciding.AGAIN", 0.01)
-
-    @contextmanager
-    def failing(self: RequestLog) -> Iterator[Any]:
-        with turn(self) as writing:
-            yield writing
-            if writing.entries and writing.entries[0].kind == DECISION and not failed:
-                failed.append(writing.entries[0].body["outcome"])
-                raise ChainUnavailableError("it is away")
-
-    monkeypatch.setattr(RequestLog, "turn", failing)
-    reply = service.ask(EVERYTHING, "ann", in_part=True).result(600)
-    assert reply.decision in ("pending", "released")
-    wait_until(lambda: not service.log.course.pending)
-    assert failed == ["released_in_part"]
-    assert [e.body["outcome"] for e in service.log.history.entries(kinds=[DECISION])] == ["released_in_part"]
-    assert service.state.version == 1
 
 
 def test_what_is_not_proven_is_refused_and_operators_read_why(

@@ -27,11 +27,11 @@ from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.audit import Standard, audit
 from sdc.server.desk.course import Course
-from sdc.server.desk.decision import Decider, Past
+from sdc.server.desk.decision import Decider
 from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of, schema_told
-from sdc.server.desk.rules import MYOPIC, STEPS, Rule, rules_of, told_of_refusal
+from sdc.server.desk.rules import STEPS, Rule, rules_of
 from sdc.server.tryout.replay import recorded
 from sdc.server.tryout.simulation import Kind, Queries, course
 from sdc.server.tryout.trial import rule_sets_of
@@ -180,12 +180,6 @@ def test_a_step_allows_a_part_of_whatever_is_not_public(name: str) -> None:
         released = Release.of(rng.choice(sorted(EVERY), rng.integers(0, 5)).tolist())
         allowed = {t for t in EVERY if t not in released and STEPS[name].allows(released, t, SCHEMA)}
         assert all(any(t & ~asked == 0 for t in allowed) for asked in EVERY if asked not in released)
-
-
-def test_what_is_told_of_a_step_is_true_of_levels() -> None:
-    assert "next coarser level" in told_of_refusal("one_step", [], SCHEMA)
-    assert "variable fewer" not in told_of_refusal("one_step_frontier", [], SCHEMA)
-    assert told_of_refusal(MYOPIC, [], SCHEMA) == told_of_refusal(MYOPIC, [], SCHEMA.flat)
 
 
 def test_tables_with_levels_are_not_drawn(desks: list[tuple[Judge, State, Truth]]) -> None:
@@ -365,13 +359,6 @@ def test_the_api_names_what_tells(server: Server) -> None:
         assert sum(1 << v for v, mark in enumerate(row) if mark == "X") in EVERY
 
 
-def test_an_effect_is_asked_for_by_any_names(server: Server) -> None:
-    operator = server.client("operator")
-    one, other = (operator.get(f"/api/operator/effect?variables={names}").json() for names in ("area", "region,area"))
-    assert one == other
-    assert one["sub_table"] == ["area"]
-
-
 @pytest.mark.parametrize("totals", [False, True])
 def test_a_table_has_the_variables_that_tell(totals: bool, server: Server) -> None:
     found = server.client().get(f"/api/tables/region*area.csv?totals={str(totals).lower()}")
@@ -407,17 +394,3 @@ def test_pages_render(opened: SmallDesk) -> None:
     not_released = client.get(f"/tables/{st.label(refused, SCHEMA)}")
     assert not_released.status_code == 404
     assert st.label(refused, SCHEMA) in not_released.text.replace("<wbr>", "")
-
-
-def test_a_decision_says_the_cell_by_its_axes(opened: SmallDesk) -> None:
-    shown = [opened.explained(request.number) for request in opened.requests()]
-    cells = [one.witness["cell"] for one in shown if one is not None and one.witness is not None]
-    assert cells
-    assert all(list(cell) == ["sex", "area", "job"] for cell in cells)
-
-
-def test_a_request_is_decided_by_the_past(desks: list[tuple[Judge, State, Truth]]) -> None:
-    judge, first, _ = desks[0]
-    decision = Decider(judge.anew(), rules("share")).decide(first, Past(6), named("area*sex*job"), "ada")
-    assert (decision.outcome, decision.rule) == ("refused", "share")
-    assert "of 13 sub-tables" in decision.why

@@ -13,12 +13,11 @@ from starlette.testclient import TestClient
 
 from sdc.model.table import Table
 from sdc.record import database
-from sdc.record.database import ChainError, ChainUnavailableError
+from sdc.record.database import ChainError
 from sdc.server.desk.service import Service
 from sdc.server.web.access import KINDS
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import open_service
-from tests.helpers.waiting import wait_until
 from tests.integration.record.test_chain import disarm, execute
 
 Outage = Callable[[], AbstractContextManager[None]]
@@ -97,29 +96,6 @@ def test_while_the_history_is_away_nothing_is_told(outage: tuple[str, Outage], c
         again.close()
 
 
-def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is pending until it can be; and who asked is told so."""
-    service = open_service(czech, tmp_path)
-    store = service.deciding._stored
-
-    def fails(*_: Any) -> bool:
-        raise ChainUnavailableError("it is away")
-
-    try:
-        client = served(service).client("user")
-        monkeypatch.setattr(service.deciding, "_stored", fails)
-        reply = ask(client, "A", "B")
-        assert (reply.status_code, reply.json()["decision"]) == (202, "pending")
-        # where it is still decided, nobody tried to store it
-        wait_until(lambda: client.get("/api/health").json()["status"] == "unavailable")
-        monkeypatch.setattr(service.deciding, "_stored", store)
-        wait_until(lambda: client.get(reply.json()["job"]).status_code != 202)
-        assert client.get(reply.json()["job"]).json()["decision"] == "released"
-        wait_until(lambda: client.get("/api/health").json()["status"] == "ok")
-    finally:
-        service.close()
-
-
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_start(
     forget: bool, czech: Table, tmp_path: Path
@@ -145,21 +121,3 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
     if not forget:
         with pytest.raises(ChainError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
             open_service(czech, tmp_path)
-
-
-def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:
-    open_service(czech, tmp_path).close()
-    other = Table.of(czech.schema, czech.codes, czech.counts + 1)
-    with pytest.raises(ChainError, match=r"is of another table: .*; name the history of this one, or a new one"):
-        open_service(other, tmp_path)
-    open_service(czech, tmp_path).close()
-
-
-def test_two_servers_on_one_file(czech: Table, tmp_path: Path) -> None:
-    service = open_service(czech, tmp_path)
-    try:
-        with pytest.raises(ChainError, match=r"another server is using the history .*; stop that one, or use"):
-            open_service(czech, tmp_path)
-        assert ask(served(service).client(), "A", "B").json()["decision"] == "released"
-    finally:
-        service.close()

@@ -58,16 +58,6 @@ def test_users_hear_less_than_there_is() -> None:
     assert {name for name, told in TOLD.items() if told.decision in PUBLIC} == set(PUBLIC)
 
 
-def test_ways_lead_from_where_a_request_may_stand() -> None:
-    """From what is told as decided none leads anywhere, and to what waits and cannot be told from it."""
-    for way in Way:
-        assert all(TOLD[before].decision == "pending" and before != "held" for before in way.before)
-    reached = {"pending"}
-    for _ in Way:
-        reached |= {way.after for way in Way if reached & set(way.before)}
-    assert reached == set(TOLD)
-
-
 # What leads there
 
 

@@ -15,13 +15,12 @@ import pytest
 
 from sdc.events import FAULTY, SERVER, EventText, heard
 from sdc.model.errors import ConfigError
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.server.desk import serve
-from sdc.server.desk.audit import Standard, audit
 from sdc.server.desk.course import DECISION, REQUEST, Course
 from sdc.server.desk.prepare import prepare
 from sdc.server.desk.service import Service
@@ -31,7 +30,6 @@ from tests.helpers.services import CRITERIA, czech_build, open_service, swept
 from tests.helpers.streams import BruteForce, stream
 from tests.helpers.waiting import at_once, wait_until
 from tests.profiles import scaled
-from tests.strategies import knows
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Open = Callable[..., Service]
@@ -123,17 +121,6 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
     assert versions == list(range(len(versions)))
 
 
-def test_refusals_tell_what_is_to_be_had(opened: Open) -> None:
-    service = opened()
-    reply = service.ask(0b111111, "ada").result(600)
-    assert (reply.decision, reply.code) == ("refused", "not-released")
-    assert reply.projection == tuple(1 << v for v in range(6))
-    assert [service.ask(part, "ada").result(600).decision for part in reply.projection] == ["answered"] * 6
-    explained = service.explained(service.requests("ada")[-1].number)
-    assert explained is not None
-    assert (explained.rule, explained.verdict) == ("myopic", None)  # known to be unreleasable from the start
-
-
 def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     """Whatever it is: the future of a request that is not public already is set by the clock of its slot."""
     service = opened(slot=0.3)
@@ -141,24 +128,6 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     assert not future.done()
     assert future.result(600).decision in ("released", "pending")  # by how fast this machine is
     wait_until(lambda: service.ask(0b11, "ada").result(60).decision == "answered")
-
-
-def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
-    service = opened([{"rule": "batch"}])
-    for subtable, who in stream(3, 6, 30):
-        reply = service.ask(subtable, who).result(600)
-        known = {("answered", "already-released"), ("refused", "not-released")}
-        assert (reply.decision, reply.code) in known | {("pending", "next-round")}
-    waiting = len(service.log.course.waiting)
-    assert waiting > 10
-    assert service.round().result(600) == waiting
-    assert not service.log.course.waiting
-    assert service.state.version > 0
-    assert truth.is_safe(service.state.released)
-    assert set(service.state.unreleasable) == truth.unreleasable_frontier(service.state.released)
-    told = {request.decision for request in service.requests()}
-    assert told <= {"released", "answered", "refused"}
-    assert service.round().result(600) == 0
 
 
 def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:
@@ -292,21 +261,6 @@ def course_of(url: str, table: Table, released: list[str], *rules: str) -> Cours
         for entry in history.entries():
             course.apply(entry)
         return course
-
-
-@pytest.mark.parametrize("rules", [[{"rule": "simulatable", "draws": 8, "share": 0.5}], [{"rule": "batch"}]])
-def test_its_history_is_audited(opened: Open, czech: Table, tmp_path: Path, rules: list[dict[str, Any]]) -> None:
-    service = opened(rules)
-    for subtable, who in stream(4, 6, 25):
-        service.ask(subtable, who).result(600)
-    service.round().result(600)
-    state = service.state
-    service.close()
-    history = Chain.read(str(tmp_path / "history.db"))
-    found = audit(history, Standard(czech, knows(czech, NOTHING), CRITERIA, "a test"))
-    history.close()
-    assert (found.verified, found.failures, found.released) == (True, (), state.released)
-    assert found.decisions >= 25
 
 
 def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_them(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.report.simulation import render
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.decision import Decider, Past
 from sdc.server.desk.judge import Judge, surveyed
@@ -40,7 +38,6 @@ from sdc.server.tryout.simulation import (
     course,
     gini,
     replayed,
-    simulated,
     summary,
 )
 from sdc.server.tryout.trial import ServerTrial, first_release, requests_of, rule_sets_of
@@ -124,19 +121,6 @@ def test_streams_are_those_of_their_seed(kind: Kind, first: State) -> None:
     assert {who for _, who in asked(1, 2)} <= queries(kind).everybody
 
 
-def test_popular_are_few_variables_and_what_weighs_more(first: State) -> None:
-    weights = Weights.of(first.schema, {"A": 50.0}, {"B*C*D*E*F": 5000.0})
-    asked = Counter[int]()
-    for number in range(40):
-        asks = Queries("popular", 2, 100, weights).asks(first.schema, 0, number)
-        asked.update(asks(k, first)[0] for k in range(100))
-    with_a = sum(n for t, n in asked.items() if t & 1)
-    assert asked[0b111110] > 400
-    assert with_a > 3 * (4000 - with_a - asked[0b111110])
-    plain = [queries("popular", 100).asks(first.schema, 0, n)(k, first)[0] for n in range(10) for k in range(100)]
-    assert np.mean([st.dimension(t) for t in plain]) < 2.5
-
-
 def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: State) -> None:
     asks = queries("greedy-user").asks(first.schema, 0, 0)
     mine = [asks(k, first) for k in range(0, 60, 2)]
@@ -207,14 +191,6 @@ def test_a_round_serves_most_interest(seed: int, judge: Judge, first: State, tru
     best = max(served(waiting, release) for release in releases if truth.is_safe(release))
     assert served(waiting, larger) == best
     assert all(t in larger or not truth.is_safe(larger.add(t)) for t in asked)
-
-
-def test_of_many_that_wait_a_good_set_is_taken(judge: Judge, first: State, truth: BruteForce) -> None:
-    waiting = {t: 1 + t % 3 for t in range(1, 64, 2)}
-    chosen = round_of(judge.anew(), first, waiting)
-    larger = Release.of([*first.released.frontier, *chosen])
-    assert truth.is_safe(larger)
-    assert all(t in larger or not truth.is_safe(larger.add(t)) for t in waiting)
 
 
 def test_a_round_goes_by_weights(judge: Judge, first: State, czech: Table, truth: BruteForce) -> None:
@@ -442,24 +418,3 @@ def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(cze
     for table, public in ((czech, knows(czech, NOTHING, zeros)), (more, knows(more, NOTHING))):
         with pytest.raises(ConfigError, match="is the release of another table, or of one with other structural zeros"):
             first_release(str(tmp_path), table, public)
-
-
-def test_a_page_is_the_same_for_the_same_facts(czech: Table, opening: Opening) -> None:
-    found = simulated(czech, opening, {"<b>": rules("myopic")}, queries(length=12), 3, 0)
-    facts = {
-        "name": "<i>",
-        "variables": list("ABCDEF"),
-        "records": 1841,
-        "small_count": 2,
-        "min_width": 6,
-        **ServerTrial({}, streams=3).facts,
-        "requests": 12,
-        "first_release": 6,
-        "ordered_release": 59,
-        "rule_sets": [{"name": "<b>", "rules": [], **summary(found["<b>"], {"user 1"}, 59)}],
-    }
-    page = render(facts)
-    assert page == render(facts)
-    assert "<i>" not in page
-    assert "<b>" not in page
-    assert "CONFIDENTIAL" in page

@@ -143,12 +143,3 @@ def test_the_history_of_an_older_version_gets_them_and_keeps_its_entries(served:
         Chain.migrate(served)
         assert entries_of(served) == entries
         assert [ask(f"SELECT * FROM history_{name} ORDER BY 1, 2, 3") for name in VIEWS] == before
-
-
-def test_tables_of_others_that_are_called_alike_are_left_alone(history_url: str, czech: Table, tmp_path: Path) -> None:
-    with asking(history_url) as ask:
-        ask("CREATE TABLE users (x INTEGER)")
-        ask("INSERT INTO users VALUES (1), (2)")
-        open_service(czech, tmp_path, history_url).close()
-        assert ask("SELECT x FROM users ORDER BY x") == [{"x": 1}, {"x": 2}]
-        assert ask("SELECT count(*) AS n FROM history_users") == [{"n": 0}]

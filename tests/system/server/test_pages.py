@@ -185,17 +185,6 @@ def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, desk: 
         assert "64 cells, and at most 32" in visit.page.inner_text("main")
 
 
-def test_nothing_chosen_and_unknown_names(tab: Page, desk: SmallDesk) -> None:
-    with visited(tab, desk) as visit:
-        visit.go("/")
-        post, csrf = visit.context.request.post, visit.page.locator("input[name=csrf]").first.get_attribute("value")
-        assert post(f"{visit.url}/requests", form={"csrf": csrf or ""}).status == 400
-        unknown = post(f"{visit.url}/requests", form={"csrf": csrf or "", "variable": "<b>"})
-        assert (unknown.status, "&lt;b&gt;" in unknown.text()) == (400, True)
-        assert visit.go("/tables/A*X") == visit.go("/jobs/99") == 404
-        assert [visit.go(path) for path in FOR_OPERATORS] == [403] * len(FOR_OPERATORS)
-
-
 @pytest.mark.parametrize("is_published", [False, True])
 def test_what_can_no_longer_be_released_is_told_where_that_is_published(
     tab: Page, desk: SmallDesk, is_published: bool
@@ -261,13 +250,6 @@ def test_a_frontier_too_large_for_a_matrix_is_a_list(tab: Page, desk: SmallDesk)
             *labels(desk.state.released.frontier, desk),
             *labels(desk.state.unreleasable, desk),
         ]
-
-
-def test_users_see_what_could_not_be_released_before_nowhere(tab: Page, desk: SmallDesk) -> None:
-    with visited(tab, desk, publish_unreleasable=True) as visit:
-        for path, count in {"/frontier": 2, "/frontier?version=1": 2, "/frontier?version=0": 1}.items():
-            visit.go(path)
-            assert visit.page.locator("table.matrix").count() == count
 
 
 def test_a_pending_request_is_looked_at_again(tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:

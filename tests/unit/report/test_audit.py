@@ -220,20 +220,6 @@ def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     assert not {"utility", "curve", "graph", "chains", "bisection"} & {*Page(render(czech)).ids}
 
 
-def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
-    text = Page(render(czech)).text
-    assert "1 no yes yes <140 >=3 pos 2 [0, 9] [0, 9] 9 exact wide enough" in text
-    assert "3 no yes yes <140 <3 pos 1 [0, 10] [0, 10] 10 exact wide enough" in text
-
-
-def test_sub_tables_added_together_are_one_row(large: AuditEvidence, rendered: Rendered) -> None:
-    """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
-    text = Page(rendered(large)).text
-    assert "72 sub-tables were tried" in text
-    assert "32 were added, 20 refuted, and 20 left undecided" in text
-    assert " and 4 more ● releasable [3, 7] 900 2 " in text
-
-
 def test_names_are_escaped(czech: AuditEvidence, undecided: AuditEvidence, decomposable: AuditEvidence) -> None:
     for audit in (czech, undecided, decomposable):
         text = render(hostile_audit(audit))
@@ -259,13 +245,6 @@ def test_sections_of_an_annealed_build(decomposable: AuditEvidence) -> None:
     ):
         assert fact in page.text
     assert "course" not in page.ids
-
-
-def test_extension_after_annealing(decomposable: AuditEvidence) -> None:
-    step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
-    text = Page(render(searched(decomposable, steps=(step,)))).text
-    assert "1 sub-tables were tried" in text
-    assert "refuted: with the release a cell has outer width 5" in text
 
 
 def test_the_cells_that_stopped_most(czech: AuditEvidence) -> None:
@@ -318,13 +297,6 @@ def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:
     assert "likely" not in Page(render(czech)).ids
 
 
-def test_iteration_that_did_not_converge_is_said_plainly(wide: AuditEvidence) -> None:
-    text = Page(render(wide)).text
-    assert "31.2 records. ◇ The iteration did not converge" in text
-    assert "223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
-    assert "16 of 20 chains" in text
-
-
 def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence, rendered: Rendered) -> None:
     """2,000 questions, of which every other added a sub-table, and 40,000 rows of the trace."""
     added = [int(s) for s in large.widths.sub_tables.tolist() if 1 < st.dimension(int(s)) < 6][:2_000]
@@ -332,15 +304,6 @@ def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence, ren
     assert len(render(searched(large, steps=steps)).encode()) < 3_000_000
     assert len(wide.found.trace) == 40_000
     assert len(rendered(wide).encode()) < 3_000_000
-
-
-def test_large_audit_is_small(large: AuditEvidence, rendered: Rendered) -> None:
-    text = rendered(large)
-    assert len(text.encode()) < 3_000_000
-    words = Page(text).text
-    assert "29,001 of the 29,501 at-risk cells are not shown" in words
-    assert "assessment/cells.parquet" in words
-    assert "All 8,192 listed sub-tables, one bar a dimension" in words
 
 
 def test_63_variables_with_a_floor() -> None:

@@ -14,12 +14,11 @@ from sdc.model.table import Table
 from sdc.report.audit import AuditEvidence, render
 from sdc.report.published import published
 from sdc.risk.criteria import Criteria
-from sdc.risk.verdict import Policy
 from sdc.search.required import ConflictRecord, RequiredRecord
 from sdc.version import VERSION
 from tests.helpers.audits import configured, searched
 from tests.strategies import knows
-from tests.unit.report.test_audit import EMPTY_CELL, HOSTILE, Page
+from tests.unit.report.test_audit import HOSTILE, Page
 
 LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
 
@@ -99,23 +98,6 @@ def test_from_each_number_it_is_a_click_to_what_explains_it(name: str, request: 
         assert not has_number or link.search(found[3]) or any(name in found[2] for name in NAMES_ALONE), found[0]
     assert numbered > 8
     assert {"released", "cells", "glossary", "all-frontier"} <= targets <= {*Page(render(audit)).ids}
-
-
-def test_proof_and_lack_of_time_are_told_apart(czech: AuditEvidence, undecided: AuditEvidence) -> None:
-    let_through = replace(undecided, policy=Policy.OUTER)
-    for audit, questions, open_ in ((czech, 6, 0), (undecided, 7, 1), (let_through, 6, 0)):
-        text = Page(first(audit)).text
-        assert f"refused {questions} questions" in text
-        assert "By proof 6: " in text
-        assert ("For lack of time 1: in 0 steps" if open_ else "For lack of time none.") in text
-    assert 'id="refused-questions"' not in first(searched(czech, steps=()))
-
-
-def test_the_criterion_says_whom_it_assumes_to_know_what(czech: AuditEvidence) -> None:
-    assert "with 1 to 2 records, of all 6 variables crossed, can still take values at least 6 apart" in first(czech)
-    zeros = Page(first(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL)))).text
-    assert "and from the structural zeros." in zeros
-    assert "Knows 1 pattern of impossible cells" in zeros
 
 
 def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> None:

@@ -195,10 +195,3 @@ def test_each_published_table_is_counted_right(case: Case, data: hs.DataObject) 
     assert (found.cells, found.small) == (len(counts), sum(0 < count <= 2 for count in counts.values()))
     assert found.zeros == sum(not count and cell in possible for cell, count in counts.items())
     assert dict(found.disclosing) == groups(table, zeros, subtable)
-
-
-def test_a_group_that_is_of_one_region_discloses_that() -> None:
-    """All women are in the east, in two areas of it, and all men in one area of the west."""
-    table = table_of([[5, 0], [0, 7], [3, 0], [0, 0]])
-    (found,) = published(table, knows(table, NOTHING), (0b111,), 2)
-    assert found.variables == "region 1, area 1, sex 3"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
@@ -86,12 +84,6 @@ def said(audit: AuditEvidence, widths: CriticalWidths) -> str:
     return sections.chain(audit, ByDimension.of(levels(widths, audit.table.schema), audit.table.schema))
 
 
-def narrowed(schema: Schema, narrow: Mapping[str, int]) -> CriticalWidths:
-    """90 less the dimension's tenfold, but for these."""
-    widths = {t: 90 - 10 * t.bit_count() for t in range(1 << len(schema))}
-    return listing(widths | {st.parse("*".join(letters), schema): width for letters, width in narrow.items()})
-
-
 def test_the_czech_chain(czech: AuditEvidence) -> None:
     """REFERENCE section 2, the data's own letters; the two-way DF ties with BC."""
     schema = czech.table.schema
@@ -103,56 +95,6 @@ def test_the_czech_chain(czech: AuditEvidence) -> None:
     assert said(czech, czech.widths) == (
         "The most dangerous sub-tables of dimensions 2 to 5 form a chain: ABCDF > BCDF > BCF > BC."
     )
-
-
-def test_ties_form_a_chain_that_the_first_of_them_does_not(czech: AuditEvidence) -> None:
-    """From ABCDE the path of smallest width goes to ABCD, of smallest number, and on to ABC, which is no narrowest."""
-    narrow = {"ABCDE": 5, "ABCD": 10, "ABCE": 10, "BCE": 20, "CE": 40}
-    widths = narrowed(czech.table.schema, narrow)
-    assert said(czech, widths) == (
-        "The most dangerous sub-tables of dimensions 2 to 5 form a chain: ABCDE > ABCE > BCE > CE."
-    )
-    rows = sections.of_dimensions(czech, ByDimension.of(levels(widths, czech.table.schema), czech.table.schema))
-    assert [(row.label.replace("*", ""), row.ties, row.chained) for row in rows] == [
-        ("ABCDE", 1, "starts"),
-        ("ABCE", 2, "drops D"),
-        ("ABCD", 2, ""),
-        ("BCE", 1, "drops A"),
-        ("CE", 1, "drops B"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("narrow", "words"),
-    [
-        ({"ABCDE": 5, "ABCD": 10, "DEF": 20, "DE": 40}, "None of dimension 4 contains one of dimension 3."),
-        (
-            {"ABCDE": 5, "ABCD": 10, "DEF": 20, "BC": 40},
-            "None of dimension 4 contains one of dimension 3. None of dimension 3 contains one of dimension 2.",
-        ),
-        (
-            {"ABCDE": 5, "ABCD": 10, "CDEF": 10, "DEF": 20, "DE": 40},
-            "No chain from dimension 5 to 4 goes on to dimension 3.",
-        ),
-    ],
-)
-def test_where_no_chain_goes_on(czech: AuditEvidence, narrow: dict[str, int], words: str) -> None:
-    """In the last case CDEF contains DEF, but is not within ABCDE."""
-    assert said(czech, narrowed(czech.table.schema, narrow)).endswith(f"do not form a chain. {words}")
-
-
-@pytest.mark.parametrize(
-    ("floor", "words"),
-    [
-        (10, "dimensions 2 to 4 form a chain: BCDF > BCF > BC. From dimension 5 on"),
-        (26, "From dimension 3 on"),
-        (120, "From dimension 2 on"),
-    ],
-)
-def test_nothing_is_claimed_of_widths_that_are_not_listed(czech: AuditEvidence, floor: int, words: str) -> None:
-    reach = czech.widths.widths >= floor
-    cut = replace(czech.widths, sub_tables=czech.widths.sub_tables[reach], widths=czech.widths.widths[reach])
-    assert f"{words} the most dangerous sub-tables are not known" in said(czech, cut)
 
 
 def test_cps_13(public_data: Callable[[str], Path]) -> None:

@@ -21,7 +21,6 @@ from hypothesis import example, given
 from hypothesis import strategies as hs
 
 from sdc.config.publication import PublicationConfig
-from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
@@ -29,7 +28,7 @@ from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.run_format import COUNT, TOTAL, in_csv
 from sdc.server.web.answers import FORMATS, Answer, FormatError, Shape, etag, file_name, format_of, pieces
-from tests.strategies import dense, schema_of, small_tables
+from tests.strategies import dense, schema_of
 
 Rows = list[tuple[object, ...]]
 
@@ -198,12 +197,6 @@ def test_columns_of_text_are_as_wide_as_the_rule_shows(answer: Answer, chunk: in
 
 
 @given(answers())
-def test_pieces_do_not_depend_on_chunks_but_in_parquet(answer: Answer) -> None:
-    for suffix in set(FORMATS) - {"parquet"}:
-        assert len({written(answer, suffix, chunk) for chunk in (1, 4, 6, 9, 12, 1 << 18)}) == 1
-
-
-@given(answers())
 def test_how_many_cells_there_are_is_known_before(answer: Answer) -> None:
     listed = len(expected(answer))
     if answer.shape.zeros or not answer.shape.totals:
@@ -221,31 +214,6 @@ def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
         pieces(Answer("", table), FORMATS["jsonstat"])
     assert read_csv(written(Answer("", table), "csv"))[1] == [(*["0"] * 30, 1)]
     assert read_json(written(Answer("", table), "json")) == [(*["0"] * 30, 1)]
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_sub_tables_of_the_czech_table(czech: Table, shape: Shape) -> None:
-    for sub in (0b1, 0b101, 0b110100, 0b111111):
-        answer = Answer("Czech auto workers", czech.marginal(sub), shape)
-        assert read_json(written(answer, "json", 20)) == expected(answer)
-        assert read_parquet(written(answer, "parquet", 20)) == expected(answer)
-        assert read_html(written(answer, "html", 20), st.dimension(sub)) == (
-            crossed(answer) if st.dimension(sub) > 1 else expected(answer)
-        )
-
-
-@given(small_tables())
-def test_totals_are_the_marginals_down_to_the_grand_total(table: Table) -> None:
-    found = read_json(written(Answer("", table, Shape(totals=True)), "json"))
-    for sub in range(1, st.full(len(table.schema)) + 1):
-        kept = st.members(sub)
-        inside = [
-            (*(row[v] for v in kept), row[-1])
-            for row in found
-            if all((name == TOTAL) == (v not in kept) for v, name in enumerate(row[:-1]))
-        ]
-        assert inside == expected(Answer("", table.marginal(sub)))
-    assert [row[-1] for row in found if set(row[:-1]) == {TOTAL}] == ([table.total] if table.total else [])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -471,14 +439,6 @@ def test_people_read_labels_and_at_the_foot_what_it_is_of(labelled: Answer) -> N
     assert '<th scope="row">&lt;i&gt;often&lt;/i&gt;</th>' in page
     assert '<th scope="col" class="total">(total)</th>' in page
     assert [unescape(line) for line in re.findall('<p class="soft">(.*)</p>', page)] == FOOT
-
-
-def test_an_entity_tag_is_of_the_texts_too() -> None:
-    tags = {
-        etag("id", ["A"], FORMATS["json"], Shape(), texts)
-        for texts in (NO_TEXTS, TEXTS, replace(TEXTS, labels=Labels()), replace(TEXTS, about=PublicationConfig()))
-    }
-    assert len(tags) == 4
 
 
 def test_a_label_that_a_total_has(czech: Table) -> None:

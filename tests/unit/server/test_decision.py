@@ -137,13 +137,6 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
         assert decision.state == state
 
 
-def test_requests_of_a_batch_wait(czech: Table, judge: Judge) -> None:
-    own = judge.anew()
-    state = surveyed(own, State.first(czech.schema, one_way(czech)))
-    decider = Decider(own, rules_of(ServerConfig.model_validate({"rules": [{"rule": "batch"}]}).rules))
-    assert decider.decide(state, Past(6), 0b11, "ada").outcome == "waiting"
-
-
 def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
     own = judge.anew()
     state = surveyed(own, State.first(czech.schema, one_way(czech)))
@@ -343,26 +336,3 @@ def test_the_two_steps_by_their_definitions() -> None:
     }.items():
         assert tuple(step.allows(released, asked, FLAT) for step in (at_once, of_frontier)) == allowed
     assert of_frontier.allows(released.add(0b001001), 0b001011, FLAT)
-
-
-@pytest.mark.parametrize("counts", [[1, 4, 2, 0, 3, 5, 1, 6], [9, 2, 7, 8, 1, 6, 5, 9], [2, 2, 9, 9, 9, 9, 2, 2]])
-@pytest.mark.parametrize("name", STEPS)
-def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: list[int]) -> None:
-    """Every release that some order of requests comes to, from the total on; by the decider itself."""
-    shared = judge_of(dense(schema_of((2, 2, 2)), counts), Criteria.of(2, 2))
-
-    def reached(chosen: tuple[RuleConfig, ...]) -> set[Release]:
-        found, left = set[Release](), [Release.of([])]
-        while left:
-            released = left.pop()
-            if released not in found:
-                found.add(released)
-                own = shared.anew()
-                state, decider = (
-                    surveyed(own, State.first(shared.table.schema, released)),
-                    Decider(own, rules_of(chosen)),
-                )
-                left += [decider.decide(state, Past(1), t, "ada").state.released for t in range(8)]
-        return found
-
-    assert reached(rules(name)) == reached(()) != {Release.of([])}
