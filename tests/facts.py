@@ -1,8 +1,4 @@
-"""Small tables with facts of every kind, for Hypothesis, and their judge: every table that agrees with all of them.
-
-The judge reads of a fact its view, universe and interval as they are given, and groups and counts as `tests.levels`
-does; it asks nothing of the engine.
-"""
+"""Small tables with facts of every kind, for Hypothesis, and all tables that agree with them, by `tests.reference`."""
 
 from __future__ import annotations
 
@@ -22,8 +18,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Counts, Table
-from tests import judge, levels
-from tests.judge import Cell, TooManyTablesError
+from tests import levels, reference
 from tests.levels import (
     Case,
     Rng,
@@ -40,13 +35,15 @@ from tests.levels import (
     random_table,
     random_zeros,
     sizes_of,
+    variables_of,
 )
+from tests.reference import Cell, TooManyTablesError, controlled, nearest
 
 MOST_RECORDS, MOST_LISTED = 8, 5_000
 KINDS = ("whole", "universe", "withheld", "nearest", "controlled", "few", "interval", "mixture")
 Ends = dict[Cell, tuple[int, int]]
 
-# The judge
+# All tables that agree
 
 
 def finest(schema: Schema, view: int) -> tuple[int, ...]:
@@ -61,16 +58,15 @@ def view_cells(schema: Schema, view: int) -> dict[Cell, list[Cell]]:
     return {categories(schema, finest(schema, view), inside[0]): inside for inside in marginal(schema, view).values()}
 
 
-def sums_of(fact: Fact, table: Table) -> Iterator[judge.Fact]:
+def sums_of(fact: Fact, table: Table) -> Iterator[reference.Fact]:
     """What a fact tells of a table with these counts: of each of its cells the sum, or between what that lies."""
-    schema, counts, ends = table.schema, counts_of(table), Ends()
+    schema, ends = table.schema, Ends()
     if fact.between is not None:
         told = zip(fact.between.cells.tolist(), fact.between.low.tolist(), fact.between.high.tolist(), strict=True)
         ends = {tuple(cell): (low, high) for cell, low, high in told}
-    for cell, inside in view_cells(schema, fact.view).items():
-        if matches(schema, fact.universe, inside[0]):
-            count = sum(counts[one] for one in inside)
-            yield judge.Fact(frozenset(inside), *ends.get(cell, (count, count)))
+    view = [variables_of(schema)[v] for v in finest(schema, fact.view)]
+    universe = [(variables_of(schema)[v], codes) for v, codes in fact.universe]
+    return reference.published(levels.dense_of(table), view, universe, ends)
 
 
 def agreeing(
@@ -78,7 +74,7 @@ def agreeing(
 ) -> Counts:
     """(tables, cells) all tables that agree; TooManyTablesError where they are more than `most`."""
     told = chain(levels.facts(table, subtables, zeros), *(sums_of(fact, table) for fact in facts))
-    return judge.agreeing(sizes_of(table.schema), told, most).astype(np.int64)
+    return reference.feasible(sizes_of(table.schema), told, most)
 
 
 # Random cases
@@ -107,7 +103,7 @@ class FactCase(Case):
         return Knowledge.of(self.table, Release.of(self.subtables), self.zeros, self.facts)
 
     @property
-    def told(self) -> Iterator[judge.Fact]:
+    def told(self) -> Iterator[reference.Fact]:
         return chain(super().told, *(sums_of(fact, self.table) for fact in self.facts))
 
 
@@ -118,18 +114,6 @@ def fact_of(schema: Schema, view: int, universe: Pattern = (), ends: Ends | None
     cells = np.array(list(ends), np.uint16).reshape(len(ends), len(finest(schema, view)))
     low, high = np.array(list(ends.values()), np.int64).reshape(-1, 2).T
     return Fact(view, universe, Between(cells, low, high), source)
-
-
-def nearest(count: int, base: int) -> tuple[int, int]:
-    """Between what a count lies that is rounded to the nearest multiple of an odd base."""
-    printed = base * ((count + base // 2) // base)
-    return printed - base // 2, printed + base // 2
-
-
-def controlled(count: int, base: int, *, up: bool) -> tuple[int, int]:
-    """The same of a count that is rounded to either multiple next to it, and stays where it is one."""
-    printed = base * (-(-count // base) if up else count // base)
-    return printed - base + 1, printed + base - 1
 
 
 def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:

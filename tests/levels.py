@@ -1,14 +1,13 @@
-"""Small tables whose axes have levels, for Hypothesis, and their judge: every table that agrees with what is public.
+"""Small tables whose axes have levels, for Hypothesis, and all tables that agree with what is public of them.
 
-The judge reads groups and counts as they are given, and asks nothing of the engine: not what a sub-table tells, not
-what is closed, not which marginal a cell is in.
+These are listed by `tests.reference`, to which groups and counts are given as the schema has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import prod
 from typing import TypeAlias
 
@@ -23,30 +22,40 @@ from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Codes, Counts, Table
-from tests import judge
-from tests.judge import Cell, Fact, TooManyTablesError
+from tests import reference
 from tests.profiles import scaled
+from tests.reference import Cell, Fact, TooManyTablesError
 
 Rng: TypeAlias = np.random.Generator
 
 MOST_CELLS, MOST_LEVELS, MOST_RECORDS = 24, 5, 12
 MOST_TABLES = 20_000
 CASES = 1_000
-"""Random cases of a test that judges each by all tables: see `tests.profiles` for how many are taken when."""
+"""Random cases of a test that lists all tables of each: see `tests.profiles` for how many are taken when."""
 FEW_NODES = min(40, scaled(40, fewest=5))
 """Of a walk of one cell: 5 find nearly all that 40 find, and of cells that cannot move all are used."""
 
 # What is told of a cell
 
 
+@cache
+def variables_of(schema: Schema) -> tuple[reference.Variable, ...]:
+    """Axes by their places, and levels of them."""
+    axes = [v.name for v in schema.variables if v.of is None]
+    return tuple(
+        axes.index(v.name) if v.of is None else reference.Level(axes.index(v.of.axis), v.of.groups)
+        for v in schema.variables
+    )
+
+
+def named(schema: Schema, subtable: int) -> list[reference.Variable]:
+    """The variables of a sub-table."""
+    return [variables_of(schema)[v] for v in members(subtable)]
+
+
 def categories(schema: Schema, variables: Iterable[int], cell: Sequence[int]) -> Cell:
     """What a cell has of these variables: of an axis its code, of a level the group of that."""
-    axes = [v.name for v in schema.variables if v.of is None]
-    found = []
-    for v in variables:
-        name, of = schema.variables[v].name, schema.variables[v].of
-        found.append(int(cell[axes.index(name)]) if of is None else of.groups[cell[axes.index(of.axis)]])
-    return tuple(found)
+    return tuple(int(reference.code(tuple(cell), variables_of(schema)[v])) for v in variables)
 
 
 def members(subtable: int) -> tuple[int, ...]:
@@ -55,7 +64,7 @@ def members(subtable: int) -> tuple[int, ...]:
 
 def cells_of(schema: Schema) -> list[Cell]:
     """All cells in C order, codes of the axes."""
-    return judge.every_cell(sizes_of(schema))
+    return reference.every_cell(sizes_of(schema))
 
 
 def sizes_of(schema: Schema) -> list[int]:
@@ -68,10 +77,7 @@ def as_codes(cells: Sequence[Sequence[int]], schema: Schema) -> Codes:
 
 def marginal(schema: Schema, subtable: int) -> dict[Cell, list[Cell]]:
     """The cells of each marginal cell, by what these have in common of all variables of the sub-table."""
-    found: dict[Cell, list[Cell]] = {}
-    for cell in cells_of(schema):
-        found.setdefault(categories(schema, members(subtable), cell), []).append(cell)
-    return found
+    return reference.marginal_cells(sizes_of(schema), named(schema, subtable))
 
 
 def partition(schema: Schema, subtable: int) -> frozenset[frozenset[Cell]]:
@@ -86,14 +92,15 @@ def counts_of(table: Table) -> dict[Cell, int]:
     return counts
 
 
+def dense_of(table: Table) -> Counts:
+    """The same as an array of one axis for each."""
+    return np.array([*counts_of(table).values()], np.int64).reshape(sizes_of(table.schema))
+
+
 def facts(table: Table, subtables: Iterable[int], zeros: StructuralZeros = NO_ZEROS) -> Iterator[Fact]:
     """What is public: these marginals, the number of records, and which cells cannot be."""
-    schema, counts = table.schema, counts_of(table)
-    for subtable in {0, *subtables}:
-        for inside in marginal(schema, subtable).values():
-            total = sum(counts[cell] for cell in inside)
-            yield Fact(frozenset(inside), total, total)
-    yield from judge.impossible(impossible_cells(schema, zeros))
+    yield from reference.released(dense_of(table), [named(table.schema, subtable) for subtable in subtables])
+    yield from reference.impossible(impossible_cells(table.schema, zeros))
 
 
 def impossible_cells(schema: Schema, zeros: StructuralZeros) -> list[Cell]:
@@ -101,41 +108,28 @@ def impossible_cells(schema: Schema, zeros: StructuralZeros) -> list[Cell]:
 
 
 def matches(schema: Schema, pattern: Pattern, cell: Cell) -> bool:
-    return all(categories(schema, [v], cell)[0] in codes for v, codes in pattern)
+    return reference.matches(cell, [(variables_of(schema)[v], codes) for v, codes in pattern])
 
 
 def agreeing(table: Table, subtables: Iterable[int], zeros: StructuralZeros = NO_ZEROS) -> Counts:
     """(tables, cells) all tables that agree; TooManyTablesError where they are more than anybody lists."""
-    told = facts(table, subtables, zeros)
-    return judge.agreeing(sizes_of(table.schema), told, MOST_TABLES).astype(np.int64)
+    return reference.feasible(sizes_of(table.schema), facts(table, subtables, zeros), MOST_TABLES)
 
 
+def _numbered(schema: Schema, subtable: Iterable[reference.Variable]) -> int:
+    return bits(map(variables_of(schema).index, subtable))
+
+
+@cache
 def closed_sets(schema: Schema) -> list[int]:
-    """Every sub-table that has all it tells: of each axis nothing, or what tells no more than some variables of it."""
-    found = [0]
-    for axis in range(len(schema)):
-        own = [v for v in range(len(schema)) if axis_of(schema, v) == axis]
-        if own:
-            sets = {closure(schema, chosen) for chosen in range(1 << len(schema)) if not chosen & ~bits(own)}
-            found = [one | other for one in found for other in sets]
-    return found
+    """Every sub-table that has all it tells."""
+    every = reference.closed_subtables(sizes_of(schema), variables_of(schema))
+    return sorted(_numbered(schema, subtable) for subtable in every)
 
 
 def closure(schema: Schema, subtable: int) -> int:
     """With every variable of the same axes whose category follows from those that it has."""
-    told = subtable
-    for axis in {axis_of(schema, v) for v in members(subtable)}:
-        own = [v for v in range(len(schema)) if axis_of(schema, v) == axis]
-        kept = subtable & bits(own)
-        groups = {v: _groups(schema, v) for v in own}
-        blocks = list(zip(*(groups[v] for v in members(kept)), strict=True))
-        told |= bits(v for v in own if len(set(zip(blocks, groups[v], strict=True))) == len(set(blocks)))
-    return told
-
-
-def _groups(schema: Schema, variable: int) -> tuple[int, ...]:
-    own = schema.variables[variable]
-    return tuple(range(len(own.categories))) if own.of is None else own.of.groups
+    return _numbered(schema, reference.closure(sizes_of(schema), variables_of(schema), named(schema, subtable)))
 
 
 def axis_of(schema: Schema, variable: int) -> int:
@@ -189,7 +183,7 @@ class Case:
 
     @property
     def told(self) -> Iterable[Fact]:
-        """Everything that is public, for the judge."""
+        """Everything that is public."""
         return facts(self.table, self.subtables, self.zeros)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import combinations, product
 from math import prod
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
+from hypothesis import reject
 from hypothesis import strategies as hs
 
 from sdc.bounds.decomposable import explicit_bounds
@@ -19,7 +20,7 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.decomposable_graph import DecomposableGraph, Edge
 from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
@@ -34,6 +35,7 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.verdict import Policy
+from tests import reference
 
 CZECH_CSV = Path(__file__).parents[1] / "configs" / "czech_auto_workers.csv"
 
@@ -77,6 +79,52 @@ def dense_counts(table: Table) -> Counts:
     counts = np.zeros(table.schema.sizes, np.int64)
     counts[tuple(table.codes.T)] = table.counts
     return counts
+
+
+def listed(table: Table, known: Knowledge, most: int = 50_000) -> Counts:
+    """(tables, cells) all tables that agree with what is known, by `tests.reference`; TooManyTablesError beyond."""
+    assert not known.facts, "see `tests.facts`"
+    cells = every_cell(table.schema)
+    facts = reference.released(table.dense, map(st.members, known.release.frontier))
+    facts += reference.impossible(map(tuple, cells[known.impossible(cells)].tolist()))
+    return reference.feasible(table.schema.sizes, facts, most)
+
+
+def sharp_ends(table: Table, known: Knowledge) -> Intervals:
+    """(cells, 2) the sharp bounds of all cells; a case of Hypothesis with too many tables is passed over."""
+    try:
+        return reference.bounds(listed(table, known))
+    except reference.TooManyTablesError:
+        reject()
+
+
+def frontier_sets(release: Release) -> list[frozenset[int]]:
+    """As `tests.reference` has them; the grand total is always one."""
+    return [frozenset(st.members(t)) for t in (0, *release.frontier)]
+
+
+def is_safe(table: Table, release: Iterable[frozenset[int]], min_width: int) -> bool:
+    """By the listing of all feasible tables, with c = 2."""
+    return reference.is_releasable(table.dense, release, 2, min_width)
+
+
+def assert_safe_and_maximal(table: Table, release: Release, min_width: int) -> None:
+    """By the listing: one more sub-table makes it unsafe."""
+
+    def releasable(some: Collection[frozenset[int]]) -> bool:
+        return is_safe(table, some, min_width)
+
+    assert releasable(frontier_sets(release))
+    assert reference.is_maximal(frontier_sets(release), len(table.schema), releasable)
+
+
+def assert_around(bounds: CellBounds, sharp: Intervals) -> None:
+    """Outer bounds around the sharp ones, inner ones within them, and exact where it is said."""
+    assert (bounds.outer[:, 0] <= sharp[:, 0]).all(), bounds.method
+    assert (bounds.outer[:, 1] >= sharp[:, 1]).all(), bounds.method
+    assert (bounds.inner[:, 0] >= sharp[:, 0]).all(), bounds.method
+    assert (bounds.inner[:, 1] <= sharp[:, 1]).all(), bounds.method
+    assert (bounds.outer[bounds.exact] == sharp[bounds.exact]).all(), bounds.method
 
 
 def knows(table: Table, release: Release, zeros: StructuralZeros = NO_ZEROS) -> Knowledge:
@@ -197,9 +245,9 @@ def _is_consistent(zeros: StructuralZeros, table: Table) -> bool:
 
 
 @hs.composite
-def tables_and_knowledge(draw: hs.DrawFn, max_records: int = 8) -> tuple[Table, Knowledge]:
+def tables_and_knowledge(draw: hs.DrawFn, max_records: int = 8, min_size: int = 2) -> tuple[Table, Knowledge]:
     """A small table, and of it a release of any kind, perhaps with structural zeros."""
-    table, release = draw(tables_and_releases(max_records))
+    table, release = draw(tables_and_releases(max_records, min_size))
     return table, knows(table, release, draw(structural_zeros(table)))
 
 

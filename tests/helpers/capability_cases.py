@@ -41,7 +41,7 @@ from sdc.stages.stages import SWEEP, run_all, stages_of
 from sdc.stages.sweep import ALONE, sweep_facts
 from sdc.stages.upload import upload
 from tests.helpers.folders import contents
-from tests.judge import Fact, agreeing, exact, impossible
+from tests.reference import Fact, exact, feasible, impossible
 
 VARIABLES = {"a": ("a0", "a1"), "d": ("d0", "d1", "d2"), "c": ("c0", "c1")}
 NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
@@ -307,7 +307,7 @@ class Case:
 
     def tables(self, facts: Sequence[Fact]) -> np.ndarray:
         """(tables, cells) that agree with these and with what is known."""
-        return agreeing(SIZES, [*self.known, *facts, *self.told])
+        return feasible(SIZES, [*self.known, *facts, *self.told])
 
     def agree(self, released: Sequence[Sequence[str]]) -> np.ndarray:
         """The same for sub-tables by names."""
@@ -317,7 +317,7 @@ class Case:
     def narrow(self, facts: Sequence[Fact], has_run: bool = False) -> bool:
         """Whether some small cell has not the width for whoever has these and what is known, and what a run told."""
         told = self.told if has_run else []
-        found = agreeing(SIZES, [*self.known, *facts, *told])[:, self.at_risk]
+        found = feasible(SIZES, [*self.known, *facts, *told])[:, self.at_risk]
         return bool((found.max(axis=0) - found.min(axis=0) < WIDTH).any())
 
     def require_safe(self, released: Sequence[Sequence[str]]) -> None:
@@ -484,7 +484,7 @@ def judge_parts(case: Case) -> None:
     """Small cells of sub-tables in part are withheld, and keep the width where they would without them."""
     released = published(case.run / "release")
     exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
-    tables, others = case.agree(released), agreeing(SIZES, [*case.known, *exactly])
+    tables, others = case.agree(released), feasible(SIZES, [*case.known, *exactly])
     if table.ATTRIBUTES in case.asked:
         assert not any(any(case.empty(kept)) for names in case.parts for kept in case.within(names))
     for names in [*case.parts, *case.rounded]:
@@ -835,7 +835,7 @@ def _judge_suppress(case: Case) -> None:
         if one["count"] is not None
     ]
     empty = impossible([EMPTY] if {table.ZEROS, table.HIERARCHIES} <= {*case.asked} else [])
-    tables = agreeing(truth.shape, [*exact(truth, (0,)), *exact(truth, (1,)), *shown, *empty])
+    tables = feasible(truth.shape, [*exact(truth, (0,)), *exact(truth, (1,)), *shown, *empty])
     small = np.flatnonzero((truth > 0) & (truth <= SMALL))
     assert status == 0
     assert (tables.max(axis=0) - tables.min(axis=0))[small].min(initial=WIDTH) >= WIDTH
@@ -878,7 +878,7 @@ def _judge_check(case: Case) -> None:
     """What a folder tells by itself, to whoever knows nothing else."""
     status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", _relations(case))
     facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
-    tables = agreeing(SIZES, [*facts, *case.told])
+    tables = feasible(SIZES, [*facts, *case.told])
     assert (status, told["consistent"]) == (0, True)
     for one in told["cells"]:
         inside = [

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob
+from inspect import signature
 from itertools import count
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -65,7 +68,9 @@ def _run(program: str, *words: str) -> None:
     """As the user postgres where we are root, whom PostgreSQL refuses."""
     found = shutil.which(program, path=FOLDERS) or program
     as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
-    subprocess.run([*as_user, found, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*as_user, found, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=120
+    )
 
 
 @contextmanager
@@ -109,7 +114,17 @@ def sqlite_url(tmp_path: Path) -> str:
     return str(tmp_path / "history.db")
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def history_url(request: pytest.FixtureRequest) -> str:
-    """The URL of a new history, of either database."""
-    return str(request.getfixturevalue({"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param]))
+@pytest.fixture
+def history_url(sqlite_url: str) -> str:
+    """The URL of a new history: in SQLite, but for tests that put PostgreSQL in its place."""
+    return sqlite_url
+
+
+def of_histories(module: ModuleType) -> dict[str, Any]:
+    """The tests of a module that take a history, by name: another module runs them on PostgreSQL."""
+    found = {name: test for name, test in vars(module).items() if name.startswith("test_")}
+    return {
+        name: test
+        for name, test in found.items()
+        if {"history", "history_url", "served"} & {*signature(test).parameters}
+    }

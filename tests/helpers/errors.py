@@ -1,6 +1,8 @@
-"""The judge of chains: how far sampled laws are from exact ones."""
+"""Exact laws by listing all tables, and how far sampled ones are from them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -8,23 +10,38 @@ import numpy.typing as npt
 from sdc.executor import IN_PROCESS
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.chains import Sampled, Sampling, sampled, standard_errors
-from sdc.intruder.enumerated import TooManyTablesError, enumerated
-from sdc.intruder.laws import law_of
+from sdc.intruder.laws import Law, law_of
+from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
-from sdc.model.table import Table
-from tests.strategies import every_cell
+from sdc.model.table import Counts, Table
+from tests import reference
+from tests.reference import TooManyTablesError
+from tests.strategies import every_cell, listed
 
-MANY = 20_000  # tables that are listed
+
+def log_weights(tables: Iterable[Counts], law: Law, sizes: tuple[int, ...]) -> list[float]:
+    """Of each table, by the formula of the law."""
+    model = ([], []) if law.model is None else (law.model.cliques, law.model.separators)
+    of, less = ([st.members(subtable) for subtable in some] for some in model)
+    return [reference.log_weight(table.reshape(sizes), law.alpha, of, less) for table in tables]
 
 
-def sampled_near_the_enumeration(table: Table, known: Knowledge, name: str) -> Sampled | None:
+def exact_laws(table: Table, known: Knowledge, law: Law, most: int = 20_000) -> CellLaws:
+    """Of all cells; TooManyTablesError where too many tables agree."""
+    tables, cells = listed(table, known, most), every_cell(table.schema)
+    found = reference.posterior(tables, log_weights(tables, law, table.schema.sizes))
+    each = [(min(one), np.array([one.get(k, 0.0) for k in range(min(one), max(one) + 1)])) for one in found]
+    return CellLaws.of_each(cells, table.count_at(cells), each)
+
+
+def sampled_near_the_listing(table: Table, known: Knowledge, name: str) -> Sampled | None:
     """Two chains of 200 draws, asserted to be within 5 errors of the exact laws; None where these are not listed."""
     law = law_of(name, table.schema, 0.5)
-    try:
-        exact = enumerated(table, known, law, MANY).laws(every_cell(table.schema))
-    except TooManyTablesError:
-        return None
     if not len(table):
+        return None
+    try:
+        exact = exact_laws(table, known, law)
+    except TooManyTablesError:
         return None
     found = sampled(table, known, law, exact.cells, Sampling(200, 2, 1), IN_PROCESS)
     assert errors_of(found, exact).max() < 5

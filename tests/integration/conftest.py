@@ -1,5 +1,5 @@
 """Databases of histories."""
 
-from tests.helpers.databases import history_url, postgres_cluster, postgres_url, sqlite_url
+from tests.helpers.databases import history_url, sqlite_url
 
-__all__ = ["history_url", "postgres_cluster", "postgres_url", "sqlite_url"]
+__all__ = ["history_url", "sqlite_url"]

@@ -22,8 +22,8 @@ from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError
 from sdc.record.chain import Chain
 from tests.helpers.capability_cases import SMALL, WIDTH, Case, config, judge_run, judge_verbs, made, sdc
-from tests.judge import TooManyTablesError
 from tests.profiles import scaled
+from tests.reference import TooManyTablesError
 
 Pair = frozenset[str]
 Asked = tuple[str, ...]

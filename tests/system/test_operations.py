@@ -75,7 +75,9 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     for name, unit in UNITS.items():
         (tmp_path / name).write_text(unit.text.replace(SDC, "/bin/true ").replace("User=sdc", "User=root"))
     paths = [str(tmp_path / name) for name in UNITS]
-    done = subprocess.run(["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True, timeout=300
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -99,7 +101,7 @@ def service(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     prepare(Path("served.yaml"))
     with open_service(open_build(Path("served.yaml"))) as service:
         for subtable in (0b11, 0b111111):
-            service.ask(subtable, "ada").result()
+            service.ask(subtable, "ada").result(60)
         yield service
 
 
@@ -118,7 +120,7 @@ def drilled(place: Path, meanwhile: str = "") -> subprocess.CompletedProcess[str
     (drill,) = (one.text for one in snippets(PAGE) if one.kind == "sh")
     restored, checks, rest = drill.partition("for manifest")
     command = ["bash", "-ec", f"{restored}\n{meanwhile}\n{checks}{rest}"]
-    return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True)
+    return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True, timeout=300)
 
 
 def test_the_drill(place: Path, service: Service) -> None:
@@ -128,12 +130,12 @@ def test_the_drill(place: Path, service: Service) -> None:
     assert "certified" in done.stdout
     assert "decisions     2, of which 1 released something\n" in done.stdout
     assert "verified      every R(t) satisfies the criterion" in done.stdout
-    assert service.ask(0b1100, "ada").result().decision == "released"
+    assert service.ask(0b1100, "ada").result(60).decision == "released"
     content = yaml.safe_load((place / "served.yaml").read_text()) | {"output": {"folder": "restored"}}
     (place / "restored.yaml").write_text(yaml.safe_dump(content))
     with open_service(open_build(Path("restored.yaml"))) as restored:
         assert (restored.state.version, service.state.version) == (1, 2)
-        assert restored.ask(0b11, "ada").result().code == "already-released"
+        assert restored.ask(0b11, "ada").result(60).code == "already-released"
 
 
 def test_a_copy_that_was_changed_does_not_pass(place: Path, service: Service) -> None:

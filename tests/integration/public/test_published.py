@@ -26,7 +26,7 @@ from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.publication import Texts, write_publication
 from sdc.run_format import TOTAL
 from tests.helpers.clearing import SUBJECT, cleared_of
-from tests.integration.publish.test_formats import TAME, tables
+from tests.helpers.count_tables import TAME, tables
 
 READ = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
 

@@ -14,10 +14,10 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.public.check import check
 from sdc.public.incomplete import read_incomplete
 from sdc.public.published import read_published
-from tests import judge
-from tests.judge import Cell
+from tests import reference
 from tests.levels import Rng
 from tests.profiles import scaled
+from tests.reference import Cell
 
 SIZES = [(2, 2), (2, 3), (3, 3), (2, 2, 2), (3,), (2, 3, 2)]
 Told = tuple[int, int] | None
@@ -45,13 +45,13 @@ class File:
         return folder / name
 
     @property
-    def facts(self) -> Iterator[judge.Fact]:
+    def facts(self) -> Iterator[reference.Fact]:
         """For the judge, which is told of a cell without a count that it has some."""
         for axes, sums in self.told.items():
             for cell, told in sums.items():
-                inside = (one for one in judge.every_cell(self.sizes) if tuple(one[axis] for axis in axes) == cell)
+                inside = (one for one in reference.every_cell(self.sizes) if tuple(one[axis] for axis in axes) == cell)
                 if told is not None:
-                    yield judge.Fact(frozenset(inside), *told)
+                    yield reference.Fact(frozenset(inside), *told)
 
     @property
     def is_bounded(self) -> bool:
@@ -59,7 +59,7 @@ class File:
         cells = self.told[tuple(range(len(self.sizes)))].values()
         if all(told is not None and told[0] == told[1] for told in cells):
             return False
-        return frozenset().union(*(fact.cells for fact in self.facts)) == {*judge.every_cell(self.sizes)}
+        return frozenset().union(*(fact.cells for fact in self.facts)) == {*reference.every_cell(self.sizes)}
 
 
 def written(told: Told) -> str:
@@ -108,7 +108,8 @@ def test_what_is_told_bounds_the_rest(seed: int, tmp_path: Path) -> None:
     _, of = random_bounded(np.random.default_rng(seed))
     found = check([of.write(tmp_path)], small_count=None)
     assert found.consistent
-    sharp = judge.ranges(of.sizes, of.facts)
+    bounds = map(tuple, reference.bounds(reference.feasible(of.sizes, of.facts)).tolist())
+    sharp = dict(zip(reference.every_cell(of.sizes), bounds, strict=True))
     shown = dict.fromkeys(sharp, (0, 0))
     for cell, outer, inner in zip(found.cells.tolist(), found.outer.tolist(), found.inner.tolist(), strict=True):
         named = found.schema.named(cell)
@@ -122,7 +123,7 @@ def test_a_table_by_itself_has_the_tables_that_agree(seed: int, tmp_path: Path) 
     """Bounds of cells, of super-cells and over fractions, and how many tables there are."""
     rng = np.random.default_rng(seed)
     _, of = random_bounded(rng)
-    found, tables = read_incomplete(of.write(tmp_path)), judge.agreeing(of.sizes, of.facts)
+    found, tables = read_incomplete(of.write(tmp_path)), reference.feasible(of.sizes, of.facts)
     all_cells = found.bounds("all")
     assert all_cells.exact.all()
     assert np.array_equal(all_cells.outer, np.stack([tables.min(axis=0), tables.max(axis=0)], axis=1))
@@ -132,7 +133,7 @@ def test_a_table_by_itself_has_the_tables_that_agree(seed: int, tmp_path: Path) 
     chosen = {name: own for name, own in chosen.items() if own}
     inside = [
         all(str(code) in chosen.get(NAMES[a], [str(code)]) for a, code in enumerate(cell))
-        for cell in judge.every_cell(of.sizes)
+        for cell in reference.every_cell(of.sizes)
     ]
     sums = tables[:, inside].sum(axis=1)
     assert found.bounds(chosen).outer.tolist() == found.bounds(chosen).inner.tolist() == [[sums.min(), sums.max()]]
@@ -152,7 +153,7 @@ def test_what_contradicts_itself_is_found_out(seed: int, tmp_path: Path) -> None
     if told := [cell for cell, one in of.told[axes].items() if one is not None]:
         low, high = of.told[axes][told[0]] or (0, 0)
         of.told[axes][told[0]] = low + 2, high + 2
-    there_are = bool(len(judge.agreeing(of.sizes, of.facts)))
+    there_are = bool(len(reference.feasible(of.sizes, of.facts)))
     assert check([of.write(tmp_path)], small_count=None).consistent == there_are
     if not there_are:
         with pytest.raises(InputError, match="contradicts itself: no counts agree with all that it tells"):

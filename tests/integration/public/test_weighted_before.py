@@ -15,7 +15,7 @@ from sdc.stages.build import open_build
 from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 from sdc.storage.parquet import write_csv
-from tests import judge
+from tests import reference
 from tests.profiles import scaled
 
 CASES, BASE, MIN_WIDTH = scaled(200, fewest=40), 300, 2
@@ -52,8 +52,10 @@ def test_each_safe_alone_and_together_not_is_refused(tmp_path: Path, night: list
         write_csv(folder / "1.csv", {**own, "weighted_total": totals.ravel().astype(int).tolist()})
         with pytest.raises(InputError, match=REFUSAL):
             read_published(folder)
-        first = judge.agreeing((2, 2, 2), judge.exact(counts, (1, 2)))
-        second = judge.agreeing((2, 2, 2), [f for axes in ((0, 1), (0, 2), (1, 2)) for f in judge.exact(counts, axes)])
+        first = reference.feasible((2, 2, 2), reference.exact(counts, (1, 2)))
+        second = reference.feasible(
+            (2, 2, 2), [f for axes in ((0, 1), (0, 2), (1, 2)) for f in reference.exact(counts, axes)]
+        )
         alone = min(narrowest(counts, agreeing_in_weight(first, totals)), narrowest(counts, second))
         unsafe += alone >= MIN_WIDTH > narrowest(counts, agreeing_in_weight(second, totals))
     assert unsafe > 0

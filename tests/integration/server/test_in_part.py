@@ -57,14 +57,14 @@ from tests import levels
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, open_service, services_of
+from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
 from tests.integration.server.test_audit import Kept
 from tests.integration.server.test_audit import told as by_command
-from tests.integration.server.test_service import wait_until
-from tests.judge import Fact, TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
+from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
 from tests.strategies import knows, schema_of
-from tests.unit.search.test_withholding import Case, cases
+from tests.suppressed import Case, cases
 
 EVERYTHING = 0b111111
 RULES: Sequence[list[dict[str, Any]]] = (
@@ -151,7 +151,7 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeyp
                 if (count := listed.get(codes, 0)) is not None:
                     facts.append(Fact(frozenset(c for c, own in by_cell.items() if own == codes), count, count))
     assert state.parts.views
-    tables = agreeing([len(schema.variables[axis].categories) for axis in schema.axes], facts, 3_000_000)
+    tables = feasible([len(schema.variables[axis].categories) for axis in schema.axes], facts, 3_000_000)
     small = counts == levelled.CRITERIA.small_count
     assert (np.ptp(tables, axis=0)[small] >= levelled.CRITERIA.width.min_width).all()
     for part in state.parts.tables:
@@ -209,7 +209,7 @@ def read_back(service: Service, case: Case) -> Iterator[Fact]:
 
 def widths(case: Case, facts: Sequence[Fact], view: SubTable) -> np.ndarray:
     """(cells of the view,) between how many counts each lies in all tables that agree."""
-    tables = agreeing(case.table.schema.sizes, facts, 300_000)
+    tables = feasible(case.table.schema.sizes, facts, 300_000)
     return np.asarray(np.ptp(case.of(view, tables), axis=0))
 
 
@@ -617,8 +617,10 @@ def ask(client: TestClient, *names: str, in_part: Any = True) -> Any:
 
 
 def settled(client: TestClient, found: Any) -> Any:
-    while found.status_code == 202:
-        found = client.get(found.json()["job"])
+    if found.status_code == 202:
+        job = found.json()["job"]
+        wait_until(lambda: client.get(job).status_code != 202)
+        found = client.get(job)
     return found.json()
 
 

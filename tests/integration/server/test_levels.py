@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 from starlette.testclient import TestClient
 
 from sdc.config.server import ServerConfig
@@ -43,9 +42,8 @@ from tests import levels
 from tests.helpers import services
 from tests.helpers.http import Server, server_of
 from tests.helpers.small_desk import SmallDesk
-from tests.helpers.small_site import serving, site
+from tests.helpers.small_site import site
 from tests.strategies import knows
-from tests.system.server.test_pages import CHROMIUM, visiting
 
 SCHEMA = Schema(
     (
@@ -430,37 +428,3 @@ def test_a_request_is_decided_by_the_past(desks: list[tuple[Judge, State, Truth]
     decision = Decider(judge.anew(), rules("share")).decide(first, Past(6), named("area*sex*job"), "ada")
     assert (decision.outcome, decision.rule) == ("refused", "share")
     assert "of 13 sub-tables" in decision.why
-
-
-# In a browser
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-def test_the_query_space_has_a_square_for_each_sub_table(opened: SmallDesk) -> None:
-    desk = opened.copy()
-    with (
-        serving(site(desk, ServerConfig(publish_unreleasable=True))) as url,
-        sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]) as browser,
-    ):
-        visit = visiting(browser.new_page(), url, "operator")
-        page = visit.page
-        visit.go("/operator/space")
-        page.locator("#space[aria-busy=false]").wait_for()
-        shown = page.evaluate("space.view.levels.map(level => level.map(t => space.view.tables.label(t)))")
-        assert shown == [
-            [st.label(t, SCHEMA) for t in sorted(EVERY) if st.ways(t, SCHEMA) == dimension] for dimension in range(4)
-        ]
-        assert set(page.evaluate("space.view.released")) == set(desk.state.released.frontier)
-        assert set(page.evaluate("space.view.unreleasable")) == set(desk.state.unreleasable)
-        page.locator("#space").focus()
-        for key in ("Home", "PageUp", "ArrowRight", "ArrowDown", "PageUp", "PageUp", "PageUp", "End"):
-            page.keyboard.press(key)
-            assert page.evaluate("space.view.at") in EVERY
-        assert page.locator("#effect h2").inner_text() == "sex*area*job"
-        assert "dimension 3, 16 cells" in page.locator("#effect").inner_text()
-        visit.go("/")
-        for name in ("area", "region", "sex"):
-            page.locator(f"input[value={name}]").check()
-        assert page.locator("#chosen").inner_text() == "sex*area has 8 cells."
-        assert visit.complaints == []

@@ -36,8 +36,8 @@ from tests.helpers.http import Server, server_of
 from tests.helpers.services import CRITERIA, services_of
 from tests.helpers.small_desk import SmallDesk
 from tests.helpers.streams import BruteForce
+from tests.helpers.waiting import wait_until
 from tests.integration.server import test_service
-from tests.integration.server.test_service import wait_until
 from tests.strategies import knows
 
 EVERYTHING = 0b111111

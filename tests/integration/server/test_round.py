@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from tests.helpers.http import Server
 from tests.helpers.small_desk import SmallDesk
+from tests.helpers.waiting import wait_until
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def served(czech: Table) -> Iterator[tuple[str, Server]]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         running = uvicorn.Server(uvicorn.Config(server.app, log_level="critical"))
-        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread = threading.Thread(target=running.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        while not running.started:
-            time.sleep(0.01)
+        wait_until(lambda: running.started)
         yield f"http://127.0.0.1:{listening.getsockname()[1]}", server
         running.should_exit = True
-        thread.join()
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def test_a_round_is_held(served: tuple[str, Server], monkeypatch: pytest.MonkeyPatch) -> None:

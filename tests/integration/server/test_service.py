@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -15,7 +14,6 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
@@ -29,13 +27,12 @@ from sdc.server.desk.course import DECISION, REQUEST, Course
 from sdc.server.desk.prepare import prepare
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Worker
-from sdc.server.web.access import AccessError
-from sdc.server.web.listen import access_to
 from sdc.stages.build import Build, open_build
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import SWEEP
 from tests.helpers.services import CRITERIA, open_service
 from tests.helpers.streams import BruteForce, stream
+from tests.helpers.waiting import at_once, wait_until
 from tests.profiles import scaled
 from tests.strategies import knows
 
@@ -100,6 +97,7 @@ def test_nobody_is_told_that_it_listens_before_its_kernels_are_there(czech: Tabl
     assert not opened
     warms[1].set_exception(BrokenProcessPool("killed"))
     opening.join(60)
+    assert not opening.is_alive()
     with closing(opened[0]) as service:
         assert service.ask(0b11, "ann").result(600).decision == "released"
 
@@ -121,11 +119,7 @@ def test_many_clients_at_once(opened: Open, truth: BruteForce) -> None:
         for subtable, who in stream(seed, 6, length):
             replies.append(service.ask(subtable, who).result(600).decision)
 
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(ask, range(8))
     assert len(replies) == len(service.requests()) == 8 * length
     assert not service.log.course.pending
     assert truth.is_safe(service.state.released)
@@ -151,8 +145,7 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     future = service.ask(0b11, "ada")
     assert not future.done()
     assert future.result(600).decision in ("released", "pending")  # by how fast this machine is
-    while service.ask(0b11, "ada").result(600).decision != "answered":
-        pass
+    wait_until(lambda: service.ask(0b11, "ada").result(60).decision == "answered")
 
 
 def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
@@ -171,29 +164,6 @@ def test_a_round_decides_what_waits(opened: Open, truth: BruteForce) -> None:
     told = {request.decision for request in service.requests()}
     assert told <= {"released", "answered", "refused"}
     assert service.round().result(600) == 0
-
-
-def test_two_servers_on_one_history(opened: Open, truth: BruteForce, postgres_url: str) -> None:
-    """Whoever asks whichever: never a joint breach, and never a decision lost or made twice."""
-    services, length = (opened(url=postgres_url), opened(url=postgres_url)), scaled(40, fewest=20)
-
-    def ask(seed: int) -> None:
-        for number, (subtable, who) in enumerate(stream(seed, 6, length)):
-            services[(seed + number) % 2].ask(subtable, who).result(600)
-
-    threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for service in services:
-        service.log.store("session", "ada", "", {})  # which reads what the other wrote
-        assert len(service.requests()) == 6 * length
-        assert not service.log.course.pending
-    assert services[0].state == services[1].state
-    assert truth.is_safe(services[0].state.released)
-    decided = [e.body["request"] for e in services[0].log.history.entries(kinds=["decision"])]
-    assert len(decided) == len(set(decided)) == 6 * length
 
 
 def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:
@@ -235,8 +205,7 @@ def test_what_cannot_be_decided_waits_and_nobody_with_it(
     wait_until(lambda: service.health()["status"] == told)
     assert service.ask(0b101, "ada").result(600).decision == "released"
     Unwilling.faults.clear()
-    wait_until(lambda: not service.log.course.pending)
-    assert service.health()["status"] == "ok"
+    wait_until(lambda: not service.log.course.pending and service.health()["status"] == "ok")
     assert waiting.job is not None
     reply = service.reply_to(waiting.job, "ada")
     assert reply is not None
@@ -271,8 +240,7 @@ def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
     """A request whose server has died, while this one never rests."""
     service = opened()
     left = service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
-    while service.log.course.pending:
-        service.ask(0b111111, "ada").result(600)
+    wait_until(lambda: bool(service.ask(0b111111, "ada").result(60)) and not service.log.course.pending)
     reply = service.reply_to(left.seq, "bob")
     assert reply is not None
     assert reply.decision == "released"
@@ -283,23 +251,6 @@ def test_who_asks_a_server_that_ends_is_told_so(opened: Open) -> None:
     service.close()
     with pytest.raises(ChainUnavailableError, match="this server ends"):
         service.ask(0b11, "ada").result(600)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        time.sleep(0.01)
-
-
-def test_keys_are_of_all_servers_on_one_history(opened: Open, postgres_url: str) -> None:
-    services = opened(url=postgres_url), opened(url=postgres_url)
-    one, other = (access_to(service.log, ServerConfig()) for service in services)
-    key = one.new_key("ada", "operator", 1, NOW)
-    services[1].log.store("session", "bob", "", {})  # which reads what the other wrote
-    assert other.by_key(key, NOW) == one.by_key(key, NOW)
-    assert other.revoke(key.split("_")[1], "bob")
-    services[0].log.store("session", "bob", "", {})
-    with pytest.raises(AccessError, match="not valid here"):
-        one.by_key(key, NOW)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.refutations import write_refutations
 from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
-from tests import judge
+from tests import reference
 from tests.helpers.clearing import cleared_of
 from tests.integration.public.test_check import Told, marginal, part, recoded
 from tests.profiles import scaled
@@ -68,13 +67,13 @@ def case(random: np.random.Generator) -> tuple[Table, Told]:
     return table, part(table, kept, int(random.integers(1, schema.sizes[-1])), "before")
 
 
-def told_facts(table: Table, told: Told) -> list[judge.Fact]:
+def told_facts(table: Table, told: Told) -> list[reference.Fact]:
     """A publication as what the counts of some cells sum to: of those that it is of, grouped as it groups them."""
     published, relation = told
     names, own = table.schema.names, published.table
     counts = {tuple(cell): int(n) for cell, n in zip(own.codes.tolist(), own.counts.tolist(), strict=True)}
-    groups: dict[tuple[int, ...], set[judge.Cell]] = {}
-    for cell in judge.every_cell(table.schema.sizes):
+    groups: dict[tuple[int, ...], set[reference.Cell]] = {}
+    for cell in reference.every_cell(table.schema.sizes):
         named = {name: table.schema.variables[v].categories[cell[v]] for v, name in enumerate(names)}
         if any(named[name] not in chosen for name, chosen in relation.where.items()):
             continue
@@ -86,18 +85,14 @@ def told_facts(table: Table, told: Told) -> list[judge.Fact]:
                 value = next(label for label, values in how.groups.items() if value in values)
             place.append(variable.categories.index(value))
         groups.setdefault(tuple(place), set()).add(cell)
-    return [judge.Fact(frozenset(cells), n := counts.get(key, 0), n) for key, cells in groups.items()]
+    return [reference.Fact(frozenset(cells), n := counts.get(key, 0), n) for key, cells in groups.items()]
 
 
 def is_safe(table: Table, release: Release, told: Told) -> bool:
     """Whether every small count keeps its width over all tables with the total, the release and what was told."""
     counts = dense_counts(table)
-    facts = [*judge.exact(counts, []), *told_facts(table, told)]
-    for element in release.frontier:
-        facts += judge.exact(counts, st.members(element))
-    ranges = judge.ranges(counts.shape, facts)
-    small = [cell for cell in product(*map(range, counts.shape)) if 0 < counts[cell] <= SMALL_COUNT]
-    return all(ranges[cell][1] - ranges[cell][0] >= MIN_WIDTH for cell in small)
+    public = [st.members(element) for element in release.frontier]
+    return reference.is_releasable(counts, public, SMALL_COUNT, MIN_WIDTH, told_facts(table, told))
 
 
 def config(folder: Path, earlier: list[dict[str, Any]], **more: Any) -> Path:

@@ -6,9 +6,6 @@ import hashlib
 import io
 import json
 import re
-import shutil
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from zipfile import ZipFile
@@ -20,15 +17,12 @@ from hypothesis import strategies as hs
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.formats.xlsx import xlsx
-from sdc.stages.build import Build
 from sdc.verify.formats import read_cells, read_sheets
-from tests.integration.publish.test_formats import ABOUT, ANY, TAME, expected, small, tables, written
-from tests.integration.stages.test_in_part import FORMATS as ASKED
-from tests.integration.stages.test_in_part import REQUIRED, built, config
-from tests.integration.verify.test_verify import rejected
+from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
+from tests.integration.verify.forging import Corruption, Corruptions, copy_of, in_turn, rejected, replacing
+from tests.integration.verify.signing import yearbook
 
 SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
-Tampering = Callable[[Path], None]
 
 
 @given(tables(ANY | hs.sampled_from(TAME)), hs.sampled_from([*SUFFIX]))
@@ -68,20 +62,14 @@ def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
 
 
 @pytest.fixture(scope="module")
-def yearbook(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Build]:
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """In all formats; one sub-table is withheld in part."""
-    folder = tmp_path_factory.mktemp("yearbook")
-    release = {"require": REQUIRED, "in_part": "withhold"}
-    return cache(lambda: built(config(folder, release=release, publication={"formats": ASKED})))
+    return yearbook(tmp_path_factory.mktemp("yearbook"))
 
 
-@pytest.fixture
-def run(yearbook: Callable[[], Build], tmp_path: Path) -> Path:
-    return Path(shutil.copytree(yearbook().folder.path, tmp_path / "run"))
-
-
-def hashed_anew(release: Path) -> None:
+def hashed_anew(run: Path) -> None:
     """The metadata and the checksums say of each file what it is now."""
+    release = run / "release"
     metadata = json.loads((release / "datapackage.json").read_text())
     for one in metadata["resources"]:
         if "hash" in one:
@@ -92,17 +80,9 @@ def hashed_anew(release: Path) -> None:
     (release / "SHA256SUMS").write_text("".join(sums))
 
 
-def replaced(end: str, pattern: str, by: str) -> Tampering:
+def replaced(end: str, pattern: str, by: str) -> Corruption:
     """The first place in the file of the sub-table in part, or of all tables, that is so."""
-
-    def tamper(run: Path) -> None:
-        (path,) = (run / "release").glob(f"*{end}")
-        text = path.read_text()
-        assert re.search(pattern, text)
-        path.write_text(re.sub(pattern, by, text, count=1))
-        hashed_anew(run / "release")
-
-    return tamper
+    return in_turn(replacing(f"release/*{end}", pattern, by), hashed_anew)
 
 
 def shown_in_workbook(run: Path) -> None:
@@ -115,11 +95,11 @@ def shown_in_workbook(run: Path) -> None:
                 text = re.sub(rb'<c r="D([0-9]+)"', rb'<c r="C\1"><v>1</v></c><c r="D\1"', text)
             new.writestr(name, text)
     path.write_bytes(content.getvalue())
-    hashed_anew(run / "release")
+    hashed_anew(run)
 
 
 OTHER = "has other cells than the table has as CSV or Parquet"
-FORGED: dict[str, tuple[Tampering, str]] = {
+FORGED: Corruptions = {
     "json-stat shows a count": (replaced("_area-age.json", "null", "1"), "a withheld cell has a value"),
     "json-stat has another": (replaced("_area-age.json", r'"value":\[([0-9])', r'"value":[9\1'), OTHER),
     "json-stat withholds less": (replaced("_area-age.json", r'"[0-9]+":"c",', ""), "a withheld cell has a value"),
@@ -138,5 +118,5 @@ FORGED: dict[str, tuple[Tampering, str]] = {
 
 
 @pytest.mark.parametrize("name", FORGED)
-def test_a_file_that_tells_other_things_is_rejected(name: str, run: Path) -> None:
-    rejected(run, *FORGED[name])
+def test_a_file_that_tells_other_things_is_rejected(name: str, honest: Path, tmp_path: Path) -> None:
+    rejected(copy_of(honest, tmp_path), *FORGED[name])

@@ -37,10 +37,10 @@ from sdc.verify.proof import EvidenceFolder
 from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels
-from tests.integration.verify.test_verify import CZECH_CSV, record
-from tests.judge import TooManyTablesError
+from tests.integration.verify.forging import record
 from tests.levels import Case, Rng, cases, generators
-from tests.strategies import all_ways, scattered
+from tests.reference import TooManyTablesError
+from tests.strategies import CZECH_CSV, all_ways, scattered
 
 FILE, STEPS = "refutations.json", "search.json"
 Told = dict[str, Any]

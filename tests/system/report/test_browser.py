@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-import shutil
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from sdc.report.audit import AuditEvidence, render
 from tests.helpers.audits import bisected
+from tests.helpers.browser import browser, opened, tab
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WIDTHS = (1000, 1400)
 MEASURE = """() => {
   const root = document.documentElement;
@@ -31,32 +30,14 @@ MEASURE = """() => {
   return { scroll: root.scrollWidth - root.clientWidth, out, clipped: clipped.map(s => s.id), spilt };
 }"""
 
+__all__ = ["browser", "tab"]
+
 Rendered = Callable[[AuditEvidence], str]
-
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="no chromium, chromium-browser or google-chrome on this machine"
-)
-
-
-@pytest.fixture(scope="module")
-def tab() -> Iterator[Page]:
-    """Of one browser for all tests."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield browser.new_page()
-        browser.close()
-
-
-def shown(text: str, folder: Path, tab: Page) -> Page:
-    """The page as the browser holds it once loaded, from a file."""
-    (folder / "page.html").write_text(text, encoding="utf-8")
-    tab.goto((folder / "page.html").as_uri())
-    return tab
 
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large"])
 def test_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    document = shown(render(bisected(request.getfixturevalue(name))), tmp_path, tab).content()
+    document = opened(render(bisected(request.getfixturevalue(name))), tmp_path, tab).content()
     for key in (
         "verdict",
         "frontier-grid",
@@ -77,7 +58,7 @@ def test_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest
 def test_annealed_page_in_a_browser(
     name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
 ) -> None:
-    document = shown(rendered(request.getfixturevalue(name)), tmp_path, tab).content()
+    document = opened(rendered(request.getfixturevalue(name)), tmp_path, tab).content()
     for key in ("utility", "risk-utility", "clique-grid", "separator-grid", "junction-tree", "traces", "cooling"):
         assert f'id="{key}"' in document
     assert document.count("<svg") == document.count("</svg>") >= 8
@@ -87,7 +68,7 @@ def test_annealed_page_in_a_browser(
 def test_nothing_overflows_sideways(
     name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
 ) -> None:
-    shown(rendered(request.getfixturevalue(name)), tmp_path, tab)
+    opened(rendered(request.getfixturevalue(name)), tmp_path, tab)
     for width in WIDTHS:
         tab.set_viewport_size({"width": width, "height": 900})
         assert tab.evaluate(MEASURE) == {"scroll": 0, "out": 0, "clipped": [], "spilt": 0}
@@ -95,7 +76,7 @@ def test_nothing_overflows_sideways(
 
 def printed(text: str, folder: Path, tab: Page) -> list[bytes]:
     """What is drawn on each printed page."""
-    content = shown(text, folder, tab).pdf(prefer_css_page_size=True)
+    content = opened(text, folder, tab).pdf(prefer_css_page_size=True)
     numbers = re.findall(rb"/Type /Page\b[^s].*?/Contents (\d+) 0 R", content, re.DOTALL)
     streams = [re.search(rb"\n%s 0 obj.*?stream\r?\n(.*?)endstream" % n, content, re.DOTALL) for n in numbers]
     return [zlib.decompressobj().decompress(stream[1]) for stream in streams if stream]
@@ -140,7 +121,7 @@ def test_headers_are_printed_again_on_every_page(
 def test_search_keeps_the_rows_with_all_words(
     large: AuditEvidence, tab: Page, tmp_path: Path, rendered: Rendered
 ) -> None:
-    shown(rendered(large), tmp_path, tab)
+    opened(rendered(large), tmp_path, tab)
     found = tab.locator(".wide:has(#added)")
     search = found.locator("xpath=preceding-sibling::*[1]")
     search.locator("input").fill("AGE race")

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,7 @@ from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.prefect_home import made_home
 from tests.helpers.serving import prepare
+from tests.helpers.waiting import line_of, wait_until
 
 REQUEST = {"variables": ["A", "B"]}
 
@@ -102,8 +102,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
         )
     try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
+        line = line_of(process, 300)
         assert line, (folder / "errors").read_text()
         printed = json.loads(line)
         assert set(printed) == {"url", "keys"}
@@ -119,7 +118,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
         yield Running(process, printed["url"], keys)
     finally:
         process.kill()
-        process.wait()
+        process.wait(60)
 
 
 def test_it_answers(running: Running) -> None:
@@ -127,8 +126,8 @@ def test_it_answers(running: Running) -> None:
     assert set(running.keys) == {"operator"}
     with httpx.Client(base_url=running.url) as client:
         reply = client.post("/api/requests", json=REQUEST).json()
-        while reply["decision"] == "pending":
-            time.sleep(0.05)
+        if reply["decision"] == "pending":
+            wait_until(lambda: client.get(reply["job"]).json()["decision"] != "pending")
             reply = client.get(reply["job"]).json()
         assert reply["decision"] == "released"
         table = client.get("/api/tables/A*B.csv")
@@ -186,9 +185,9 @@ def test_its_log_tells_of_requests_and_of_nothing_that_was_asked_for(running: Ru
     assert httpx.get(f"{running.url}/nothing/A*B").status_code == 404
     (path,) = folder.glob("runs/*/server/log.jsonl")
     assert path.stat().st_mode & 0o777 == 0o600
-    deadline = time.monotonic() + 30  # a line is written when its answer has been sent
-    while (events := read_events(path))[-1].get("route") != "" and time.monotonic() < deadline:
-        time.sleep(0.02)
+    # a line is written when its answer has been sent
+    wait_until(lambda: read_events(path)[-1].get("route") == "")
+    events = read_events(path)
     assert (events[0]["event"], events[0]["text"]) == ("server started", running.url)
     told = [tuple(event[key] for key in ("method", "route", "status", "who")) for event in events[-3:]]
     assert told == [

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import NoReturn
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page
 
 from sdc.config.server import LimitsConfig, ServerConfig
 from sdc.model import subtable as st
@@ -22,15 +19,16 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
 from sdc.server.web.answers import FORMATS, Answer, Shape, pieces
+from tests.helpers.browser import assert_whole, browser, tab
 from tests.helpers.small_desk import SmallDesk
 from tests.helpers.small_site import serving, site
+from tests.integration.server.test_levels import EVERY, SCHEMA, opened
 
-CHROMIUM = shutil.which("chromium")
+__all__ = ["browser", "opened", "tab"]
+
 FOR_ALL = ("/", "/requests", "/frontier", "/frontier?version=0", "/about", "/login")
 FOR_ALL += ("/tables/A", "/tables/A*B*C*D*E*F", "/jobs/1", "/jobs/2")
 FOR_OPERATORS = ("/operator", "/operator/space", "/operator/frontier", "/operator/requests", "/operator/requests/2")
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
 
 
 @dataclass
@@ -69,22 +67,6 @@ class Visit:
 
     def items(self, selector: str) -> list[str]:
         return self.page.locator(selector).all_inner_texts()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture(scope="module")
-def tab(browser: Browser) -> Page:
-    """Of whoever visits, one after the other: a process of its own for each would be most of what their tests take."""
-    context = browser.new_context()
-    context.set_default_timeout(20_000)
-    return context.new_page()
 
 
 @pytest.fixture(autouse=True)
@@ -520,39 +502,9 @@ def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bo
         visit = visiting(tab, url, "operator", width, is_dark)
         for path in (*FOR_ALL, *FOR_OPERATORS):
             visit.go(path)
-            found = json.loads(visit.page.evaluate(MEASURE))
-            levels = found.pop("levels")
-            assert levels[0] == 1, path
-            assert levels.count(1) == 1, path
-            assert all(b - a <= 1 for a, b in pairwise(levels)), path
-            assert found == {"lang": "en", "title": True, "scroll": 0, "unlabelled": 0, "contrast": []}, path
+            assert_whole(visit.page)
+            assert " · " in visit.page.title()
         assert visit.complaints == []
-
-
-WORDS = """
-  const root = document.documentElement;
-  const light = c => c.match(/\\d+/g).slice(0, 3).map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const behind = e => { const c = e ? getComputedStyle(e).backgroundColor : "rgb(255, 255, 255)";
-    return c === "rgba(0, 0, 0, 0)" ? behind(e.parentElement) : c; };
-  const contrast = e => { const [a, b] = [light(getComputedStyle(e).color), light(behind(e))].sort((x, y) => y - x);
-    return (a + 0.05) / (b + 0.05); };
-  const words = [...document.querySelectorAll("body *")].filter(e => e.children.length === 0 && e.innerText);
-"""
-"""Of a page its texts, and how each stands out."""
-
-MEASURE = (
-    f"""(() => {{ {WORDS}"""
-    + """  return JSON.stringify({
-    lang: root.lang, title: document.title.includes(" · "),
-    scroll: root.scrollWidth - root.clientWidth,
-    levels: [...document.querySelectorAll("h1, h2, h3")].map(h => Number(h.tagName[1])),
-    unlabelled: [...document.querySelectorAll("input:not([type=hidden])")].filter(i => !i.labels.length).length,
-    contrast: words.filter(e => contrast(e) < 4.5).map(e => e.innerText),
-  });
-})()"""
-)
 
 
 def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> None:
@@ -567,3 +519,27 @@ def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> No
             page.get_by_role("button", name="Ask for this table").click()
         assert page.url == f"{url}/tables/C*D"
         assert 0b1100 in desk.state.released
+
+
+def test_of_levels_there_is_a_square_for_each_sub_table(tab: Page, opened: SmallDesk) -> None:
+    desk = opened.copy()
+    with serving(site(desk, ServerConfig(publish_unreleasable=True))) as url:
+        visit = visiting(tab, url, "operator")
+        page = visit.page
+        visit.go("/operator/space")
+        page.locator("#space[aria-busy=false]").wait_for()
+        shown = page.evaluate("space.view.levels.map(level => level.map(t => space.view.tables.label(t)))")
+        by_dimension = [[t for t in sorted(EVERY) if st.ways(t, SCHEMA) == dimension] for dimension in range(4)]
+        assert shown == [[st.label(t, SCHEMA) for t in level] for level in by_dimension]
+        assert set(page.evaluate("space.view.released")) == set(desk.state.released.frontier)
+        assert set(page.evaluate("space.view.unreleasable")) == set(desk.state.unreleasable)
+        page.locator("#space").focus()
+        for key in ("Home", "PageUp", "ArrowRight", "ArrowDown", "PageUp", "PageUp", "PageUp", "End"):
+            page.keyboard.press(key)
+            assert page.evaluate("space.view.at") in EVERY
+        assert page.inner_text("#effect h2") == "sex*area*job"
+        visit.go("/")
+        for name in ("area", "region", "sex"):
+            page.locator(f"input[value={name}]").check()
+        assert page.inner_text("#chosen") == "sex*area has 8 cells."
+        assert visit.complaints == []

@@ -1,34 +1,44 @@
-"""Every method against the judge, the enumeration of all feasible tables, on thousands of random cases."""
+"""Every method against the listing of all feasible tables, by `tests.reference`."""
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import TypeAlias
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as hs
 
 from sdc.bounds import dichotomous
-from sdc.bounds.enumeration import enumerate_tables
-from sdc.bounds.method import method_called, method_names
+from sdc.bounds.method import cheap_bounds, method_called, method_names
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
+from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
-from sdc.model.table import Table
-from tests.profiles import scaled
-from tests.strategies import all_ways, dks_2x2x2x2, every_cell, knows, schema_of
+from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.table import Codes, Table
+from tests import levels
+from tests.strategies import (
+    all_ways,
+    assert_around,
+    dense,
+    dks_2x2x2x2,
+    every_cell,
+    frontier,
+    knows,
+    schema_of,
+    sharp_ends,
+    tables_and_knowledge,
+    tables_and_releases,
+)
 
-METHODS = {**{name: method_called(name) for name in method_names()}, "dichotomous": dichotomous.bounds}
-EXACT = ("decomposable", "dichotomous", "reducible", "branch-and-bound", "integer-program", "exact", "enumeration")
-PARTIAL = ("decomposable", "dichotomous")
-SOLVER = ("integer-program", "exact", "auto")
-MOST_TABLES = 3_000
+METHODS = {name: method_called(name) for name in method_names()}
+SHARP = ("auto", "reducible", "branch-and-bound", "integer-program", "exact", "enumeration")
+EXACT = ("decomposable", "dichotomous", *SHARP)
 KINDS = ("nested", "reducible", "cyclic", "all-ways", "uncovered", "any")
 SIZES = [(2, 4), (2, 3, 4), (3, 3, 2), (4, 4), (2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 2), (2, 2, 2, 2, 2), (2,) * 6]
-ROUNDS = scaled(50, fewest=2)
-SOLVER_EVERY = 12
 
 
 def random_table(rng: np.random.Generator, sizes: tuple[int, ...], dense: bool) -> Table:
@@ -60,68 +70,72 @@ def random_release(rng: np.random.Generator, kind: str, variables: int) -> Relea
     return Release.of(int(s) & kept for s in rng.integers(0, 1 << variables, rng.integers(1, 7)))
 
 
-def random_zeros(rng: np.random.Generator, table: Table) -> StructuralZeros:
-    """Up to three patterns on one or more variables that no record is in."""
-    found = []
-    for _ in range(3):
-        variables = np.flatnonzero(rng.random(len(table.schema)) < 0.6).tolist()
-        pattern = tuple((v, (int(rng.integers(table.schema.sizes[v])),)) for v in variables)
-        if pattern and not StructuralZeros((pattern,)).contains(table.codes, table.schema).any():
-            found.append(pattern)
-    return StructuralZeros(tuple(found))
+# two patterns exclude together what neither does: A = 0 is impossible only because both B are
+TOGETHER = dense(schema_of([2, 2]), [0, 0, 1, 2]), (((0, (0,)), (1, (0,))), ((0, (0,)), (1, (1,))))
+# the pattern names B, of which the release says nothing
+UNCOVERED = dense(schema_of([2, 2]), [1, 0, 1, 2]), (((0, (0,)), (1, (1,))),)
 
 
-def check(bounds: CellBounds, sharp: np.ndarray, name: str) -> None:
-    assert (bounds.outer[:, 0] <= sharp[:, 0]).all(), name
-    assert (bounds.outer[:, 1] >= sharp[:, 1]).all(), name
-    assert (bounds.inner[:, 0] >= sharp[:, 0]).all(), name
-    assert (bounds.inner[:, 1] <= sharp[:, 1]).all(), name
+Example: TypeAlias = tuple[Table, Knowledge, Codes, Intervals]
+"""With all cells and their sharp bounds."""
 
 
-def applicable(known: Knowledge) -> set[str]:
-    """The methods that treat any release, and those that treat this one."""
-    names = set(METHODS)
-    if known.structure.decomposition is None:
-        names.remove("decomposable")
-    if not known.structure.covered or not dichotomous.is_treatable(known.reduced.release, known.reduced.schema):
-        names.remove("dichotomous")
-    return names
+def flat(table: Table, known: Knowledge) -> Example:
+    return table, known, every_cell(table.schema), sharp_ends(table, known)
 
 
-def agree(table: Table, known: Knowledge, cells: np.ndarray, sharp: np.ndarray, skipped: tuple[str, ...]) -> set[str]:
-    """The methods held against the judge; exact ones are exact, explicit bounds where there are no structural zeros."""
-    usable = applicable(known)
-    for name in sorted(set(PARTIAL) - usable):
-        with pytest.raises(ReleaseError, match=r"is not decomposable|dichotomous takes"):
-            METHODS[name](table, known, cells)
-    for name in sorted(usable - set(skipped)):
-        bounds = METHODS[name](table, known, cells)
-        check(bounds, sharp, name)
-        if name in EXACT and not (name == "decomposable" and known.zeros):
-            assert bounds.exact.all(), name
-    return usable - set(skipped)
+def beside_a(table: Table, patterns: tuple[Pattern, ...]) -> Example:
+    return flat(table, knows(table, frontier("A"), StructuralZeros(patterns)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("with_zeros", [False, True])
-def test_all_methods_agree_with_the_judge(kind: str, with_zeros: bool, night: list[int]) -> None:
-    rng = np.random.default_rng([KINDS.index(kind), with_zeros, *night])
-    held: Counter[str] = Counter()
-    for example in range(ROUNDS * len(SIZES)):
-        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.3)
-        release = random_release(rng, kind, len(table.schema))
-        known = knows(table, release, random_zeros(rng, table) if with_zeros else NO_ZEROS)
-        seen = enumerate_tables(table, known, MOST_TABLES)
-        if seen.complete:
-            cells, sharp = every_cell(table.schema), np.stack([seen.lower, seen.upper], axis=1)
-            few = rng.permutation(len(cells))[: max(4, len(cells) // 4)]
-            skipped = () if example % SOLVER_EVERY == 0 else SOLVER
-            held.update(agree(table, known, cells[few], sharp[few], skipped))
-    assert held["branch-and-bound"] > ROUNDS * len(SIZES) // 2
-    assert held["exact"] > (20 if ROUNDS >= 50 else ROUNDS // 4)
+@hs.composite
+def examples(draw: hs.DrawFn) -> Example:
+    """Axes with levels or without, a release of any kind and perhaps structural zeros."""
+    if draw(hs.booleans()):
+        return flat(*draw(tables_and_knowledge(max_records=6, min_size=1)))
+    of = draw(levels.cases())
+    return of.table, of.known, of.cells, of.sharp
 
 
-@pytest.mark.parametrize("name", ["reducible", "branch-and-bound", "integer-program", "exact", "enumeration"])
+def treats(method: str, known: Knowledge) -> bool:
+    if method == "decomposable":
+        return known.structure.decomposition is not None
+    if method == "dichotomous":
+        return bool(known.structure.covered) and dichotomous.is_treatable(known.reduced.release, known.reduced.schema)
+    return method != "linear-program" or known.reduced.schema.levels.is_flat
+
+
+REFUSED = r"is not decomposable|dichotomous takes|is a level of .*the linear program takes no"
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+@example(case=beside_a(*TOGETHER))
+@example(case=beside_a(*UNCOVERED))
+@given(case=examples())
+@settings(max_examples=800)
+def test_every_method_agrees_with_the_listing(method: str, case: Example) -> None:
+    """Exact methods are exact, and explicit bounds are where the release is all that is known."""
+    table, known, cells, sharp = case
+    if not treats(method, known):
+        with pytest.raises(ReleaseError, match=REFUSED):
+            METHODS[method](table, known, cells)
+        return
+    bounds = METHODS[method](table, known, cells)
+    assert np.array_equal(bounds.cells, cells)
+    assert_around(bounds, sharp)
+    assert not bounds.outer[known.impossible(cells)].any()
+    assert bounds.exact.all() or method not in EXACT or method == "decomposable"
+    assert bounds.exact.all() or method != "decomposable" or not known.structure.is_release_alone
+
+
+@given(tables_and_releases())
+def test_cheap_bounds_agree_with_the_listing(case: tuple[Table, Release]) -> None:
+    table, release = case
+    marginals = CellMarginals(table, every_cell(table.schema))
+    assert_around(cheap_bounds(marginals, knows(table, release)), sharp_ends(table, knows(table, release)))
+
+
+@pytest.mark.parametrize("name", SHARP)
 def test_the_integrality_gap_is_closed(name: str) -> None:
     """[DKS] section 4: linear programming leaves [0, 1.67]; the two-way marginals have one integer table."""
     table = dks_2x2x2x2()

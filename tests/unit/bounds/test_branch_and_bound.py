@@ -5,35 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sdc.bounds import branch_and_bound, exact, integer_program, reducible
-from sdc.bounds.enumeration import enumerate_tables
+from sdc.bounds import branch_and_bound, exact, integer_program
 from sdc.feasible import depth_first as feasible_search
 from sdc.feasible.equations import MarginalEquations
 from sdc.model.errors import ReleaseError
-from sdc.model.release import Release
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, schema_of
+from tests.strategies import all_ways, czech, every_cell, frontier, knows, schema_of
 
 ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
-
-
-def test_czech_at_risk_cells() -> None:
-    """REFERENCE 2: [0,10], [0,9], [0,9]."""
-    table = czech()
-    bounds = branch_and_bound.bounds(table, knows(table, ORDERED_60), table.codes[table.at_risk(2)])
-    assert bounds.exact.all()
-    assert bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-
-
-@pytest.mark.parametrize("release", [ORDERED_60, all_ways(6, 4)])
-def test_czech_like_the_solver(release: Release) -> None:
-    table = czech()
-    cells = every_cell(table.schema)[::5]
-    searched = branch_and_bound.bounds(table, knows(table, release), cells)
-    solved = integer_program.bounds(table, knows(table, release), cells)
-    assert searched.exact.all()
-    assert (searched.outer == solved.outer).all()
 
 
 def test_without_steps_only_propagation_is_claimed() -> None:
@@ -75,18 +54,6 @@ def test_tables_found_are_checked_in_integers(monkeypatch: pytest.MonkeyPatch) -
         branch_and_bound.bounds(czech(), knows(czech(), ORDERED_60), czech().codes[:1])
 
 
-def test_structural_zeros_narrow() -> None:
-    """An impossible cell is 0 in every table, and so its neighbours have less room."""
-    table = dks_2x2x2x2()
-    cells, release = every_cell(table.schema), frontier("AB", "BC", "CD", "AD")
-    zeros = StructuralZeros((((0, (0,)), (1, (0,)), (3, (1,)), (2, (0,))), ((0, (1,)), (2, (0,)), (3, (0,)))))
-    narrowed = branch_and_bound.bounds(table, knows(table, release, zeros), cells)
-    seen = enumerate_tables(table, knows(table, release, zeros))
-    assert narrowed.exact.all()
-    assert (narrowed.outer == np.stack([seen.lower, seen.upper], axis=1)).all()
-    assert seen.feasible_tables < enumerate_tables(table, knows(table, release)).feasible_tables
-
-
 def test_large_tables_are_refused() -> None:
     table = Table.of(schema_of([13, 13, 13]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="2197 cells, and a search for feasible tables takes at most 2048"):
@@ -122,12 +89,3 @@ def test_exact_beyond_the_search() -> None:
     bounds = exact.bounds(table, knows(table, frontier("AB", "BC", "AC")), table.codes)
     assert table.schema.cells > feasible_search.MAX_CELLS
     assert bounds.exact.all()
-
-
-def test_exact_splits_reducible_releases() -> None:
-    table = czech()
-    release = frontier("ABC", "BCD", "ACD", "ABD", "CDE", "DEF", "CEF", "CDF", "ABCD")
-    bounds = exact.bounds(table, knows(table, release), table.codes)
-    assert bounds.method == "reducible"
-    assert bounds.exact.all()
-    assert (bounds.outer == reducible.bounds(table, knows(table, release), table.codes).outer).all()

@@ -17,8 +17,8 @@ from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from tests import levels
-from tests.judge import TooManyTablesError
 from tests.levels import Rng, generators
+from tests.reference import TooManyTablesError
 from tests.strategies import every_cell, frontier, schema_of, small_tables, structural_zeros
 
 

@@ -8,7 +8,7 @@ import pytest
 from sdc.bounds import shuttle
 from sdc.model.errors import ReleaseError
 from sdc.model.table import Table
-from tests.strategies import all_ways, czech, dense_counts, dks_2x2x2x2, every_cell, knows, schema_of
+from tests.strategies import all_ways, dense_counts, dks_2x2x2x2, every_cell, knows, schema_of
 
 
 def test_super_cells_are_products_of_non_empty_subsets() -> None:
@@ -57,10 +57,3 @@ def test_large_tables_are_refused(sizes: list[int], needed: str) -> None:
     table = Table.of(schema_of(sizes), np.zeros((1, len(sizes)), np.int64))
     with pytest.raises(ReleaseError, match=f"{needed}.* choose the method collapse"):
         shuttle.bounds(table, knows(table, all_ways(len(sizes), 1)), table.codes)
-
-
-def test_czech_widths_with_all_five_way_marginals() -> None:
-    """[DKS] proposition 1: all widths equal, and width + 1 is the number of feasible tables, 2."""
-    table = czech()
-    bounds = shuttle.bounds(table, knows(table, all_ways(6, 5)), table.codes[table.at_risk(2)])
-    assert bounds.outer.tolist() == [[0, 1], [2, 3], [1, 2]]

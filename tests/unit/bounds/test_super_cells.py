@@ -20,8 +20,6 @@ from tests.levels import Rng
 from tests.profiles import scaled
 from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, schema_of
 
-EXACT = ("integer-program", "enumeration")
-
 
 def random_super_cell(rng: Rng, schema: Schema) -> SuperCell:
     """Of each axis all categories, or some."""

@@ -19,7 +19,6 @@ from tests.strategies import (
     frontier,
     gives_feasible,
     knows,
-    releases,
     schema_of,
     small_tables,
     tables_and_knowledge,
@@ -115,14 +114,6 @@ def test_parts_are_what_the_whole_is_made_of(data: hs.DataObject) -> None:
     assert both.of.tolist() == [d for d, entries in enumerate(listed(both)) for _ in entries]
 
 
-@given(hs.data())
-def test_varying_variables(data: hs.DataObject) -> None:
-    table = data.draw(small_tables())
-    found = data.draw(differences(table))
-    expected = [st.of(np.flatnonzero(np.ptp(c, axis=0)).tolist()) if len(c) else 0 for c, _ in found]
-    assert found.varying(table.schema).tolist() == expected
-
-
 # Feasible or not
 
 
@@ -187,21 +178,6 @@ def test_feasible_agrees_with_the_dense_tables(data: hs.DataObject) -> None:
     assert found.feasible(table, known).tolist() == expected
     without = found.feasible(table, knows(table, known.release))
     assert (without & found.spare(known)).tolist() == expected
-
-
-@given(hs.data())
-@settings(max_examples=200)
-def test_what_is_known_need_not_be_looked_at(data: hs.DataObject) -> None:
-    """Of differences that preserve a release, those that preserve a larger one are the same either way."""
-    table = data.draw(small_tables())
-    variables = len(table.schema)
-    known, further = data.draw(releases(variables)), data.draw(releases(variables))
-    larger = knows(table, Release.of([*known.frontier, *further.frontier]))
-    found = data.draw(differences(table))
-    found = found.rows(found.preserve(knows(table, known)))
-    expected = found.preserve(larger)
-    assert found.preserve(larger, known=known).tolist() == expected.tolist()
-    assert found.preserve(knows(table, known), known=known).all()
 
 
 @pytest.mark.parametrize("variables", [MAX_LISTED, MAX_LISTED + 1, 63])

@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences
-from sdc.feasible.in_part import InPart, begins, cells_of_places, changed_places, places_in
+from sdc.feasible.in_part import InPart, begins, changed_places
 from sdc.feasible.walk import reached, shift, shift_cheaply, shift_in_part
 from sdc.model import subtable as st
 from sdc.model.fact import Between, Fact, withheld
@@ -39,31 +39,6 @@ def tables_and_views(draw: hs.DrawFn) -> tuple[Table, Knowledge, tuple[SubTable,
 def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> InPart:
     """Every cell of the views costs as much."""
     return InPart(views, np.full(begins(views, table.schema)[-1], price))
-
-
-@given(tables_and_views())
-def test_places_are_the_cells_of_one_view_after_another(example: tuple[Table, Knowledge, tuple[SubTable, ...]]) -> None:
-    table, _, views = example
-    counts = np.zeros(begins(views, table.schema)[-1], np.int64)
-    np.add.at(counts, places_in(table.codes, views, table.schema), table.counts[:, None])
-    own = [table.marginal(view).dense.reshape(-1) for view in views]
-    assert counts.tolist() == np.concatenate(own).tolist()
-
-
-@given(tables_and_views(), hs.booleans())
-def test_a_walk_begins_with_cells_of_its_place(
-    example: tuple[Table, Knowledge, tuple[SubTable, ...]], raised: bool
-) -> None:
-    table, _, views = example
-    places = np.arange(begins(views, table.schema)[-1])
-    begin, keys = cells_of_places(table, views, places, np.full(len(places), raised))
-    of = np.repeat(places, np.diff(begin))
-    cells = table.schema.keys.unpack(keys)
-    assert (places_in(cells, views, table.schema) == of[:, None]).any(axis=1).all()
-    if not raised:
-        assert (table.count_at(cells) > 0).all()
-        occupied = places_in(table.codes, views, table.schema)
-        assert set(of.tolist()) == set(occupied.reshape(-1).tolist())
 
 
 @settings(max_examples=50)

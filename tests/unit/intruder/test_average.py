@@ -83,19 +83,6 @@ def test_the_published_average_beside_integration() -> None:
         assert (np.abs(found.cells.of(place_of(cell)) - law) < 3.5 * errors).all()
 
 
-@pytest.mark.slow
-def test_the_published_average_by_default_is_within_three_errors_none_above_5_in_1000() -> None:
-    found = sdc.posterior(dense(DELAWARE, DELAWARE_COUNTS), DELAWARE_RELEASE, law="average", priors=MODELS, alpha=0.5)
-    weights, laws, _ = exactly()
-    assert found.diagnostics.error <= found.diagnostics.wanted == 0.005
-    for model, weight in zip(found.models, weights, strict=True):
-        assert abs(model.probability - weight) < 3 * model.standard_error
-    places = {tuple(cell): row for row, cell in enumerate(found.cells.cells.tolist())}
-    for cell, law in zip(SMALL_CELLS, laws, strict=True):
-        start, end = found.cells.start[places[cell] :][:2]
-        assert (np.abs(found.cells.of(places[cell]) - law) < 3 * found.standard_errors[start:end]).all()
-
-
 def test_what_the_papers_are_held_to() -> None:
     """What `sdc papers` takes for exact beside what is printed; for the models that is of another formula."""
     weights, laws, _ = exactly()
@@ -272,25 +259,11 @@ def test_a_released_model_of_more_tables_than_are_listed() -> None:
     assert abs(found.log_evidence - exact.log_evidence) < 3.5 * found.log_evidence_error
 
 
-def test_a_table_without_records_is_certain() -> None:
-    table = dense(schema_of([2, 2, 2]), [0] * 8)
-    found = sampled_evidence(table, frontier("AB"), law_of(NO_THREE_WAY, table.schema), Sampling(20, 1))
-    assert (found.log_evidence, found.log_evidence_error) == (0, 0)
-
-
 def test_one_cell_of_a_record_is_as_likely_as_another() -> None:
     """With equal alphas, and so small that gammas are 0 in doubles."""
     table = dense(schema_of([2, 3, 3]), [1] + [0] * 17)
     found = sampled_evidence(table, frontier("ABC"), law_of(NO_THREE_WAY, table.schema, 0.01), Sampling(200, 4))
     assert abs(found.log_evidence + math.log(18)) < 3.5 * found.log_evidence_error < 1
-
-
-def test_the_same_seed_gives_the_same_average(czech: Table) -> None:
-    priors = {"[A,B,C][C,D][D,E][A,E][F]": 0.5, "uniform": 0.5}
-    settings = {"law": "average", "priors": priors, "draws": 20, "chains": 2}
-    one, other, third = (sdc.posterior(czech, CZECH_PREFIX, seed=seed, **settings) for seed in (4, 4, 5))
-    assert one.log_evidence == other.log_evidence != third.log_evidence
-    assert one.cells.probabilities.tolist() == other.cells.probabilities.tolist()
 
 
 def test_what_is_refused_is_not_sampled_first(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:

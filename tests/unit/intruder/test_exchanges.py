@@ -18,7 +18,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from tests.helpers.errors import errors_of, sampled_near_the_enumeration
+from tests.helpers.errors import errors_of, sampled_near_the_listing
 from tests.profiles import scaled
 from tests.strategies import decomposable_releases, dense, every_cell, frontier, knows, schema_of, small_tables
 
@@ -36,7 +36,7 @@ def tables_and_trees(draw: hs.DrawFn) -> tuple[Table, Knowledge]:
 
 @given(tables_and_trees(), hs.sampled_from(LAWS))
 def test_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
-    found = sampled_near_the_enumeration(*given_, name)
+    found = sampled_near_the_listing(*given_, name)
     assert found is None or found.diagnostics.connectivity == "proven"
 
 

@@ -1,10 +1,9 @@
-"""Losses beside [DFT]'s example by hand, equation (5), and a plain loop over all tables that agree."""
+"""Losses beside [DFT]'s example by hand, equation (5), and a listing of all tables that agree."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import islice
 from math import comb, prod
 
 import numpy as np
@@ -12,7 +11,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import feasible_tables
 from sdc.intruder import hypergeometric
 from sdc.intruder.laws import law_of
 from sdc.intruder.limit import PosteriorLimit
@@ -27,10 +25,12 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
 from sdc.papers.sources import DELAWARE
 from sdc.verify import likely
-from tests.strategies import frontier, knows, small_tables
+from tests import reference
+from tests.reference import TooManyTablesError
+from tests.strategies import frontier, knows, listed, small_tables
 from tests.unit.intruder.test_moments import treatable
 
-MOST_TABLES = 300
+MOST_TABLES = 2_000
 ROWS = DELAWARE.at_risk(2)
 RELEASED = knows(DELAWARE, frontier("AC", "BC"))
 """[DFT] table 1: gender by income and race by income."""
@@ -48,24 +48,6 @@ LAWS = {
 
 def losses(none: float, wrong: float = 1.0, right: float = 1.0, harm: float = 0.0) -> Losses:
     return Losses(IntruderLosses(none, wrong), AgencyLosses(right, harm))
-
-
-def judged(laws: list[dict[int, float]], counts: list[int], of: Losses) -> tuple[float, list[int | None]]:
-    """By [DFT] section 3 to the letter: of all actions he takes the one that is expected to cost least.
-
-    What he claims of each cell, None for nothing; of claims that cost as much the true one, and none rather than any.
-    """
-    total, claims = 0.0, list[int | None]()
-    for law, truth in zip(laws, counts, strict=True):
-        expected = {k: of.intruder.wrong * (1 - p) for k, p in law.items()}
-        best = min(expected.values())
-        if best >= of.intruder.none - 1e-9 * of.intruder.wrong:
-            claims.append(None)
-            continue
-        alike = [k for k, cost in expected.items() if cost <= best + 1e-9 * of.intruder.wrong]
-        claims.append(truth if truth in alike else alike[0])
-        total += of.agency.right if claims[-1] == truth else of.agency.wrong
-    return total / len(counts), claims
 
 
 def risk(table: Table, known: Knowledge, of: Losses) -> float | None:
@@ -152,27 +134,29 @@ def test_where_only_right_claims_count_it_is_equation_5(data: hs.DataObject, cel
     hs.sampled_from([0.1, 0.3, 0.45, 0.5, 0.6, 0.8, 1.0, 3.0]),
     hs.sampled_from([(1.0, 0.0), (1.0, 0.5), (0.0, 1.0), (2.0, 2.0), (0.5, 3.0)]),
 )
-def test_random_tables_beside_a_loop_over_all_that_agree(
+def test_random_tables_beside_a_listing_of_all_that_agree(
     table: Table, data: hs.DataObject, none: float, agency: tuple[float, float]
 ) -> None:
     """The limit and verification, each its own way."""
     known, rows = knows(table, data.draw(treatable(table))), table.at_risk(2)
     assume(hypergeometric.is_treatable(known) and len(rows))
-    laws: list[dict[int, float]] = [{} for _ in rows]
-    tables = [*islice(feasible_tables(table, known), MOST_TABLES + 1)]
-    assume(len(tables) <= MOST_TABLES)
-    weights = [prod(1 / math.factorial(n) for n in counts.reshape(-1).tolist()) for counts in tables]
-    for counts, weight in zip(tables, weights, strict=True):
-        for law, cell in zip(laws, table.codes[rows].tolist(), strict=True):
-            count = int(counts[tuple(cell)])
-            law[count] = law.get(count, 0.0) + weight / math.fsum(weights)
-    shares = np.array(weights) / math.fsum(weights)
+    try:
+        tables = listed(table, known, MOST_TABLES)
+    except TooManyTablesError:
+        assume(False)
+    logs = [reference.log_weight(counts) for counts in tables]
+    laws = reference.posterior(tables[:, table.schema.keys.pack(table.codes[rows])], logs)
+    shares = np.exp(np.array(logs) - np.logaddexp.reduce(logs))
     whole = posterior(table, known, law_of("released", table.schema, 0.5), table.codes[rows])
     entropy = -math.fsum(shares * np.log(shares))
     assert [whole.entropy, hypergeometric.entropy(table, known)] == pytest.approx([entropy] * 2, abs=1e-9)
     own = losses(none, 1.0, *agency)
     assume(not any(abs(p - own.intruder.threshold) < 1e-7 for law in laws for p in law.values()))
-    expected, claims = judged(laws, table.counts[rows].tolist(), own)
+    counts = table.counts[rows].tolist()
+    claims = reference.claims(laws, counts, none, 1.0)
+    right = sum(claim == count for claim, count in zip(claims, counts, strict=True))
+    wrong = len(claims) - claims.count(None) - right
+    expected = (right * agency[0] + wrong * agency[1]) / len(counts)
     assert risk(table, known, own) == pytest.approx(expected)
     assert own.risk(own.claims(whole.cells.at_truth, whole.cells.most_likely[1])) == pytest.approx(expected)
 
@@ -181,8 +165,6 @@ def test_random_tables_beside_a_loop_over_all_that_agree(
     counts_at = ([marginals.at(s) for s in sets] for sets in (tree.cliques, tree.separators))
     facts = {"intruder": {"none": none, "wrong": 1.0}, "agency": {"right": agency[0], "wrong": agency[1]}}
     found = likely._claims(table.counts[rows], likely._Tree(*counts_at, [uncovered] * len(rows)), facts)
-    right = sum(claim == truth for claim, truth in zip(claims, table.counts[rows].tolist(), strict=True))
-    wrong = len(claims) - claims.count(None) - right
     assert found == {"right": right, "wrong": wrong if agency[1] else None, "cells": len(rows)}
 
 

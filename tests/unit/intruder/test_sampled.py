@@ -9,10 +9,8 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
-from scipy.special import logsumexp
 from scipy.stats import beta, chisquare, kstest
 
-import sdc
 from sdc.bounds.enumeration import feasible_tables
 from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, ipf
@@ -31,8 +29,8 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.papers.papers import ITEMS
 from sdc.stages.known import release_of
-from tests.helpers.errors import errors_of, sampled_near_the_enumeration
-from tests.helpers.integrated import WITHOUT_SECOND_ORDER, Integrated, without_second_order
+from tests.helpers.errors import errors_of, sampled_near_the_listing
+from tests.helpers.integrated import WITHOUT_SECOND_ORDER, without_second_order
 from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
 from tests.unit.intruder.test_posterior import (
@@ -61,13 +59,6 @@ def test_draws_have_the_law_of_whole_tables() -> None:
     assert chisquare([seen.get(one, 0) for one in tables], 1_500 * np.array(expected)).pvalue > 0.01
 
 
-def test_a_draw_is_that_of_its_seed(czech: Table) -> None:
-    known = knows(czech, frontier("ABC", "BCD", "DE"))
-    one, other = Draws(czech, known), Draws(czech, known)
-    assert one.table(5) == other.table(5) == one.table(5)
-    assert one.table(5) != one.table(6)
-
-
 def test_draws_need_a_decomposable_release(czech: Table) -> None:
     with pytest.raises(ReleaseError, match="the release is not decomposable"):
         Draws(czech, knows(czech, frontier("AB", "BC", "AC")))
@@ -79,7 +70,7 @@ def test_draws_need_a_decomposable_release(czech: Table) -> None:
 @given(tables_and_knowledge(max_records=6), hs.sampled_from(["uniform", "released", "saturated"]))
 def test_chains_beside_the_enumeration(given_: tuple[Table, Knowledge], name: str) -> None:
     """However the feasible tables hang together, with structural zeros too."""
-    sampled_near_the_enumeration(*given_, name)
+    sampled_near_the_listing(*given_, name)
 
 
 @pytest.mark.parametrize("cell", [(0, 0), (2, 2)])
@@ -89,7 +80,7 @@ def test_a_record_moves_where_one_variable_at_a_time_may_not(cell: tuple[int, in
     counts[cell] = 1
     zeros = StructuralZeros((((0, (0, 1)), (1, (2,))), ((0, (2,)), (1, (0, 1)))))
     table = dense(schema, counts.reshape(-1).tolist())
-    assert sampled_near_the_enumeration(table, knows(table, NOTHING, zeros), "uniform") is not None
+    assert sampled_near_the_listing(table, knows(table, NOTHING, zeros), "uniform") is not None
 
 
 @pytest.mark.parametrize(
@@ -281,22 +272,3 @@ def test_what_the_papers_are_held_to(integrated: tuple[list[list[float]], float]
     checked = ITEMS["dft-table-3"].checked
     assert isinstance(checked, dict)
     assert [*checked.values()] == [pytest.approx(row, abs=6e-4) for row in integrated[0]]
-
-
-def test_one_record_is_in_any_cell_alike() -> None:
-    """A check of the integration: with equal alphas the probability of a table of one record is 1 / 18."""
-    judge, nothing = Integrated(0.5), np.zeros((1, 2, 3, 3), np.int64)
-    for cell in ((0, 0, 0), (1, 2, 1)):
-        one = nothing.copy()
-        one[(0, *cell)] = 1
-        log = judge.log_integrals(one)[0] - judge.log_integrals(nothing)[0]
-        assert math.exp(log) == pytest.approx(1 / 18, rel=1e-4)
-
-
-def test_the_posterior_probabilities_of_the_three_models(integrated: tuple[list[list[float]], float]) -> None:
-    """[DFT] prints .18 .72 .10, estimates from 500 draws; the exact ones differ, most for conditional independence."""
-    table = dense(DELAWARE, DELAWARE_COUNTS)
-    names = ["saturated", "[race,income][gender,income]"]
-    saturated, conditional = (sdc.posterior(table, DELAWARE_RELEASE, law=name, alpha=0.5) for name in names)
-    logs = np.array([saturated.log_evidence, integrated[1], conditional.log_evidence]) + np.log([0.22, 0.67, 0.11])
-    assert np.exp(logs - logsumexp(logs)) == pytest.approx([0.103, 0.695, 0.202], abs=6e-4)

@@ -6,17 +6,23 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
-from tests.strategies import components, every_cell, frontier, knows, rewritten, schema_of, tables_and_knowledge
-
-MOST_TABLES = 5_000
+from tests.strategies import (
+    components,
+    every_cell,
+    frontier,
+    knows,
+    rewritten,
+    schema_of,
+    sharp_ends,
+    tables_and_knowledge,
+)
 
 
 def test_bounds_that_are_not_nested_are_refused() -> None:
@@ -41,14 +47,6 @@ def test_two_known_components_are_a_two_way_table(margins: tuple[int, int, int])
     assert combine(known, np.array([n])).tolist() == [[min(every), max(every)]]
 
 
-def ends_of(table: Table, known: Knowledge) -> Intervals:
-    """(cells, 2) by enumeration, of all cells in C order."""
-    seen = enumerate_tables(table, known, MOST_TABLES)
-    if not seen.complete:
-        reject()
-    return np.stack([seen.lower, seen.upper], axis=1)
-
-
 def combined(table: Table, known: Knowledge, narrowed: int = 0, seed: int = 0) -> Intervals:
     """Of every cell, from the sharp ends of the components' cells, or ends up to `narrowed` within or beyond them."""
     cells, rng = every_cell(table.schema), np.random.default_rng(seed)
@@ -56,7 +54,7 @@ def combined(table: Table, known: Knowledge, narrowed: int = 0, seed: int = 0) -
     parts = []
     for part in tree.cliques:
         inside, kept = table.marginal(part), st.members(part)
-        ends = ends_of(inside, knows(inside, rewritten(known.release.frontier, part), known.zeros.within(part)))
+        ends = sharp_ends(inside, knows(inside, rewritten(known.release.frontier, part), known.zeros.within(part)))
         counts = inside.count_at(every_cell(inside.schema))
         low, high = rng.integers(0, abs(narrowed) + 1, (2, len(ends)))
         if narrowed > 0:
@@ -71,16 +69,16 @@ def combined(table: Table, known: Knowledge, narrowed: int = 0, seed: int = 0) -
 @given(tables_and_knowledge(max_records=6))
 @settings(max_examples=150)
 def test_sharp_ends_of_components_combine_to_sharp_ends(example: tuple[Table, Knowledge]) -> None:
-    """By enumeration of all feasible tables, of each component and of the whole; impossible cells included."""
+    """By the listing of all feasible tables, of each component and of the whole; impossible cells included."""
     table, known = example
-    assert np.array_equal(combined(table, known), ends_of(table, known))
+    assert np.array_equal(combined(table, known), sharp_ends(table, known))
 
 
 @given(tables_and_knowledge(max_records=6), hs.integers(1, 3), hs.integers(0, 99))
 @settings(max_examples=60)
 def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Knowledge], by: int, seed: int) -> None:
     table, known = example
-    sharp = ends_of(table, known)
+    sharp = sharp_ends(table, known)
     inner, outer = combined(table, known, by, seed), combined(table, known, -by, seed)
     assert (outer[:, 0] <= sharp[:, 0]).all()
     assert (sharp[:, 0] <= inner[:, 0]).all()
@@ -95,4 +93,4 @@ def test_three_components_in_a_chain() -> None:
     ends = combined(table, known)
     assert ends[0].tolist() == [2, 3]
     assert ends[15].tolist() == [2, 2]
-    assert np.array_equal(ends, ends_of(table, known))
+    assert np.array_equal(ends, sharp_ends(table, known))

@@ -45,17 +45,15 @@ from tests.facts import (
     Ends,
     FactCase,
     agreeing,
-    controlled,
     fact_cases,
     fact_of,
-    nearest,
     nearly,
     own_widths,
     random_fact_case,
 )
-from tests.judge import TooManyTablesError
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
 from tests.profiles import scaled
+from tests.reference import TooManyTablesError, controlled, nearest
 from tests.strategies import dense, schema_of, subtable
 from tests.unit.feasible.test_level_walks import check as check_moves
 from tests.unit.risk.test_level_widths import assert_inside, searched

@@ -19,7 +19,7 @@ from sdc.model.release import Release, most_parsimonious, sum_of_products
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from tests import judge
+from tests import reference
 from tests.levels import (
     CASES,
     Case,
@@ -356,7 +356,7 @@ def test_sharp_ends_of_components_combine_to_sharp_ends(of: Case) -> None:
         inside, public = of.table.marginal(part), known.within(part)
         try:
             found = agreeing(inside, public.release.frontier, public.zeros)
-        except judge.TooManyTablesError:
+        except reference.TooManyTablesError:
             return
         place = {cell: row for row, cell in enumerate(cells_of(inside.schema))}
         rows = [place[tuple(cell)] for cell in of.schema.marginal_cells(of.cells, part).tolist()]

@@ -19,7 +19,7 @@ from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, most_parsimonious
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.table import Counts, Table
+from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths, widths_of_sub_lattice
 from sdc.risk.effort import Budget, Depth, Effort
@@ -29,7 +29,7 @@ from sdc.risk.support import Shift, Support
 from sdc.risk.sweep_plan import sub_lattices, sweep_bytes, sweep_order
 from sdc.risk.verdict import Verdict
 from sdc.storage.parquet import open_parts, place_of, write_table
-from tests.judge import TooManyTablesError
+from tests import reference
 from tests.levels import (
     CASES,
     FEW_NODES,
@@ -39,13 +39,13 @@ from tests.levels import (
     as_codes,
     axis_of,
     cases,
-    categories,
     cells_of,
     closed_sets,
     generators,
-    members,
+    named,
     random_schema,
 )
+from tests.reference import TooManyTablesError
 from tests.strategies import knows
 
 SMALL = 2
@@ -126,27 +126,8 @@ def test_verdicts_are_those_of_the_sharp_widths(of: Case, rng: Rng) -> None:
 
 
 def by_definition(table: Table, subtable: int, small_count: int = SMALL) -> int:
-    """w*(T) over the at-risk cells, with n_A of every axis A that T has not whole, beside n_T.
-
-    UB is the smallest of these; LB is their sum less, of each such axis, n of what T has of it: of nothing N.
-    """
-    schema, cells = table.schema, table.codes[table.at_risk(small_count)]
-    upper = lower = _counts_at(table, subtable, cells)
-    for axis in {axis_of(schema, v) for v in range(len(schema))} - set(members(subtable)):
-        own = _counts_at(table, 1 << axis, cells)
-        within = sum(1 << v for v in members(subtable) if axis_of(schema, v) == axis)
-        upper, lower = np.minimum(upper, own), lower + own - _counts_at(table, within, cells)
-    return int((upper - np.maximum(0, lower)).min(initial=table.total))
-
-
-def _counts_at(table: Table, subtable: int, cells: np.ndarray) -> Counts:
-    """The marginal at the cells, summed over those that agree with each."""
-    told = [categories(table.schema, members(subtable), cell) for cell in table.codes.tolist()]
-    sums: dict[tuple[int, ...], int] = {}
-    for key, count in zip(told, table.counts.tolist(), strict=True):
-        sums[key] = sums.get(key, 0) + count
-    wanted = [categories(table.schema, members(subtable), cell) for cell in cells.tolist()]
-    return np.array([sums.get(key, 0) for key in wanted], np.int64)
+    """[KDSF] eq. 10, by the explicit bounds of the most parsimonious release."""
+    return reference.explicit_critical_width(table.codes, table.counts, named(table.schema, subtable), small_count)
 
 
 @hs.composite

@@ -10,12 +10,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.api import assess, cell_bounds
 from sdc.bounds import exact
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.bounds.method import is_small
 from sdc.executor import Executor, InProcess, Result, Unit
 from sdc.feasible.proof import Proof
@@ -30,7 +29,6 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
-from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.stages.known import release_of
@@ -45,6 +43,7 @@ from tests.strategies import (
     releases,
     rewritten,
     scattered,
+    sharp_ends,
     shown_by,
     tables_and_knowledge,
 )
@@ -57,23 +56,26 @@ def bounds_of(outer: list[list[int]], inner: list[list[int]]) -> CellBounds:
     return CellBounds(cells, np.ones(len(outer), np.int64), np.array(outer), np.array(inner), "typed")
 
 
-def test_wide_inner_is_safe() -> None:
-    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 5]], [[0, 6], [0, 5]]))
-    assert (answer.releasable, answer.min_width, answer.undecided_cells) == (True, (5, 5), 0)
-    assert answer.witnesses == ()
-
-
-def test_narrow_outer_is_unsafe_and_names_the_cell() -> None:
-    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 4]], [[0, 1], [1, 1]]))
-    assert (answer.releasable, answer.min_width, answer.undecided_cells) == (False, (0, 4), 1)
-    assert [w.cell for w in answer.witnesses] == [(1,)]
-    assert answer.witnesses[0].outer == (0, 4)
-
-
-def test_anything_between_is_undecided() -> None:
-    answer = MinWidth(5).assess(bounds_of([[0, 9], [0, 7]], [[0, 1], [0, 7]]))
-    assert (answer.releasable, answer.undecided_cells) == (None, 1)
-    assert [w.cell for w in answer.witnesses] == [(0,)]
+@pytest.mark.parametrize(
+    ("outer", "inner", "releasable", "min_width", "undecided", "witnesses"),
+    [
+        ([[0, 9], [0, 5]], [[0, 6], [0, 5]], True, (5, 5), 0, []),  # wide inner bounds
+        ([[0, 9], [0, 4]], [[0, 1], [1, 1]], False, (0, 4), 1, [(1,)]),  # a narrow outer one
+        ([[0, 9], [0, 7]], [[0, 1], [0, 7]], None, (1, 7), 1, [(0,)]),  # anything between
+    ],
+)
+def test_the_three_answers(
+    outer: list[list[int]],
+    inner: list[list[int]],
+    releasable: bool | None,
+    min_width: tuple[int, int],
+    undecided: int,
+    witnesses: list[tuple[int, ...]],
+) -> None:
+    answer = MinWidth(5).assess(bounds_of(outer, inner))
+    assert (answer.releasable, answer.min_width, answer.undecided_cells) == (releasable, min_width, undecided)
+    assert [witness.cell for witness in answer.witnesses] == witnesses
+    assert [witness.outer for witness in answer.witnesses] == [tuple(outer[cell]) for (cell,) in witnesses]
 
 
 def test_witnesses_are_the_narrowest() -> None:
@@ -92,18 +94,6 @@ def test_the_published_min_widths(czech: Table) -> None:
         assert refused.witnesses[0].count in (1, 2)
     everything = [*FRONTIER, "A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"]
     assert assess(czech, everything, min_width=2).min_width[1] == 1
-
-
-def test_sharp_bounds_of_the_three_at_risk_cells(czech: Table) -> None:
-    found = cell_bounds(czech, FRONTIER)
-    assert found.exact.all()
-    ends = {(count, *outer) for count, outer in zip(found.counts.tolist(), found.outer.tolist(), strict=True)}
-    assert ends == {(1, 0, 10), (2, 0, 9)}
-
-
-def test_a_release_of_the_full_table_pins_every_count(czech: Table) -> None:
-    answer = assess(czech, ["A*B*C*D*E*F"], min_width=1)
-    assert (answer.releasable, answer.min_width) == (False, (0, 0))
 
 
 def test_cells_all_has_every_cell(czech: Table) -> None:
@@ -180,16 +170,6 @@ def test_answers_agree_with_the_exact_method(seed: int, release: Release) -> Non
             assert answer.releasable is not None
 
 
-@pytest.mark.parametrize("release", [PAIRS, CYCLE])
-def test_bounds_are_around_the_sharp_ones(release: Release) -> None:
-    table = scattered()
-    sharp, found = sharp_bounds(table, release), inquiry_of(table).examine(release)[1]
-    assert (found.outer[:, 0] <= sharp.outer[:, 0]).all()
-    assert (found.outer[:, 1] >= sharp.outer[:, 1]).all()
-    assert (found.inner[:, 0] >= sharp.inner[:, 0]).all()
-    assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
-
-
 @pytest.mark.parametrize(
     ("most", "release"),
     [
@@ -211,12 +191,6 @@ def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: i
     assert (found.inner[:, 1] <= sharp.inner[:, 1]).all()
     if most > 1:
         assert any(len(part.differences) for part in proof.parts)
-
-
-def test_a_table_that_fits_one_slice_is_the_whole() -> None:
-    table = scattered()
-    whole, one = (inquiry_of(table, cells_per_slice=most) for most in (CELLS_PER_SLICE, len(table)))
-    assert listed(proven(whole, PAIRS)[1]) == listed(proven(one, PAIRS)[1])
 
 
 class Backwards:
@@ -438,17 +412,6 @@ def test_learning_what_was_found_proves_the_release_again() -> None:
     assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
 
 
-def test_learning_what_was_found_of_components_proves_the_release_again() -> None:
-    asked = inquiry_of(scattered())
-    first = asked.ask(SPLIT)
-    assert first.verdict is Verdict.SAFE
-    assert len(first.proof.parts) == 2
-    again = inquiry_of(scattered(), budget=Budget(1e-4, 1e-4))
-    again.learn(first.proof, SPLIT)
-    assert np.array_equal(shown(again, SPLIT).inner, shown(asked, SPLIT).inner)
-    assert again.ask(SPLIT).verdict is Verdict.SAFE
-
-
 def assert_all_ends_are_shown(table: Table, known: Knowledge, min_width: int) -> Proof:
     asked = inquiry_of(table, min_width, budget=Budget(0.1, 10), zeros=known.zeros)
     bounds, proof = proven(asked, known.release)
@@ -458,27 +421,17 @@ def assert_all_ends_are_shown(table: Table, known: Knowledge, min_width: int) ->
     return proof
 
 
-@given(tables_and_knowledge())
-@settings(max_examples=40)
-def test_all_inner_ends_of_small_tables_are_shown(example: tuple[Table, Knowledge]) -> None:
-    table, known = example
-    if len(table.at_risk(2)):
-        assert_all_ends_are_shown(table, known, 2)
-
-
 @given(tables_and_knowledge(max_records=6))
 @settings(max_examples=60)
 def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge]) -> None:
-    """By the enumeration of all feasible tables."""
+    """By the listing of all feasible tables."""
     table, known = example
     if not len(table.at_risk(2)):
         return
     bounds, _ = proven(inquiry_of(table, 2, zeros=known.zeros), known.release)
-    seen = enumerate_tables(table, known, 5_000)
-    assume(seen.complete)
-    at = np.ravel_multi_index(tuple(bounds.cells.T.astype(np.int64)), table.schema.sizes)
-    assert np.array_equal(bounds.outer, np.stack([seen.lower[at], seen.upper[at]], axis=1))
-    assert np.array_equal(bounds.inner, bounds.outer)
+    sharp = sharp_ends(table, known)[table.schema.keys.pack(bounds.cells)]
+    assert np.array_equal(bounds.outer, sharp)
+    assert np.array_equal(bounds.inner, sharp)
 
 
 @pytest.mark.parametrize(

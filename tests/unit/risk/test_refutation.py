@@ -25,8 +25,8 @@ from sdc.risk.refutation import Refutation, Refutations, propagated
 from sdc.risk.verdict import Verdict
 from tests import levels
 from tests.facts import FactCase, fact_cases
-from tests.judge import TooManyTablesError
 from tests.levels import Case, Rng, cases, generators
+from tests.reference import TooManyTablesError
 from tests.strategies import all_ways, czech, dks_2x2x2x2, frontier, inquiry_of, knows, schema_of
 
 

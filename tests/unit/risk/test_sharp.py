@@ -1,4 +1,4 @@
-"""Sharp bounds against the enumeration of all feasible tables, and what they rest on."""
+"""Sharp bounds against the listing of all feasible tables, and what they rest on."""
 
 from __future__ import annotations
 
@@ -8,57 +8,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.executor import IN_PROCESS
 from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import full
 from sdc.model.table import Table, partition_edges, partitions_of
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
-from tests.profiles import scaled
-from tests.strategies import all_ways, czech, dks_2x2x2x2, every_cell, frontier, knows, shown_by
-from tests.unit.bounds.test_agreement import KINDS, SIZES, random_release, random_table, random_zeros
-
-CASES, MOST_TABLES = scaled(2_000), 20_000
+from tests.strategies import all_ways, czech, every_cell, frontier, knows, sharp_ends, shown_by, tables_and_knowledge
+from tests.unit.bounds.test_agreement import random_table
 
 
 def sought(table: Table, known: Knowledge, **settings: Any) -> SharpBounds:
     return sharp_bounds(table, known, every_cell(table.schema), **{"seconds": 60, **settings})
 
 
-def random_cases(rng: np.random.Generator, cases: int) -> Iterator[tuple[Table, Knowledge]]:
-    """Small tables of all kinds with releases of all kinds, beside structural zeros in a third of the cases."""
-    for case in range(cases):
-        table = random_table(rng, SIZES[case % len(SIZES)], dense=rng.random() < 0.3)
-        release = random_release(rng, KINDS[case % len(KINDS)], len(table.schema))
-        yield table, knows(table, release, random_zeros(rng, table) if case % 3 == 0 else NO_ZEROS)
-
-
-def test_sharp_bounds_are_those_over_all_feasible_tables(night: list[int]) -> None:
-    judged = 0
-    for table, known in random_cases(np.random.default_rng([40, *night]), CASES):
-        seen = enumerate_tables(table, known, MOST_TABLES)
-        if not seen.complete:
-            continue
-        judged += 1
-        found, sharp = sought(table, known), np.stack([seen.lower, seen.upper], axis=1)
-        assert (found.bounds.outer == sharp).all()
-        assert (found.bounds.inner == sharp).all()
-        assert (shown_by(table, known, found.bounds.cells, found.proof) == sharp).all()
-    assert judged > CASES * 3 // 4
-
-
-def test_the_published_example_that_linear_programming_leaves_open() -> None:
-    """[DKS] section 4: the two-way marginals have one integer table."""
-    table = dks_2x2x2x2()
-    found = sought(table, knows(table, all_ways(4, 2)))
-    assert (found.bounds.outer == table.count_at(found.bounds.cells)[:, None]).all()
-    assert found.bounds.exact.all()
+@given(tables_and_knowledge(max_records=6))
+@settings(max_examples=1_000)
+def test_sharp_bounds_are_those_over_all_feasible_tables(case: tuple[Table, Knowledge]) -> None:
+    found, sharp = sought(*case), sharp_ends(*case)
+    assert (found.bounds.outer == sharp).all()
+    assert (found.bounds.inner == sharp).all()
+    assert (shown_by(*case, found.bounds.cells, found.proof) == sharp).all()
 
 
 def test_the_czech_release_has_its_published_widths_and_says_what_gave_them() -> None:
@@ -152,15 +127,6 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     # the bracket of a small budget is around the sharp bounds
     assert (little.bounds.outer[:, 0] <= whole.bounds.outer[:, 0]).all()
     assert (little.bounds.outer[:, 1] >= whole.bounds.outer[:, 1]).all()
-
-
-def test_progress_counts_cells_that_are_sharp(open_case: tuple[Table, Knowledge]) -> None:
-    kept = Kept()
-    found = sought(*open_case, on_part=kept)
-    sharp = [progress.sharp for progress in kept.progress]
-    assert sharp == sorted(sharp)
-    assert {progress.cells for progress in kept.progress} == {len(found.bounds)}
-    assert all(0 < progress.parts_done <= progress.parts for progress in kept.progress)
 
 
 def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible.bank import AtRisk, Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import Proof
@@ -17,84 +15,31 @@ from sdc.feasible.walk import find, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Counts, Table
 from sdc.risk.support import Component, Shift, Support
 from tests.strategies import (
     all_ways,
     components,
-    czech,
     dense,
-    differences,
     frontier,
-    gives_feasible,
     knows,
     releases,
     rewritten,
     scattered,
     schema_of,
+    sharp_ends,
     shown_by,
-    small_tables,
     structural_zeros,
     tables_and_knowledge,
 )
 
-MOST_TABLES = 5_000
 TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
-
-
-class Asked:
-    """An evidence for one knowledge after another, as a search asks about them."""
-
-    def __init__(self, table: Table, cells: Codes) -> None:
-        at_risk = AtRisk(table, cells, table.count_at(cells))
-        self.evidence, self.known = Evidence.none(at_risk, st.full(len(table.schema))), knows(table, NOTHING)
-
-    def ask(self, known: Knowledge) -> None:
-        self.known = known
-
-    def add(self, found: Differences) -> None:
-        self.evidence = self.evidence.plus(found, self.known)
-
-    def settle(self, known: Knowledge) -> None:
-        self.ask(known)
-        self.evidence = self.evidence.settled(known, self.evidence.feasible(known))
-
-    @property
-    def differences(self) -> Differences:
-        return self.evidence.differences
-
-    @property
-    def inner(self) -> Intervals:
-        return self.evidence.ends(self.evidence.feasible(self.known))
-
-    def resting(self, rows: CellRows) -> Differences:
-        needed = self.evidence.needed(self.evidence.feasible(self.known), rows)
-        return self.evidence.differences.rows(needed)
-
-
-def evidence_of(table: Table) -> Asked:
-    """Of all occupied cells; the tests need no cell to be at risk."""
-    return Asked(table, table.codes)
 
 
 def certified(table: Table, known: Knowledge, width: int = 2) -> Differences:
     return find(table, known, table.codes, np.full(len(table), width), nodes=500).differences
-
-
-def ends(table: Table, found: Differences, known: Knowledge) -> Intervals:
-    """(cells, 2) the range over the true table and the differences that are feasible, by dense tables."""
-    low, high = table.counts.copy(), table.counts.copy()
-    place = {tuple(cell): row for row, cell in enumerate(table.codes.tolist())}
-    for cells, changes in found:
-        if gives_feasible(table, known, cells, changes):
-            rows = [place.get(tuple(cell), -1) for cell in cells.tolist()]
-            for row, change in zip(rows, changes.tolist(), strict=True):
-                if row >= 0:
-                    low[row] = min(low[row], table.counts[row] + change)
-                    high[row] = max(high[row], table.counts[row] + change)
-    return np.stack([low, high], axis=1)
 
 
 def told(data: hs.DataObject, table: Table) -> Knowledge:
@@ -107,145 +52,12 @@ def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
     return known | told(data, table)
 
 
-def test_nothing_found_is_the_true_table() -> None:
-    evidence, pairs = evidence_of(TABLE), knows(TABLE, all_ways(3, 2))
-    evidence.ask(pairs)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-    assert len(evidence.resting(np.arange(8))) == 0
-    evidence.settle(pairs)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-
-
-def test_a_difference_that_does_not_preserve_a_larger_release_is_not_used() -> None:
-    evidence = evidence_of(TABLE)
-    one_way, pairs, everything = (knows(TABLE, all_ways(3, dimension)) for dimension in (1, 2, 3))
-    evidence.ask(one_way)
-    evidence.add(certified(TABLE, one_way))
-    moved = evidence.inner.copy()
-    assert (moved[:, 1] - moved[:, 0] >= 2).any()
-    evidence.ask(everything)
-    assert (evidence.inner == TABLE.counts[:, None]).all()
-    assert len(evidence.resting(np.arange(8))) == 0
-    evidence.ask(pairs)
-    assert np.array_equal(evidence.inner, ends(TABLE, evidence.differences, pairs))
-    evidence.ask(one_way)
-    assert np.array_equal(evidence.inner, moved)
-
-
-def test_a_difference_with_records_in_impossible_cells_is_not_used() -> None:
-    """What is found without the structural zeros, for whoever knows of them; for others it counts again."""
-    table = dense(schema_of([2, 2, 2]), [0, 2, 1, 1, 2, 2, 1, 1])
-    evidence, pairs = evidence_of(table), knows(table, all_ways(3, 2))
-    evidence.ask(pairs)
-    evidence.add(certified(table, pairs, 1))
-    moved = evidence.inner.copy()
-    # of pairs all cells move at once, so that none does where one is impossible
-    assert (moved[:, 1] > moved[:, 0]).all()
-    informed = knows(table, pairs.release, StructuralZeros((((0, (0,)), (1, (0,)), (2, (0,))),)))
-    for _ in range(2):
-        evidence.ask(informed)
-        assert (evidence.inner == table.counts[:, None]).all()
-        assert np.array_equal(evidence.inner, ends(table, evidence.differences, informed))
-        assert len(evidence.resting(np.arange(7))) == 0
-        evidence.settle(pairs)
-        assert np.array_equal(evidence.inner, moved)
-
-
-@given(hs.data())
-@settings(max_examples=80)
-def test_inner_is_kept_while_it_is_asked_and_settled(data: hs.DataObject) -> None:
-    """The life of a search: refused releases are asked about, accepted ones settled on, each within the next."""
-    table, known = data.draw(tables_and_knowledge())
-    evidence = evidence_of(table)
-    found = Differences.none(len(table.schema))
-    for _ in range(3):
-        asked = larger(data, table, known)
-        evidence.ask(asked)
-        more = certified(table, asked)
-        evidence.add(more)
-        found = Differences.concatenated([found, more])
-        assert np.array_equal(evidence.inner, ends(table, found, asked))
-        if data.draw(hs.booleans()):
-            before, known = evidence.inner.copy(), asked
-            evidence.settle(asked)
-            assert np.array_equal(evidence.inner, before)
-            found = evidence.differences
-            assert all(gives_feasible(table, asked, cells, changes) for cells, changes in found)
-
-
-@given(hs.data())
-@settings(max_examples=80)
-def test_releases_asked_about_in_any_order(data: hs.DataObject) -> None:
-    """What does not contain the settled release or its zeros: what is found for it must not count for larger ones."""
-    table = data.draw(small_tables())
-    evidence = evidence_of(table)
-    for _ in range(4):
-        asked = told(data, table)
-        evidence.ask(asked)
-        evidence.add(certified(table, asked))
-        assert np.array_equal(evidence.inner, ends(table, evidence.differences, asked))
-        if data.draw(hs.booleans()):
-            before = evidence.inner.copy()
-            evidence.settle(asked)
-            assert np.array_equal(evidence.inner, before)
-
-
-@given(hs.data())
-@settings(max_examples=80)
-def test_resting_is_enough_for_the_ends(data: hs.DataObject) -> None:
-    table, known = data.draw(tables_and_knowledge())
-    evidence = evidence_of(table)
-    evidence.ask(known)
-    evidence.add(certified(table, known))
-    offered = data.draw(differences(table))
-    evidence.add(offered.rows(offered.feasible(table, known)))
-    evidence.ask(asked := larger(data, table, known))
-    rows = np.array(sorted(data.draw(hs.sets(hs.integers(0, len(table) - 1)))) if len(table) else [], np.int64)
-    rest = evidence.resting(rows)
-    assert len(rest) <= 2 * len(rows)
-    assert all(gives_feasible(table, asked, cells, changes) for cells, changes in rest)
-    assert np.array_equal(ends(table, rest, asked)[rows], evidence.inner[rows])
-
-
-def test_what_no_cell_rests_on_is_dropped() -> None:
-    """The same difference twice: the first is kept."""
-    known = knows(TABLE, all_ways(3, 1))
-    evidence, found = evidence_of(TABLE), certified(TABLE, known)
-    evidence.ask(known)
-    evidence.add(found)
-    evidence.add(found)
-    evidence.settle(known)
-    assert len(evidence.differences) <= len(found)
-    assert np.array_equal(evidence.inner, ends(TABLE, found, known))
-
-
-@pytest.mark.parametrize("rows", [[], [0], [0, 2], [0, 1, 2]])
-def test_the_czech_cells_rest_on_few_tables(rows: list[int]) -> None:
-    table = czech()
-    at_risk = table.at_risk(2)
-    evidence = Asked(table, table.codes[at_risk])
-    known = knows(table, all_ways(6, 3))
-    evidence.ask(known)
-    cells = table.codes[at_risk]
-    evidence.add(find(table, known, cells, np.full(3, 6), nodes=2_000).differences)
-    assert (evidence.inner[:, 1] - evidence.inner[:, 0] >= 6).all()
-    assert len(evidence.resting(np.array(rows, np.int64))) <= 2 * len(rows)
-
-
 # A component
 
 
 def component_of(table: Table, variables: int, release: Release) -> Component:
     at_risk = AtRisk(table, table.codes, table.counts)
     return Component(Evidence.none(at_risk, variables), knows(table, release).within(variables))
-
-
-def test_a_component_has_the_different_marginal_cells() -> None:
-    component = component_of(TABLE, 0b101, all_ways(3, 1))
-    assert component.frame.table.schema.names == ("A", "C")
-    assert component.frame.cells.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
-    assert component.frame.counts.tolist() == [2, 3, 3, 3]
-    assert np.array_equal(component.frame.cells[component.frame.row], TABLE.codes[:, [0, 2]])
 
 
 def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
@@ -341,12 +153,8 @@ def support_of(table: Table) -> Supported:
 
 
 def sharp(table: Table, known: Knowledge) -> Intervals:
-    """(cells, 2) of the occupied cells, by enumeration of all feasible tables."""
-    seen = enumerate_tables(table, known, MOST_TABLES)
-    if not seen.complete:
-        reject()
-    at = np.ravel_multi_index(tuple(table.codes.T.astype(np.int64)), table.schema.sizes)
-    return np.stack([seen.lower[at], seen.upper[at]], axis=1)
+    """(cells, 2) of the occupied cells, by the listing of all feasible tables."""
+    return sharp_ends(table, known)[table.schema.keys.pack(table.codes)]
 
 
 def searched(support: Supported, width: int = 3) -> None:
@@ -365,21 +173,6 @@ def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
     assert (inner[:, 1] <= ends[:, 1]).all()
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
-
-
-@given(tables_and_knowledge(max_records=6))
-@settings(max_examples=150)
-def test_support_is_inside_the_sharp_bounds(example: tuple[Table, Knowledge]) -> None:
-    """Releases of all kinds: decomposable, reducible or not, with variables in none, and impossible cells."""
-    table, known = example
-    support = support_of(table)
-    support.ask(known)
-    before = support.inner
-    assert_inside(before, table, known)
-    searched(support)
-    assert_inside(support.inner, table, known)
-    assert (support.inner[:, 0] <= before[:, 0]).all()
-    assert (support.inner[:, 1] >= before[:, 1]).all()
 
 
 @given(hs.data())
@@ -418,20 +211,6 @@ def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]
         assert len(part.differences) <= 2 * len(np.unique(table.codes[:, st.members(part.variables)], axis=0))
         if part.variables in known.release:
             assert len(part.differences) == 0
-
-
-@given(tables_and_knowledge(max_records=6))
-@settings(max_examples=80)
-def test_another_support_learns_the_same(example: tuple[Table, Knowledge]) -> None:
-    table, known = example
-    first, other = support_of(table), support_of(table)
-    first.ask(known)
-    searched(first)
-    other.ask(known)
-    other.learn(first.proof())
-    assert np.array_equal(other.inner, first.inner)
-    other.learn(first.proof())
-    assert np.array_equal(other.inner, first.inner)
 
 
 @given(hs.data())

@@ -28,10 +28,18 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook
 from sdc.utility.measures import Weights
-from tests.strategies import inquiry_of, knows, scattered, shown_by, small_tables
+from tests.strategies import (
+    assert_safe_and_maximal,
+    frontier_sets,
+    inquiry_of,
+    is_safe,
+    knows,
+    scattered,
+    shown_by,
+    small_tables,
+)
 from tests.unit.search.test_annealing import random_table, table_with_an_unsafe_zero
 from tests.unit.search.test_decomposable import annealed_search, cooled
-from tests.unit.search.test_ordered import sharp_min_width
 
 
 def search_of(table: Table, min_width: int, **annealing: object) -> ReleaseSearch:
@@ -69,14 +77,12 @@ def test_each_method_alone(czech: Table) -> None:
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 4))
 @settings(max_examples=40)
 def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_width: int) -> None:
-    """Judged by the enumeration of all feasible tables: one more sub-table makes it unsafe."""
+    """By the listing of all feasible tables."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
     search = search_of(table, min_width, **cooled(200, 5.0, 0.5))
     best = search.run("best")
-    assert sharp_min_width(table, best.release) >= min_width
-    everything = range(1 << len(table.schema))
-    assert all(sharp_min_width(table, best.release.add(t)) < min_width for t in everything if t not in best.release)
+    assert_safe_and_maximal(table, best.release, min_width)
     assert best.value >= search.run("ordered").value
     assert not search.can_anneal() or best.value >= search.run("decomposable").value
 
@@ -93,9 +99,7 @@ def test_weights_decide_and_the_decomposable_release_wins(czech: Table) -> None:
 def test_a_width_that_no_decomposable_release_reaches(czech: Table) -> None:
     found = search_of(czech, 300).run("best")
     assert (found.sub_tables, found.graph, found.trace) == (13, None, ())
-    assert found.reason == (
-        "The ordered release stands alone: no decomposable release with all variables reaches the minimum width 300."
-    )
+    assert "stands alone: no decomposable release with all variables reaches" in (found.reason or "")
     with pytest.raises(ReleaseError, match="minimum width 2000 is not reached even when only the grand total 1841"):
         search_of(czech, 2000).run("best")
     with pytest.raises(ReleaseError, match="the start graph is not releasable at the minimum width 40"):
@@ -114,41 +118,27 @@ def test_a_structural_zero_whose_sub_table_is_unsafe() -> None:
 def test_ties_go_to_the_first_frontier() -> None:
     found = search_of(random_table(91, [3, 2, 2, 3], 58), 2).run("best")
     assert found.value == 10
-    assert found.reason == (
-        "The decomposable release, extended, wins: both it and the ordered release have the utility 10 and the "
-        "smallest width 2; its frontier comes first."
-    )
+    assert re.search("extended, wins: .* utility 10 .* smallest width 2; its frontier comes first", found.reason or "")
 
 
 @pytest.mark.parametrize(
-    ("ordered", "annealed", "reason"),
+    ("ordered", "annealed", "winner", "named"),
     [
-        ((50, 6), (47, 10), "The ordered release wins: its utility is 50, that of the decomposable release 47."),
-        ((46.5, 9), (47, 6), "The decomposable release wins: its utility is 47, that of the ordered release 46.5."),
-        (
-            (47, 6),
-            (47, 10),
-            "The decomposable release wins: both it and the ordered release have the utility 47; its smallest width "
-            "is 10, that of the other 6.",
-        ),
-        (
-            (47, 9),
-            (47, 8),
-            "The ordered release wins: both it and the decomposable release have the utility 47; its smallest width "
-            "is 9, that of the other 8.",
-        ),
+        ((50, 6), (47, 10), "ordered", ("50", "47")),
+        ((46.5, 9), (47, 6), "decomposable", ("47", "46.5")),
+        ((47, 6), (47, 10), "decomposable", ("47", "smallest width", "10", "6")),
+        ((47, 9), (47, 8), "ordered", ("47", "smallest width", "9", "8")),
     ],
 )
 def test_the_reason(
-    ordered: tuple[float, int],
-    annealed: tuple[float, int],
-    reason: str,
-    czech: Table,
+    ordered: tuple[float, int], annealed: tuple[float, int], winner: str, named: tuple[str, ...], czech: Table
 ) -> None:
+    """The larger utility wins, then the larger smallest width; both are named."""
     search = search_of(czech, 6)
-    by_order = valued(search.run("ordered"), *ordered)
-    chains = valued(search.run("decomposable"), *annealed)
-    assert search.best_of(None, chains, by_order, chains).reason == reason
+    by_order, chains = valued(search.run("ordered"), *ordered), valued(search.run("decomposable"), *annealed)
+    reason = search.best_of(None, chains, by_order, chains).reason or ""
+    assert re.match(f"The {winner} release.* wins", reason)
+    assert all(word in reason for word in named)
 
 
 def test_all_candidates_are_reported(czech: Table) -> None:
@@ -178,24 +168,18 @@ def test_a_bisection_that_wins_is_extended(czech: Table) -> None:
     assert found.candidates[-1].method == "bisection extended"
 
 
-def test_a_bisection_without_a_safe_prefix_releases_nothing(czech: Table) -> None:
-    """At width 1000 not even one-way sub-tables are safe; the search does not fail for it."""
-    found = search_of(czech, 1000).run("best")
-    assert [(one.method, one.sub_tables) for one in found.candidates] == [("bisection", 0), ("greedy search", 0)]
-
-
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 3), some.data())
 @settings(max_examples=30)
 def test_beside_what_is_public_a_graph_found_alone_is_judged_with_it(
     table: Table, min_width: int, data: some.DataObject
 ) -> None:
-    """Judged by the enumeration of all feasible tables, beside a sub-table that was published before."""
+    """By the listing of all feasible tables, beside a sub-table that was published before."""
     before = Release.of([data.draw(some.integers(1, (1 << len(table.schema)) - 1))])
-    if not len(table.at_risk(2)) or sharp_min_width(table, before) < min_width:
+    if not len(table.at_risk(2)) or not is_safe(table, frontier_sets(before), min_width):
         return
     found = find_release(table, before, "best", min_width=min_width, steps=50, chains=2)
     both = Release.of([*before.frontier, *found.release.frontier])
-    assert sharp_min_width(table, both) >= min_width
+    assert is_safe(table, frontier_sets(both), min_width)
     methods = [one.method for one in found.candidates]
     assert ("annealing" in methods) is ("annealing extended" in methods)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from math import log2
 from pathlib import Path
 
@@ -23,12 +22,10 @@ from sdc.model.table import Table
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
-from sdc.search.ordered import ordered_list
-from sdc.search.wishes import Wishes
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
-from tests.judge import TooManyTablesError, exact, ranges
-from tests.strategies import CZECH_CSV, dense_counts, inquiry_of, knows, scattered, schema_of
+from tests import reference
+from tests.strategies import CZECH_CSV, inquiry_of, knows, scattered, schema_of
 
 AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
 AT_NINE = [(30, True, 68), (45, True, 30), (53, True, 17), (57, True, 9), (59, True, 9), (60, True, 9)]
@@ -48,19 +45,6 @@ def test_the_published_czech_release(min_width: int, czech: Table) -> None:
     assert {step.phase for step in found.steps} == {"bisection"}
 
 
-def judged(table: Table, release: Release) -> int:
-    """The least width of an at-risk cell, by all tables that agree with the release."""
-    counts = dense_counts(table)
-    public = [(), *map(st.members, release.frontier)]
-    found = ranges(counts.shape, [fact for axes in public for fact in exact(counts, axes)], 300_000)
-    return min(high - low for cell, (low, high) in found.items() if 0 < counts[cell] <= 2)
-
-
-def scan(table: Table, listed: Sequence[int]) -> list[int]:
-    """Of every prefix of the list, from the empty one on, its min width."""
-    return [judged(table, Release.of([st.GRAND_TOTAL, *listed[:length]])) for length in range(len(listed) + 1)]
-
-
 @some.composite
 def tables_of_few_cells(draw: some.DrawFn) -> Table:
     """Up to 12 cells, of which one to three have records, and one is at risk."""
@@ -74,33 +58,27 @@ def tables_of_few_cells(draw: some.DrawFn) -> Table:
 @given(tables_of_few_cells(), some.integers(1, 4), some.booleans())
 @settings(max_examples=40, deadline=None)
 def test_it_is_the_longest_of_all_prefixes(table: Table, min_width: int, forbids: bool) -> None:
-    """Judged one after the other by enumeration: min widths never grow, and the last wide enough is found."""
-    min_width = min(min_width, table.total)
-    wishes = Wishes(forbid=(0b11,) if forbids else ())
-    listed = ordered_list(critical_widths(table), min_width, wishes)
-    try:
-        widths = scan(table, listed)
-    except TooManyTablesError:
-        return
+    """Of the list by critical width, by a listing of the tables of each prefix: min widths never grow."""
+    min_width, axes = min(min_width, table.total), len(table.schema)
+    critical = {
+        t: reference.explicit_critical_width(table.codes, table.counts, sorted(t), 2)
+        for t in reference.query_space(axes)
+    }
+    listed = reference.ordered({t: w for t, w in critical.items() if w >= min_width} or critical)
+    listed = [t for t in listed if not (forbids and t >= {0, 1})]
+    prefixes = [listed[:length] for length in range(len(listed) + 1)]
+    widths = [reference.min_width(table.dense, reference.released(table.dense, some), 2) for some in prefixes]
     assert widths == sorted(widths, reverse=True)
-    longest = max((k for k, width in enumerate(widths) if width >= min_width), default=None)
     forbidden = ["*".join(table.schema.names[:2])] if forbids else []
+    safe = {len(some): width >= min_width for some, width in zip(prefixes, widths, strict=True)}
+    longest = reference.longest_prefix(listed, lambda some: safe[len(some)]) if safe[0] else []
     if not longest and listed:
         with pytest.raises(NothingReleasableError):
             sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
         return
     found = sdc.bisection_release(table, NOTHING, min_width=min_width, forbid=forbidden)
-    assert found.release == Release.of([st.GRAND_TOTAL, *listed[: longest or 0]])
+    assert found.release == Release.of([st.GRAND_TOTAL, *map(st.of, longest)])
     assert len(found.steps) <= 1 + log2(len(listed) + 1)
-
-
-def test_no_question_is_about_anything_but_a_prefix(czech: Table) -> None:
-    """At 10 other sub-tables could be added to the longest prefix, and are not tried."""
-    found = sdc.bisection_release(czech, NOTHING, min_width=10)
-    listed = critical_widths(czech).reaching(10)
-    assert found.release == Release.of(listed[:54])
-    assert found.sub_tables < sdc.ordered_release(czech, NOTHING, min_width=10).sub_tables
-    assert not any(step.added for step in found.steps)
 
 
 def test_weights_count_in_the_utility_and_not_in_the_list(czech: Table) -> None:

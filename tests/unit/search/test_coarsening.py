@@ -27,8 +27,8 @@ from sdc.search.best import FoundRelease
 from sdc.search.coarsening import Merged, known_at, merged, without_levels
 from sdc.search.wishes import PartWish
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
-from tests.judge import Fact, TooManyTablesError, agreeing, exact
 from tests.profiles import scaled
+from tests.reference import Fact, TooManyTablesError, exact, feasible
 
 SIZES, NAMES = (5, 2, 2), ("area", "sex", "old")
 AREAS = ("small", "other", "town", "city", "port")
@@ -207,7 +207,7 @@ def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
             if not origin.coarsened(found.required.in_part, found.release, levelled.schema):
                 continue  # it fits whole
             facts = told(found.release.frontier, levelled.schema, counts)
-            tables = agreeing(SIZES, [*exact(counts, ()), *facts], 200_000)[:, at_risk.reshape(-1)]
+            tables = feasible(SIZES, [*exact(counts, ()), *facts], 200_000)[:, at_risk.reshape(-1)]
         except (NotReleasableError, TooManyTablesError):
             continue
         assert (np.ptp(tables, axis=0) >= 2).all()

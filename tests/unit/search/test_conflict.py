@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +13,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.search.conflict import halves, parted
+from sdc.search.conflict import parted
 from sdc.search.ordered import OrderedSearch, ordered_list
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -48,15 +47,6 @@ def test_the_first_part_leaves_the_cells_that_stopped_all_as_wide_as_they_are(se
     before, after = (Support(known, judgement.bank).inner_at(row) for known in (judgement.knowledge, knowledge))
     parts = judgement.knowledge.structure.components.cliques, knowledge.structure.components.cliques
     assert (before == after).all() or parts[0] != parts[1]
-
-
-def test_where_nothing_tells_them_apart_they_are_halved() -> None:
-    inquiry = inquiry_of(scattered(), 3, budget=FEW_NODES)
-    judgement = inquiry.ask(Release.of([st.GRAND_TOTAL]))
-    stopped = inquiry.ask(Release.of(TRIPLES), Depth.BRIEF)
-    emptied = replace(judgement, bank=judgement.bank.emptied())
-    assert parted(emptied, stopped, TRIPLES) == halves(TRIPLES) == (TRIPLES[:5], TRIPLES[5:])
-    assert parted(judgement, replace(stopped, blockers=()), TRIPLES) == halves(TRIPLES)
 
 
 @pytest.mark.parametrize("weights", [None, Weights((Fraction(1), Fraction(1), Fraction(1), Fraction(1), Fraction(2)))])

@@ -20,9 +20,9 @@ from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.executor import Executor
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain, typed
-from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
+from sdc.model.errors import InputError, NothingReleasableError
 from sdc.model.marginal import CellMarginals
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -107,15 +107,6 @@ def test_the_czech_release(czech: Table) -> None:
     assert {searched(czech, width).release for width in (3, 7, 10)} == {found.release}
     assert found.graph.release == found.release
     assert found.value == 47
-
-
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12))])
-def test_random_tables_of_five_variables(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    table = random_table(seed, generator.integers(2, 5, 5).tolist(), int(generator.integers(60, 800)))
-    for min_width in (1, 2, 5):
-        best = optimum(table, 2, min_width)
-        assert searched(table, min_width).value == best
 
 
 @pytest.mark.parametrize(
@@ -273,26 +264,6 @@ def test_faulty_settings(values: dict[str, object], message: str) -> None:
 def test_weights_of_other_variables(czech: Table) -> None:
     with pytest.raises(InputError, match="2 weights for 6 variables; give one to each"):
         searched(czech, 3, weights=Weights.equal(2))
-
-
-def test_a_width_that_no_release_reaches(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match=r"260; choose a minimum width of at most 260"):
-        searched(czech, 261)
-    assert searched(czech, 260).release.contains(Release.of(1 << v for v in range(6)))
-
-
-def test_a_faulty_start(czech: Table) -> None:
-    start = DecomposableGraph.parse("[A,B,C,D,F] [E]", czech.schema)
-    with pytest.raises(
-        ReleaseError,
-        match=r"not releasable at the minimum width 4: an at-risk cell has the width 3, .*clique A\*B\*C\*D\*F",
-    ):
-        searched(czech, 4, start=start)
-
-
-def test_what_is_required_where_nothing_may_go_out_is_refused_as_all_else(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match="minimum width 2000 is not reached"):
-        find_release(czech, NOTHING, "decomposable", min_width=2000, require=["A"])
 
 
 @pytest.mark.parametrize(

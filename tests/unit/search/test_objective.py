@@ -16,7 +16,6 @@ from sdc.config.given import with_given
 from sdc.config.release import AnnealingConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.limit import PosteriorLimit
-from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -35,20 +34,15 @@ from tests.profiles import scaled
 from tests.strategies import additions, dense_counts, edgeless, frontier, inquiry_of, knows, schema_of
 from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, releasable, same
+from tests.unit.utility.test_ipf import textbook
 
 SHORT: dict[str, Any] = {"steps": 4000, "seed": 1, "objective": "reconstruction"}
 
 
 def error_of(table: Table, release: Release, sweeps: int = 2000) -> float:
     """Mean squared error of IPF on the dense array, from 1 in every cell."""
-    counts = dense_counts(table).reshape(table.schema.sizes).astype(float)
-    fitted = np.ones(counts.shape)
-    for _ in range(sweeps):
-        for element in release.frontier:
-            out = tuple(v for v in range(counts.ndim) if v not in st.members(element))
-            sums, target = (some.sum(axis=out, keepdims=True) for some in (fitted, counts))
-            fitted = fitted * np.divide(target, sums, out=np.zeros(sums.shape), where=sums > 0)
-    return float(np.square(counts - fitted).mean())
+    counts = dense_counts(table).astype(float)
+    return float(np.square(counts - textbook(np.ones(counts.shape), counts, release, sweeps)).mean())
 
 
 def halvings_of(table: Table, release: Release) -> float:

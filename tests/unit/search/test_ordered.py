@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from sdc.api import ordered_release
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.config.release import ReleaseConfig
 from sdc.feasible.bank import Bank
 from sdc.intruder.limit import PosteriorLimit
@@ -20,19 +19,29 @@ from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
-from sdc.risk.support import support_of
-from sdc.risk.verdict import Policy, Verdict
+from sdc.risk.verdict import Verdict
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch
 from sdc.search.step import SearchStep
-from sdc.search.wishes import MOST_CELLS_OF_PAIRS, Wishes
+from sdc.search.wishes import Wishes
 from sdc.stages.assemble import Watch
-from tests.strategies import components, inquiry_of, knows, scattered, schema_of, shown_by, small_tables, unknowing
+from tests import reference
+from tests.strategies import (
+    assert_safe_and_maximal,
+    components,
+    inquiry_of,
+    knows,
+    scattered,
+    schema_of,
+    shown_by,
+    small_tables,
+    unknowing,
+)
 from tests.strategies import czech as czech_table
 
 FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
@@ -61,21 +70,10 @@ def test_the_neighbouring_widths(czech: Table, min_width: int, with_total: int) 
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 4))
 @settings(max_examples=100)
 def test_releases_are_safe_and_maximal(table: Table, min_width: int) -> None:
-    """Judged by the enumeration of all feasible tables: safe, and one more sub-table makes it unsafe."""
+    """By the listing of all feasible tables."""
     if not len(table.at_risk(2)) or table.total < min_width:
         return
-    release = ordered_release(table, NOTHING, min_width=min_width).release
-    assert sharp_min_width(table, release) >= min_width
-    everything = range(1 << len(table.schema))
-    assert all(sharp_min_width(table, release.add(t)) < min_width for t in everything if t not in release)
-
-
-def sharp_min_width(table: Table, release: Release) -> int:
-    found = enumerate_tables(table, knows(table, release), limit=200_000)
-    assert found.complete
-    dense = (found.upper - found.lower).reshape(table.schema.sizes)
-    at_risk = table.codes[table.at_risk(2)]
-    return int(dense[tuple(at_risk.T)].min())
+    assert_safe_and_maximal(table, ordered_release(table, NOTHING, min_width=min_width).release, min_width)
 
 
 FEW_NODES = Budget(0.3, 0.001)  # ten: some cells stay open
@@ -121,12 +119,6 @@ def test_a_table_of_one_record() -> None:
         ordered_release(table, NOTHING, min_width=3)
 
 
-def test_a_width_that_the_one_way_sub_tables_do_not_reach(czech: Table) -> None:
-    found = ordered_release(czech, NOTHING, min_width=261)
-    assert found.assessment.releasable is True
-    assert found.sub_tables < 63
-
-
 # The extension, many sub-tables at once
 
 
@@ -138,32 +130,6 @@ def test_nothing_more_can_be_added(czech: Table, min_width: int) -> None:
     outside = [t for t in range(64) if t not in release]
     assert outside
     assert [asked.ask(release.add(t)).assessment.releasable for t in outside] == [False] * len(outside)
-
-
-@pytest.mark.parametrize("min_width", [1, 2, 3])
-def test_a_larger_table_has_a_proven_release(min_width: int) -> None:
-    """Beyond exact methods every at-risk cell has the width by tables that are feasible, as dense marginals say."""
-    table = scattered()
-    found = ordered_release(table, NOTHING, min_width=min_width, budget=Budget(0.3, 60))
-    assert found.assessment.releasable is True
-    at_risk = table.codes[table.at_risk(2)]
-    knowledge = knows(table, found.release)
-    shown = shown_by(table, knowledge, at_risk, found.proof)
-    assert (shown[:, 1] - shown[:, 0] >= min_width).all()
-    assert np.array_equal(support_of(found.proof, table, 2, knowledge).inner, shown)
-    assert found.proof.differences <= 2 * len(at_risk) * len(found.proof.parts)
-
-
-@pytest.mark.parametrize("accept_undecided", [False, True])
-def test_a_second_run_with_the_same_criterion_is_as_sound(accept_undecided: bool) -> None:
-    """It begins again with small releases, under which more tables are feasible than the first run settled on."""
-    table = scattered()
-    policy = Policy.OUTER if accept_undecided else Policy.REFUSE
-    search = OrderedSearch(inquiry_of(table, 2, budget=Budget(0.3, 60), policy=policy), critical_widths(table))
-    for found in (search.run(), search.run()):
-        shown = shown_by(table, knows(table, found.release), table.codes[table.at_risk(2)], found.proof)
-        assert accept_undecided or (shown[:, 1] - shown[:, 0] >= 2).all()
-        assert found.assessment.releasable in (True, None) if accept_undecided else found.assessment.releasable
 
 
 @pytest.mark.parametrize("min_width", [1, 2, 3])
@@ -199,19 +165,6 @@ def test_the_steps_tell_how_the_release_came_about(czech: Table, min_width: int)
     assert all(step.added for step in found.steps[1:])
 
 
-@pytest.mark.parametrize("min_width", [1, 3])
-def test_the_steps_of_a_larger_table_replayed(min_width: int) -> None:
-    """Each step's length is what was released before it; the next release contains it."""
-    widths = critical_widths(scattered())
-    found = OrderedSearch(inquiry_of(scattered(), min_width, budget=FEW_NODES), widths).run()
-    release = Release.of([])
-    for step in of_phase(found.steps, "growth"):
-        assert step.length == release.sub_tables(scattered().schema)
-        assert not [t for t in step.added if t in release]
-        release = Release.of([*release.frontier, *step.added]) if step.answer else release
-    assert found.release == release
-
-
 def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
     """Level by level up to the breadth, then the rest, of which each that fits is added whatever its level."""
     found = ordered_release(czech, NOTHING, min_width=6)
@@ -237,11 +190,6 @@ def test_with_a_breadth_of_one_the_next_pair_makes_the_smallest_component(czech:
             asked += 1
         release = Release.of([*release.frontier, *step.added]) if step.answer else release
     assert asked > 5
-
-
-def test_many_at_risk_cells_have_a_breadth_of_one() -> None:
-    assert [Wishes().breadth_for(cells) for cells in (1, MOST_CELLS_OF_PAIRS, MOST_CELLS_OF_PAIRS + 1)] == [2, 2, 1]
-    assert Wishes(breadth=2).breadth_for(MOST_CELLS_OF_PAIRS + 1) == 2
 
 
 def test_no_more_questions_than_wished() -> None:
@@ -324,44 +272,22 @@ def test_whatever_the_budget_what_was_proven_is_true(budget: Budget, records: li
     assert found.judgement.verdict is Verdict.SAFE
     assert found.sub_tables >= proven.sub_tables(table.schema)
     for release in (found.release, proven):
-        assert min_width_by_splitting(table, release) >= min_width
+        assert min_width_of_records(table, release) >= min_width
 
 
-def min_width_by_splitting(table: Table, release: Release) -> int:
+def min_width_of_records(table: Table, release: Release) -> int:
     """The sharp min width of a table whose records have the codes 0 and 1 alone: what else is released is 0.
 
     Of a variable in no released sub-table the records may have any code, so a cell may then have none of them.
     """
-    covered = tuple(v for v in range(len(table.schema)) if release.variables >> v & 1)
-    if not covered:
-        return table.total  # any cell may have all records, or none
+    covered = [v for v in range(len(table.schema)) if release.variables >> v & 1]
     true = np.zeros((2,) * len(covered), np.int64)
     np.add.at(true, tuple(table.codes[:, v] for v in covered), table.counts)
-    found = split(true, [{covered.index(v) for v in covered if t >> v & 1} for t in release.frontier])
-    at_risk = table.codes[table.at_risk(2)][:, covered]
-    there = found.reshape(len(found), *true.shape)[(slice(None), *at_risk.T)].reshape(len(found), -1)
-    least = there.min(axis=0) if len(covered) == len(table.schema) else 0
-    return int((there.max(axis=0) - least).min())
-
-
-def split(true: Counts, public: list[set[int]]) -> Counts:
-    """(n, 2, ..., 2) all tables with these marginals of the true one: the total split by one variable after another."""
-    found = true.sum().reshape(1)
-    for axis in range(true.ndim):
-        marginal = true.sum(axis=tuple(range(axis + 1, true.ndim)))
-        larger = np.concatenate([halves(table) for table in found])
-        for named in public:
-            others = tuple(v for v in range(axis + 1) if v not in named)
-            same = larger.sum(axis=tuple(v + 1 for v in others)) == marginal.sum(axis=others)
-            larger = larger[same.reshape(len(larger), -1).all(axis=1)]
-        found = larger
-    return found
-
-
-def halves(table: Counts) -> Counts:
-    """(n, ..., 2) every way to divide each count into two."""
-    first = np.indices(tuple(table.reshape(-1) + 1)).reshape(table.size, -1).T.reshape(-1, *table.shape)
-    return np.stack([first, table - first], axis=-1)
+    public = [[covered.index(v) for v in st.members(t)] for t in release.frontier]
+    tables = reference.feasible(true.shape, reference.released(true, public))
+    at_risk = np.ravel_multi_index(tuple(table.codes[table.at_risk(2)][:, covered].T), true.shape)
+    low, high = reference.bounds(tables)[at_risk].T
+    return int((high - (low if len(covered) == len(table.schema) else 0)).min())
 
 
 def test_a_search_that_needs_monotonicity_refuses_a_criterion_without() -> None:

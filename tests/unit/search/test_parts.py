@@ -22,15 +22,14 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.best import FoundRelease
-from sdc.search.found import Found
 from sdc.search.pace import Ending
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
-from tests.judge import TooManyTablesError
 from tests.profiles import scaled
+from tests.reference import TooManyTablesError
 from tests.strategies import dense
-from tests.unit.search.test_withholding import Backwards, Case, cases, yearbook
-from tests.unit.treat.test_suppression import Flags
+from tests.suppressed import Case, Flags, cases
+from tests.unit.search.test_withholding import Backwards, yearbook
 
 WITHHELD: Mapping[str, Any] = {"how": "withhold"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
@@ -85,19 +84,19 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         if found is None:
             continue
         assert found.judgement.verdict is Verdict.SAFE
+        assert all(fact.view not in found.release for fact in found.parts.facts)
+        assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
         after, hidden = public(case, found, beside=False)
         before, _ = public(case, found, beside=True)
         try:
             tables, without = after.agreeing(hidden), before.agreeing([])
         except TooManyTablesError:
             continue
-        flat = case.table.dense.reshape(-1)
-        is_at_risk = (flat > 0) & (flat <= case.small_count)
-        assert (np.ptp(tables, axis=0)[is_at_risk] >= case.min_width).all()
+        assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
         ways.update(part.base > 0 for part in found.parts.tables)
         for part in found.parts.tables:
             view, counts = part.view, case.of(part.view, case.table.dense)[0]
-            small = np.flatnonzero((counts > 0) & (counts <= case.small_count))
+            small = np.flatnonzero(case.is_small(counts))
             assert part.base or {*case.places(part.fact)} >= {*small.tolist()}
             free = np.ptp(case.of(view, without), axis=0)[small] >= case.min_width
             assert (np.ptp(case.of(view, tables), axis=0)[small][free] >= case.min_width).all()
@@ -108,18 +107,6 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
     assert grown > 0
     assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
     print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
-
-
-def test_what_is_found_holds_its_sub_tables_in_part(night: list[int]) -> None:
-    """None of them is released whole too, and the judgement knows each as a fact."""
-    for case in islice(cases(np.random.default_rng([8, *night])), CASES // 4):
-        found = found_for(case, "ordered", best_subset=True)
-        if found is not None:
-            assert isinstance(found, Found)
-            assert all(fact.view not in found.release for fact in found.parts.facts)
-            assert {*found.parts.facts} <= {*found.judgement.knowledge.facts}
-            assert found.required is not None
-            assert {*found.required.in_part} == {*found.parts.views}
 
 
 def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_to_it(night: list[int]) -> None:
@@ -140,10 +127,9 @@ def test_who_knows_how_a_pattern_was_chosen_is_left_with_those_tables_that_lead_
             for counts in tables
         ]
         assert (again.feasible_tables, again.alike) == (len(tables), sum(alike))
-        flat = case.table.dense.reshape(-1)
         own = [after.of(view, tables) for view in after.views]
         truth = [after.of(view, case.table.dense)[0] for view in after.views]
-        small = [(counts > 0) & (counts <= case.small_count) for counts in (flat, *truth)]
+        small = [case.at_risk, *map(case.is_small, truth)]
         cells, parts = tables[:, small[0]], [sums[:, which] for sums, which in zip(own, small[1:], strict=True)]
         for ranges, counts in (
             (again.possible, cells),

@@ -14,7 +14,6 @@ from sdc.api import find_release
 from sdc.bounds.enumeration import feasible_tables
 from sdc.config.given import with_given
 from sdc.config.release import ReleaseConfig, SimulatableConfig
-from sdc.executor import Executor
 from sdc.intruder.draws import Draws
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -29,7 +28,7 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
-from tests import judge
+from tests import reference
 from tests.profiles import scaled
 from tests.strategies import dense, inquiry_of, knows, schema_of, unknowing
 
@@ -99,8 +98,7 @@ def test_every_table_that_agrees_gets_the_same_decisions(night: list[int]) -> No
         steps, released = course_of(table, criteria, simulation)
         grown = released_after(steps)
         assert released in (None, grown)
-        facts = [fact for t in grown.frontier for fact in judge.exact(counts, st.members(t))]
-        agreeing = judge.agreeing(sizes, facts)
+        agreeing = reference.feasible(sizes, reference.released(counts, map(st.members, grown.frontier)))
         is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
         chosen = [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]
         without += int(is_clear.any())
@@ -195,13 +193,6 @@ def test_a_limit_on_the_posterior_is_asked_of_the_draws_too(
     limited = decisions_of(czech, Criteria.of(2, 6, limit))
     plain = released_after(czech_steps)
     assert released_after(limited).sub_tables(czech.schema) < plain.sub_tables(czech.schema)
-
-
-def test_workers_decide_alike(czech: Table, two_workers: Executor) -> None:
-    alone = SimulatableSearch(inquiry_of(czech, 6), FEW).run()
-    inquiry = unknowing(czech, Criteria.of(2, 6), effort=inquiry_of(czech, 6).effort)
-    inquiry.effort = type(inquiry.effort)(executor=two_workers)
-    assert SimulatableSearch(inquiry, FEW).run().steps == alone.steps
 
 
 @pytest.mark.parametrize(

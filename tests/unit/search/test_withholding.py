@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
-from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -26,77 +24,12 @@ from sdc.risk.verdict import Verdict
 from sdc.search import hiding
 from sdc.search.pace import Paced
 from sdc.search.withholding import InParts, withhold
-from sdc.treat.suppression import Dense, Flags
-from tests.judge import TooManyTablesError, agreeing, every_cell, exact, impossible
 from tests.profiles import scaled
+from tests.reference import TooManyTablesError
 from tests.strategies import dense, schema_of
-from tests.unit.treat.test_suppression import pattern, some_fact, told
+from tests.suppressed import Case, cases
 
 CASES = scaled(500, fewest=60)
-SIZES = ([2, 2, 2], [2, 3, 2], [3, 3, 2], [2, 2, 3], [2, 4, 2], [2, 2, 2, 2])
-
-
-@dataclass(frozen=True, eq=False)
-class Case:
-    """Sub-tables of a small table, beside a release, structural zeros and other facts, and what is to be protected."""
-
-    table: Table
-    known: Knowledge
-    views: tuple[SubTable, ...]
-    small_count: int
-    min_width: int
-
-    @property
-    def inquiry(self) -> Inquiry:
-        return Inquiry(self.table, self.known, Criteria.of(self.small_count, self.min_width))
-
-    def places(self, fact: Fact) -> list[int]:
-        """Of the cells that a fact tells between two numbers, in C order."""
-        assert fact.between is not None
-        sizes = [self.table.schema.sizes[v] for v in st.members(fact.view)]
-        return [int(place) for place in np.ravel_multi_index(tuple(fact.between.cells.T.astype(int)), sizes)]
-
-    def of(self, view: SubTable, tables: Dense) -> Dense:
-        """(tables, cells of the view) of each of (tables, cells)."""
-        sizes = self.table.schema.sizes
-        out = tuple(v + 1 for v in range(len(sizes)) if not view >> v & 1)
-        sums = np.asarray(tables.reshape(-1, *sizes).sum(axis=out))
-        return sums.reshape(len(sums), -1)
-
-    def agreeing(self, hidden: Sequence[Flags]) -> Dense:
-        """All tables with the zeros, the cells of each view that are not hidden, the release and the other facts."""
-        counts, zeros = self.table.dense, np.array(every_cell(self.table.schema.sizes))
-        facts = [*impossible(map(tuple, zeros[self.known.zeros.contains(zeros, self.table.schema)].tolist()))]
-        for public in self.known.release.frontier:
-            facts += exact(counts, st.members(public))
-        for view, flags in zip(self.views, hidden, strict=True):
-            cells = exact(counts, st.members(view))
-            facts += [cell for cell, is_hidden in zip(cells, flags, strict=True) if not is_hidden]
-        facts += [one for fact in self.known.facts for one in told(counts, fact)]
-        facts += exact(counts, ())
-        return agreeing(self.table.schema.sizes, facts, 300_000)
-
-
-def cases(rng: np.random.Generator) -> Iterator[Case]:
-    """Of which what is known alone is safe, with one to three sub-tables that are not public, without end."""
-    while True:
-        sizes = SIZES[rng.integers(len(SIZES))]
-        patterns = [pattern(rng, sizes) for _ in range(rng.integers(3))]
-        if sizes[1] == 4:  # the first variable is a coarser level of the second
-            patterns += [((0, (1,)), (1, (0, 1))), ((0, (0,)), (1, (2, 3)))]
-        zeros, cells = StructuralZeros(tuple(patterns)), np.array(every_cell(sizes))
-        counts = rng.integers(0, 5, len(cells)) * (rng.random(len(cells)) < 0.7)
-        table = Table.of(schema_of(sizes), cells, counts * ~zeros.contains(cells, schema_of(sizes)))
-        full, small, width = st.full(len(sizes)), int(rng.integers(1, 3)), int(rng.integers(1, 4))
-        release = Release.of(rng.integers(0, full, 2).tolist())
-        others = [s for s in range(1, full + 1) if s not in release and st.dimension(s) > 1]
-        if not len(table.at_risk(small)) or not others:
-            continue
-        views = tuple(sorted({int(view) for view in rng.choice(others, rng.integers(1, 4))}))
-        facts = [some_fact(rng, table) for _ in range(rng.integers(2))]
-        case = Case(table, Knowledge.of(table, release, zeros, facts), views, small, width)
-        if case.inquiry.ask(NOTHING).verdict is Verdict.SAFE:
-            yield case
 
 
 def published(case: Case) -> InParts | None:
@@ -120,12 +53,10 @@ def test_whoever_reads_all_parts_pins_no_small_count_of_the_table_nor_of_a_part(
             tables = case.agreeing(found.hidden)
         except TooManyTablesError:
             continue
-        flat = case.table.dense.reshape(-1)
-        is_at_risk = (flat > 0) & (flat <= case.small_count)
-        assert (np.ptp(tables, axis=0)[is_at_risk] >= case.min_width).all()
+        assert (np.ptp(tables, axis=0)[case.at_risk] >= case.min_width).all()
         for view, hidden, own in zip(case.views, found.hidden, found.own, strict=True):
             counts, ranges = case.of(view, case.table.dense)[0], case.of(view, tables)
-            small = np.flatnonzero((counts > 0) & (counts <= case.small_count))
+            small = np.flatnonzero(case.is_small(counts))
             assert hidden[small].all()
             assert not hidden[case.known.zeros.excluded(view, case.table.schema).reshape(-1)].any()
             assert (own.counts == counts[small]).all()

@@ -17,7 +17,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
-from sdc.model.table import Table
+from sdc.model.table import MAX_TOTAL, Table
 from sdc.utility import ipf
 from sdc.utility.closed_form import expected
 from sdc.utility.marginal import Marginal
@@ -111,15 +111,6 @@ def test_structural_zeros_stay_zero(case: tuple[Table, Knowledge]) -> None:
     assert at_every_cell(found) == pytest.approx(book, abs=1e-8)
 
 
-@given(tables_and_knowledge())
-def test_an_array_and_a_list_of_cells_have_the_same_fit(case: tuple[Table, Knowledge]) -> None:
-    table, known = case
-    one, other = (ipf.fit(table, known, form=form, stop=LOOSE) for form in ("sparse", "dense"))
-    assert (one.form, other.form, one.method, other.method) == ("sparse", "dense", "ipf", "ipf")
-    assert one.sweeps == other.sweeps
-    assert at_every_cell(one) == pytest.approx(at_every_cell(other), abs=1e-8)
-
-
 @given(tables_and_releases())
 def test_fits_the_non_zero_cells_alone(case: tuple[Table, Release]) -> None:
     table, release = case
@@ -159,13 +150,6 @@ def test_the_largest_deviation_is_that_of_the_values(support: ipf.Support) -> No
     assert 3 < found.sweeps < 2000
 
 
-def test_the_same_fit_twice() -> None:
-    one, other = (fit(scattered(), all_ways(5, 2)) for _ in range(2))
-    assert one.values.tobytes() == other.values.tobytes()
-    with pytest.raises(ValueError, match="read-only"):
-        one.values[0] = 1
-
-
 # The closed form
 
 
@@ -179,16 +163,6 @@ def test_the_closed_form_is_the_limit_of_ipf(table: Table, data: hs.DataObject) 
     assert at_every_cell(found) == pytest.approx(book, abs=1e-6)
 
 
-def test_race_by_income_and_income_by_gender() -> None:
-    """[DFT] table 1: given income, gender and race are independent."""
-    table = dft_2x3x3()
-    counts = dense_counts(table)
-    found = fit(table, frontier("BC", "AC"))
-    assert found.method == "closed form"
-    conditional = counts.sum(axis=0)[None] * counts.sum(axis=1)[:, None] / counts.sum(axis=(0, 1))
-    assert at_every_cell(found) == pytest.approx(conditional)
-
-
 def test_a_variable_in_no_sub_table_is_uniform() -> None:
     table = dft_2x3x3()
     found = fit(table, frontier("A"))
@@ -196,14 +170,6 @@ def test_a_variable_in_no_sub_table_is_uniform() -> None:
     assert at_every_cell(found)[0] == pytest.approx(np.full((3, 3), 356 / 9))
     total = fit(table, Release.of([]))
     assert at_every_cell(total) == pytest.approx(np.full((2, 3, 3), table.total / 18))
-
-
-def test_a_variable_of_one_category_keeps_the_closed_form() -> None:
-    """AC, BC and AB make a cycle, but C has one category."""
-    table = dense(schema_of([2, 2, 1]), [1, 2, 3, 4])
-    found = fit(table, frontier("AB", "BC", "AC"))
-    assert found.method == "closed form"
-    assert at_every_cell(found).ravel() == pytest.approx([1, 2, 3, 4])
 
 
 def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
@@ -274,16 +240,6 @@ def test_marginals_alone_give_the_same_fit(case: tuple[Table, Release]) -> None:
     one, other = fit(table, release, stop=LOOSE), ipf.fit_marginals(given_alone, stop=LOOSE, zeros=NO_ZEROS)
     assert np.array_equal(one.cells, other.cells)
     assert np.array_equal(one.values, other.values)
-
-
-@given(small_tables(), hs.data())
-def test_dense_and_sparse_marginals_are_the_same(table: Table, data: hs.DataObject) -> None:
-    subtable = data.draw(hs.integers(0, st.full(len(table.schema))))
-    counts = dense_counts(table).astype(np.int64)
-    summed = counts.sum(axis=tuple(v for v in range(counts.ndim) if not st.has(subtable, v)))
-    one, other = Marginal.of(table, subtable), Marginal.dense(table.schema, subtable, summed)
-    assert np.array_equal(one.codes, other.codes)
-    assert np.array_equal(one.counts, other.counts)
 
 
 def test_marginals_that_contradict_each_other_are_refused() -> None:
@@ -369,8 +325,10 @@ def test_marginals_that_are_none_are_refused() -> None:
         Marginal.dense(schema, 1, [0.5, 1])
     with pytest.raises(InputError, match="the marginal A has counts from -1 to 1; they must not be negative"):
         Marginal.dense(schema, 1, [-1, 1])
-    with pytest.raises(InputError, match="nor sum to more than 9007199254740992"):
-        Marginal.dense(schema, 1, [1 << 53, 1 << 53])
+    # in doubles 2^53 + 1 is 2^53, and in integers 2^64 is 0
+    for counts in ([MAX_TOTAL, 1], [1 << 62] * 2, np.array([1 << 63] * 2, np.uint64)):
+        with pytest.raises(InputError, match="nor sum to more than 9007199254740992"):
+            Marginal.dense(schema, 1, np.array(counts))
     with pytest.raises(InputError, match="no marginals to fit; give at least the grand total"):
         ipf.fit_marginals([], zeros=NO_ZEROS)
     with pytest.raises(InputError, match="different schemas; give marginals of one table"):

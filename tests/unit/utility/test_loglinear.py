@@ -15,7 +15,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.fact import withheld
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
@@ -24,7 +24,6 @@ from sdc.utility.ipf import Form
 from sdc.utility.loglinear import LogLinearFit, fit_model
 from tests.levels import random_release, random_schema, random_table, random_zeros
 from tests.strategies import (
-    TWO_CYCLES,
     all_ways,
     czech,
     dense,
@@ -32,7 +31,6 @@ from tests.strategies import (
     frontier,
     knows,
     schema_of,
-    small_tables,
     tables_and_knowledge,
 )
 
@@ -217,14 +215,6 @@ def test_effects_add_up_to_the_logarithms_of_the_fit() -> None:
     assert {*found.effects} == {term.sub_table for term in found.terms}
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_parts_share_what_their_separator_can_tell(seed: int) -> None:
-    """Two cycles that share a released pair, of a table of a few records."""
-    rng = np.random.default_rng(seed)
-    table = Table.of(schema_of([2, 2, 3, 2, 2, 2]), rng.integers(0, [2, 2, 3, 2, 2, 2], (12 + 6 * seed, 6)))
-    agrees(fit_model(table, knows(table, TWO_CYCLES)), judge(table, knows(table, TWO_CYCLES)))
-
-
 def test_every_cell_with_a_positive_fit_is_listed() -> None:
     table = dense(schema_of([2, 3, 2]), [1, 2, 0, 3, 4, 0, 5, 6, 0, 7, 8, 9])
     found = fit_model(table, knows(table, frontier("B")))
@@ -258,16 +248,6 @@ def test_a_decomposable_release_of_more_cells_than_anybody_lists() -> None:
     assert found.deviance > 0
     with pytest.raises(InputError, match="cells have a positive fit, and at most 4,194,304 are listed; keep fewer"):
         found.to_arrow()
-
-
-@given(small_tables())
-def test_all_is_as_good_as_the_table_and_nothing_is_uniform(table: Table) -> None:
-    assume(table.total)
-    saturated = fit_model(table, knows(table, Release.of([st.full(len(table.schema))])))
-    assert (saturated.deviance, saturated.pearson, saturated.degrees_of_freedom) == (0, 0, 0)
-    uniform = fit_model(table, knows(table, NOTHING))
-    assert uniform.at(table.codes) == pytest.approx(table.total / table.schema.cells)
-    assert uniform.degrees_of_freedom == table.schema.cells - 1
 
 
 # What is refused

@@ -29,7 +29,6 @@ from tests.strategies import (
     every_cell,
     frontier,
     knows,
-    scattered,
     schema_of,
     small_tables,
     tables_and_knowledge,
@@ -73,11 +72,6 @@ def test_weighted_sub_tables_agree_with_listing(case: tuple[Schema, Release], da
     assert measures.weighted_sub_tables(release, weights, schema) == pytest.approx(sum(values), rel=1e-12)
 
 
-def test_weights_of_one_count_sub_tables() -> None:
-    release, schema = all_ways(6, 3), czech().schema
-    assert measures.weighted_sub_tables(release, Weights.of(schema), schema) == release.sub_tables(schema) == 41
-
-
 def test_equal_sums_of_decimal_weights_are_ties() -> None:
     """In binary 0.1 + 0.2 is not 0.3."""
     schema = schema_of([2, 2, 2])
@@ -85,13 +79,6 @@ def test_equal_sums_of_decimal_weights_are_ties() -> None:
     assert weights.variables == (Fraction(1, 10), Fraction(1, 5), Fraction(3, 10))
     utility = [measures.weighted_sub_tables(frontier(*names), weights, schema) for names in (("A", "B"), ("C",))]
     assert utility[0] == utility[1] == 0.3
-
-
-def test_weights_of_one_sub_table_do_not_weigh_its_children() -> None:
-    schema = schema_of([2, 2])
-    weights = Weights.of(schema, {"A": 2}, {"B*A": 5})
-    assert measures.weighted_sub_tables(frontier("AB"), weights, schema) == 2 + 1 + 5
-    assert measures.weighted_sub_tables(frontier("A", "B"), weights, schema) == 2 + 1
 
 
 def test_counts_beyond_64_bits() -> None:
@@ -182,18 +169,6 @@ def test_the_junction_tree_sums_what_is_not_listed(table: Table, data: hs.DataOb
     assert error_of(table, release) == pytest.approx(dense_error(table, found), abs=1e-9)
 
 
-def test_the_full_table_is_reconstructed() -> None:
-    assert error_of(czech(), frontier("ABCDEF")) == 0
-    assert measures.mean_squared_error(czech(), fit(czech(), frontier("ABCDEF"))) == 0
-
-
-def test_nothing_released_leaves_the_mean() -> None:
-    """Then the error is the variance of the counts."""
-    table = czech()
-    variance = float(table.count_at(every_cell(table.schema)).var())
-    assert error_of(table, Release.of([])) == pytest.approx(variance)
-
-
 def test_a_larger_release_of_the_czech_table_reconstructs_better() -> None:
     errors = [error_of(czech(), all_ways(6, k), TIGHT) for k in range(1, 7)]
     assert errors == sorted(errors, reverse=True)
@@ -220,15 +195,6 @@ def test_a_reconstruction_says_how_it_was_found() -> None:
     assert 1 < all_sweeps.sweeps < TIGHT.max_sweeps
     tree = reconstruction(czech(), frontier("AB", "BC"))
     assert (tree.method, tree.sweeps, tree.deviation, tree.converged) == ("closed form", 0, 0.0, True)
-
-
-def test_reconstruction_refuses_what_the_fit_refuses() -> None:
-    with pytest.raises(ReleaseError, match="names variable number 7"):
-        reconstruction(czech(), frontier("AH"))
-    with pytest.raises(ReleaseError, match=r"what is known is of 1841 records .*; give what is known of this table"):
-        measures.reconstruction(scattered(), knows(czech(), frontier("AB")))
-    with pytest.raises(InputError, match="MiB are allowed"):
-        reconstruction(czech(), all_ways(6, 2), max_bytes=1000)
 
 
 def test_an_empty_table() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
+from itertools import combinations
 from math import log
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -18,6 +17,7 @@ from sdc.model.table import Table
 from sdc.utility import model_search
 from sdc.utility.loglinear import fit_model
 from sdc.utility.model_search import search_models
+from tests import reference
 from tests.levels import random_schema, random_table
 from tests.strategies import all_ways, czech, dense, frontier, knows, schema_of, small_tables
 
@@ -25,13 +25,9 @@ from tests.strategies import all_ways, czech, dense, frontier, knows, schema_of,
 def chordal_graphs(variables: int) -> list[list[int]]:
     """Of each chordal graph its maximal cliques."""
     pairs = list(combinations(range(variables), 2))
-    found = []
-    for chosen in product((False, True), repeat=len(pairs)):
-        graph = nx.empty_graph(variables)
-        graph.add_edges_from(pair for pair, is_edge in zip(pairs, chosen, strict=True) if is_edge)
-        if nx.is_chordal(graph):
-            found.append([st.of(clique) for clique in nx.find_cliques(graph)])
-    return found
+    graphs = [frozenset(some) for size in range(len(pairs) + 1) for some in combinations(pairs, size)]
+    chordal = (graph for graph in graphs if reference.is_decomposable(graph, variables))
+    return [[*map(st.of, reference.cliques(graph, variables))] for graph in chordal]
 
 
 def of_four(seed: int) -> Table:

@@ -90,20 +90,6 @@ def test_estimates_of_a_right_model_are_those_of_simulated_populations() -> None
     assert abs(bias) < 0.01 + 4 * error
 
 
-def test_with_the_true_means_nothing_is_biased(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left beside a fit: the formula, and the sampling."""
-    rng, mean = np.random.default_rng(8), means()
-    monkeypatch.setattr("sdc.utility.uniques.expected_counts", lambda estimable: Known(mean * FRACTION))
-    found, truth = [], []
-    for _ in range(scaled(1600, fewest=100)):
-        table, population = drawn(rng, mean)
-        found.append(of(uniques_by_model(table, knows(table, NOTHING), FRACTION, RIGHT)))
-        truth.append(((population == 1).sum(), (1 / population).sum(), population.sum()))
-    for name, own, expected in zip(TOLD, np.array(found).T, np.array(truth).T, strict=True):
-        bias, error = said(name, own - expected, expected.mean())
-        assert abs(bias) < 4 * error
-
-
 class Known:
     """Means that are known."""
 

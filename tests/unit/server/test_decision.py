@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 import numpy as np
@@ -27,7 +28,7 @@ from sdc.server.desk.effect import effect_of
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
 from sdc.server.desk.rules import RULES as RULES_THERE_ARE
-from tests import judge as judge_of_all
+from tests import reference
 from tests.helpers.streams import BruteForce, decisions, stream
 from tests.profiles import scaled
 from tests.strategies import dense, knows, schema_of
@@ -277,8 +278,8 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
             decision = decided_by(table, criteria, chosen, state, subtable)
             passed.append((state, subtable, public_words(decision, names)))
             state = decision.state
-        facts = [fact for t in state.released.frontier for fact in judge_of_all.exact(counts, st.members(t))]
-        agreeing = judge_of_all.agreeing(counts.shape, facts)
+        facts = [fact for t in state.released.frontier for fact in reference.exact(counts, st.members(t))]
+        agreeing = reference.feasible(counts.shape, facts)
         is_clear = ~((agreeing > 0) & (agreeing <= criteria.small_count)).any(axis=1)
         for other in [*agreeing[is_clear][:1], *rng.permutation(agreeing)[:1]]:
             for then, subtable, words in passed:
@@ -287,6 +288,27 @@ def test_what_a_public_rule_refuses_and_says_is_the_same_for_every_table(night: 
                 told[str(words)] += 1
     assert len(told) == 5
     assert min(told.values()) > PUBLIC_STREAMS // 10
+
+
+def test_myopic_answers_what_is_releasable_with_all_earlier_answers(night: list[int]) -> None:
+    """By listing all tables that agree with the answers and the request."""
+    rng, told = np.random.default_rng([18, *night]), Counter[bool]()
+    for number in range(scaled(100, fewest=20)):
+        counts = rng.choice([0, 0, 1, 2, 3, 4], [2, 3]) if number % 2 else rng.choice([0, 1, 1, 2], [2, 2, 2])
+        criteria, state = Criteria.of(2, int(rng.integers(1, 4))), State.first(schema_of(counts.shape), Release.of([]))
+        least = criteria.width.min_width
+        if not reference.is_releasable(counts, [], 2, least):
+            continue
+        table, asked = dense(state.schema, counts.reshape(-1).tolist()), rng.integers(1, 1 << counts.ndim, 6).tolist()
+        outcomes = list[bool]()
+        for subtable in asked:
+            decision = decided_by(table, criteria, (), state, subtable)
+            outcomes.append(decision.outcome != "refused")
+            state = decision.state
+        safe = partial(reference.is_releasable, counts, small_count=2, least=least)
+        assert outcomes == reference.decisions(map(st.members, asked), safe)
+        told.update(outcomes)
+    assert min(told[True], told[False]) > 0
 
 
 def decided_by(

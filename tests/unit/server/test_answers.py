@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as hs
-from pyjstat import pyjstat
 
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
@@ -131,9 +130,12 @@ def read_json(content: bytes) -> Rows:
 
 
 def read_jsonstat(content: bytes, zeros: bool) -> Rows:
-    frame = pyjstat.Dataset.read(content.decode()).write("dataframe", naming="id")
-    rows = [(*row[:-1], 0 if row[-1] is None or row[-1] != row[-1] else int(row[-1])) for row in frame.values.tolist()]
-    return [row for row in rows if row[-1] or zeros]
+    """Values are those of all cells in order, or of the places of those that have one."""
+    found = json.loads(content)
+    cells = list(product(*(found["dimension"][name]["category"]["index"] for name in found["id"])))
+    values = found["value"] if isinstance(found["value"], dict) else dict(enumerate(found["value"]))
+    counts = [values.get(str(place), values.get(place)) or 0 for place in range(len(cells))]
+    return [(*cell, count) for cell, count in zip(cells, counts, strict=True) if count or zeros]
 
 
 def read_xml(content: bytes) -> Rows:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
 from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
@@ -20,25 +18,20 @@ from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.server.desk.deciding import fault_of
 from sdc.server.desk.service import Service
 from sdc.server.web.access import KINDS
-from tests.helpers.databases import Cluster
 from tests.helpers.http import Server, server_of
 from tests.helpers.services import open_service
+from tests.helpers.waiting import wait_until
 from tests.integration.record.test_chain import disarm, execute
 
 Outage = Callable[[], AbstractContextManager[None]]
 
 
-@pytest.fixture(params=["moved", "locked", "stopped", "read-only"])
-def outage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Outage]:
+@pytest.fixture(params=["moved", "locked"])
+def outage(request: pytest.FixtureRequest, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Outage]:
     """The URL of a new history, and what takes it away for a while."""
-    kind = request.param
-    if kind in ("moved", "locked"):
-        path = tmp_path / "history.db"
-        monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
-        return str(path), {"moved": lambda: moved(path), "locked": lambda: locked(path)}[kind]
-    cluster: Cluster = request.getfixturevalue("postgres_cluster")
-    url = cluster.new_url()
-    return url, {"stopped": lambda: stopped(cluster), "read-only": lambda: read_only(cluster, url)}[kind]
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    taking = {"moved": moved, "locked": locked}[request.param]
+    return sqlite_url, lambda: taking(Path(sqlite_url))
 
 
 @contextmanager
@@ -54,33 +47,6 @@ def locked(path: Path) -> Iterator[None]:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
-
-
-@contextmanager
-def stopped(cluster: Cluster) -> Iterator[None]:
-    cluster.stop()
-    try:
-        yield
-    finally:
-        cluster.start()
-
-
-@contextmanager
-def read_only(cluster: Cluster, url: str) -> Iterator[None]:
-    name = make_url(url).database
-    set_for_all(cluster, name, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    yield
-    set_for_all(cluster, name, f"ALTER DATABASE {name} RESET default_transaction_read_only")
-
-
-def set_for_all(cluster: Cluster, name: str | None, setting: str) -> None:
-    """A setting that every connection has from now on: none may begin before it is made and go on after it."""
-    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
-    end = f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = '{name}'"
-    cluster.execute("postgres", end)
-    cluster.execute("postgres", setting)
-    cluster.execute("postgres", end)
-    cluster.execute("postgres", f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
 
 
 def ask(client: TestClient, *names: str) -> Any:
@@ -146,14 +112,13 @@ def test_a_decision_that_cannot_be_stored_yet(czech: Table, tmp_path: Path, monk
         monkeypatch.setattr(service.deciding, "_stored", fails)
         reply = ask(client, "A", "B")
         assert (reply.status_code, reply.json()["decision"]) == (202, "pending")
-        while client.get("/api/health").json()["status"] == "ok":  # where it is still decided, nobody tried to store it
-            time.sleep(0.1)
+        # where it is still decided, nobody tried to store it
+        wait_until(lambda: client.get("/api/health").json()["status"] != "ok")
         assert client.get("/api/health").json()["status"] == "unavailable"
         monkeypatch.setattr(service.deciding, "_stored", store)
-        while client.get(reply.json()["job"]).status_code == 202:
-            time.sleep(0.1)
+        wait_until(lambda: client.get(reply.json()["job"]).status_code != 202)
         assert client.get(reply.json()["job"]).json()["decision"] == "released"
-        assert client.get("/api/health").json()["status"] == "ok"
+        wait_until(lambda: client.get("/api/health").json()["status"] == "ok")
     finally:
         service.close()
 

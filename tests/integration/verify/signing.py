@@ -1,0 +1,97 @@
+"""Signed releases, and what others sign in their place."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
+from sdc.executor import IN_PROCESS
+from sdc.publish.catalogue import write_sums
+from sdc.publish.formats import FORMATS
+from sdc.publish.signature import SigningKey
+from sdc.stages.build import open_build
+from sdc.stages.published import verify_folder
+from sdc.stages.stages import run_all
+from sdc.storage.parquet import write_csv
+from sdc.storage.run_folder import write_json
+from tests.strategies import CZECH_CSV
+
+STATEMENT, CONFIDENTIAL = "release/statement.intoto.jsonl", "confidential.intoto.jsonl"
+
+
+def new_key(path: Path) -> Path:
+    """A private key, and beside it the public one, as an agency gives it to its readers."""
+    private = Ed25519PrivateKey.generate()
+    path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    public = private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    path.with_suffix(".pub").write_bytes(public)
+    return path
+
+
+def built(folder: Path, **sections: Any) -> Path:
+    """The run folder of a build of the Czech auto workers, or of another table."""
+    content = {
+        "name": "signed",
+        "table": {"path": str(CZECH_CSV)},
+        "risk": {"min_width": 6},
+        "execution": {"cluster": "in-process"},
+        "output": {"folder": str(folder / "runs")},
+        **sections,
+    }
+    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    build = open_build(folder / "build.yaml")
+    run_all(build, IN_PROCESS)
+    return build.folder.path
+
+
+def signed(folder: Path, **sections: Any) -> Path:
+    """The same, signed by key.pem of the folder."""
+    about = {"title": "Workers", "period": "1981", "signing_key": "key.pem", **sections.pop("publication", {})}
+    return built(folder, publication=about, **sections)
+
+
+def yearbook(folder: Path, **about: Any) -> Path:
+    """People by small areas, age and sex, in all formats; area by age is withheld in part."""
+    rng = np.random.default_rng(4)
+    codes = {"area": np.minimum(rng.geometric(0.375, 800) - 1, 7), "age": np.minimum(rng.poisson(1.5, 800), 4)}
+    codes["sex"] = rng.integers(0, 2, 800)
+    write_csv(folder / "people.csv", {v: [f"{v}{code:02}" for code in own.tolist()] for v, own in codes.items()})
+    return built(
+        folder,
+        table={"path": "people.csv"},
+        risk={"min_width": 3, "small_count": 2},
+        release={"require": ["area*age", "area*sex", "age*sex"], "in_part": "withhold"},
+        publication={"formats": [*FORMATS], **about},
+    )
+
+
+def statement_of(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(base64.b64decode(json.loads(path.read_text())["payload"]))
+    return content
+
+
+def sha(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def signed_by(folder: Path, key: SigningKey, **told: str) -> None:
+    """As its signer would sign what is there now."""
+    metadata = json.loads((folder / "datapackage.json").read_text()) | told
+    for one in metadata["resources"]:
+        if "hash" in one:
+            one["hash"] = f"sha256:{sha(folder / one['path'])}"
+    write_json(folder / "datapackage.json", metadata)
+    write_sums(folder, key, metadata)
+
+
+def checks(folder: Path, key: Path) -> dict[str, str]:
+    """What `sdc verify --published` finds."""
+    return dict(verify_folder(folder, key))

