@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,6 +93,8 @@ def mutants(root: Path, file: str) -> Iterator[Mutant]:
     def borders(node: Any, bounds: list[Any], others: bool) -> Iterator[Mutant]:
         for bound in bounds:
             match bound:
+                case ast.Constant(value=bool()):
+                    pass
                 case (ast.Constant(value=int(n)) as one) | ast.UnaryOp(operand=ast.Constant(value=int(n)) as one):
                     yield from (mutant(node, *span(one), str(n + step)) for step in (1, -1))
                 case ast.expr() if others:
@@ -138,13 +141,15 @@ class Coverage:
         self.seconds = {f"{of.replace('.', '/')}.py::{one.get('name')}": float(one.get("time", 1)) for of, one in cases}
         self._data = CoverageData(str(database))
         self._data.read()
+        self._measured = {one.rpartition("|")[0] for one in self._data.measured_contexts()}
         self._lines = dict[str, dict[int, list[str]]]()
 
     def tests(self, mutant: Mutant) -> list[str]:
         """First those of files and folders that are named like the module or its package, each time the cheapest.
 
-        Lines that a fixture executes are of all tests of its file. Lines that no test is known to execute, as another
-        process may do it, are of all tests of the file and of the package.
+        Several cases of one test cost more each time, as they mostly see the same.
+        Lines that a fixture executes are of all tests of its file. Tests of the package are taken too where the
+        database has nothing of them, and all of them for lines that no test executes: another process may.
         """
         if mutant.file not in self._lines:
             (path, *_) = [*(path for path in self._data.measured_files() if path.endswith(f"/{mutant.file}")), ""]
@@ -153,16 +158,15 @@ class Coverage:
         near = {test for test in self.seconds if re.search(rf"[/_]{module.parent.name}[/_.]", test)}
         executed = range(mutant.lines[0], mutant.lines[1] + 1)
         contexts = {one for line in executed for one in lines.get(line, ())} - {""}
-        others = set[str]() if contexts else near
-        contexts = contexts or {one for line in lines.values() for one in line}
-        files = {one.partition("::")[0] for one in contexts if one.endswith("|setup")}
-        others |= {test for test in self.seconds if test.partition("::")[0] in files}
+        files = {file_of(one) for one in contexts if one.endswith("|setup")}
         found = {one.rpartition("|")[0] for one in contexts}
-        order = [
-            (t not in found, f"test_{module.stem}.py" not in t, t not in near, self.seconds[t], t)
-            for t in (found | others) & self.seconds.keys()
-        ]
-        return [test for *_, test in sorted(order)]
+        found |= {test for test in self.seconds if file_of(test) in files}
+        found |= near - self._measured if contexts else near
+        cases, cost = Counter[str](), dict[str, float]()
+        for test in sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+            cases[test.partition("[")[0]] += 1
+            cost[test] = cases[test.partition("[")[0]] * self.seconds[test]
+        return sorted(cost, key=lambda test: (f"test_{module.stem}.py" not in test, test not in near, cost[test]))
 
 
 class Trial:
@@ -175,6 +179,7 @@ class Trial:
     def __init__(self, root: Path, coverage: Coverage, waiting: dict[Mutant, str], options: Any) -> None:
         self.results = dict[Mutant, str | None]()
         self._root, self._coverage, self._waiting, self._options = root, coverage, waiting, options
+        self._warmed: pytest.Item | None = None
         self._failures, self._temporary = root.parent / "failures", root.parent / "temporary"
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -184,12 +189,18 @@ class Trial:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         self._items = {item.nodeid: item for item in session.items}
+        plugins = session.config.pluginmanager
+        plugins.unregister(plugins.get_plugin("terminalreporter"))
         self._functions = [one for one in gc.get_objects() if isinstance(one, FunctionType)]
         unfit, waiting = set[str](), self._waiting
         while waiting:
+            fit = dict[Mutant, list[str]]()
             for mutant, first in waiting.items():
                 tests = [test for test in self._coverage.tests(mutant) if test in self._items and test not in unfit]
-                tests.sort(key=lambda test: test.rpartition("/")[2] != first.rpartition("/")[2])
+                fit[mutant] = sorted(tests, key=lambda test: test.rpartition("/")[2] != first.rpartition("/")[2])
+            for mutant, tests in sorted(fit.items(), key=lambda one: file_of(one[1][0]) if one[1] else ""):
+                if tests:
+                    self._warm(tests[0])
                 begun, tried, self.results[mutant] = time.monotonic(), 0, None
                 for most in (self._options.seconds / 8, self._options.seconds):
                     sums = [*itertools.accumulate(self._coverage.seconds[test] for test in tests[tried:])]
@@ -198,6 +209,10 @@ class Trial:
                     if some and (failing := self._mutated(mutant, some)):
                         self.results[mutant] = failing[0]
                         break
+                with self._options.output.open("w") as output:
+                    for one, killer in self.results.items():
+                        row = {name: getattr(one, name) for name in ("file", "line", "before", "after")}
+                        output.write(json.dumps({**row, "killed_by": killer}) + "\n")
                 took = f"{tried} of {len(tests)} tests, {time.monotonic() - begun:.1f} s"
                 print(f"{len(self.results)}: {mutant}: {self.results[mutant]}; {took}", flush=True)
             # a test that fails without a mutant kills none
@@ -206,6 +221,16 @@ class Trial:
             unfit |= {*failed}
             waiting = {mutant: "" for mutant, killer in self.results.items() if killer in failed}
         return True
+
+    def _warm(self, test: str) -> None:
+        """Run a test of this file without a mutant, so that forked processes have its fixtures and compiled code."""
+        if self._warmed is None or file_of(self._warmed.nodeid) != file_of(test):
+            item = self._items[test]
+            if self._warmed is not None:
+                item.config.hook.pytest_runtest_protocol(item=self._warmed, nextitem=item)
+            others = (other for other in self._items if file_of(other) == file_of(test) and other != test)
+            self._warmed = self._items.get(next(others, ""))
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=self._warmed)
 
     def _mutated(self, mutant: Mutant, tests: list[str]) -> list[str]:
         path = self._root / mutant.file
@@ -223,7 +248,7 @@ class Trial:
         """The tests that fail, with a mutant the first alone; "time-out" or "crash" where it is none of them."""
         self._failures.unlink(missing_ok=True)
         end = time.monotonic() + 60 + 4 * sum(self._coverage.seconds[test] for test in tests)
-        child, status = os.fork(), None
+        kept, child, status = {*self._temporary.iterdir()}, os.fork(), None
         if child == 0:
             with suppress(BaseException):
                 status = self._run(tests, mutant)
@@ -238,7 +263,7 @@ class Trial:
         with suppress(ChildProcessError):
             while True:
                 os.waitpid(-1, 0)
-        for folder in self._temporary.iterdir():
+        for folder in {*self._temporary.iterdir()} - kept:
             shutil.rmtree(folder, ignore_errors=True)
         found = self._failures.read_text().splitlines() if self._failures.exists() else []
         return found or (["time-out"] if status is None else ["crash"] if status else [])
@@ -259,14 +284,18 @@ class Trial:
                 if function.__code__.co_filename == path:
                     function.__code__ = mutated[key(function.__code__)]
         items = sorted((self._items[test] for test in tests), key=lambda item: tests.index(item.nodeid))
-        items.sort(key=lambda item: item.path)
-        plugins = items[0].config.pluginmanager
-        plugins.unregister(plugins.get_plugin("terminalreporter"))
+        items.sort(key=lambda item: (file_of(item.nodeid) != file_of(tests[0]), item.path))
+        if self._warmed is not None and file_of(self._warmed.nodeid) != file_of(tests[0]):
+            items.insert(0, self._warmed)
         for item, following in itertools.zip_longest(items, items[1:]):
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if mutant is not None and self._failures.exists():
                 break
         return 0
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
@@ -317,13 +346,7 @@ def main() -> None:
     os.environ["PYTHONPATH"] = str(root)
     del sys.modules["tests"]
     trial, used = Trial(root, coverage, waiting, options), {test for one in waiting for test in coverage.tests(one)}
-    pytest.main(
-        [*sorted({test.partition("::")[0] for test in used}), *QUIET, f"--basetemp={trial._temporary}"], [trial]
-    )
-    with options.output.open("w") as output:
-        for mutant, killer in trial.results.items():
-            row = {name: getattr(mutant, name) for name in ("file", "line", "before", "after")}
-            output.write(json.dumps({**row, "killed_by": killer}) + "\n")
+    pytest.main([*sorted({file_of(test) for test in used}), *QUIET, f"--basetemp={trial._temporary}"], [trial])
     alive = [mutant for mutant, killer in trial.results.items() if killer is None]
     print(
         *alive,
