@@ -1,6 +1,6 @@
 """Mutation testing: put one small fault at a time into a copy of the product, and see whether a test fails.
 
-    python -m pytest -n 0 --cov --cov-context=test --junitxml=FILE TESTS
+    python -m pytest -n 2 --cov --cov-context=test --junitxml=FILE TESTS
     python -m tests.mutants --coverage FILE --junit FILE --output FILE [--seed 74 --number 400 | --again FILE] [FILES]
 
 A mutant is tried with the tests that execute its line, by a coverage database with contexts, cheapest first and for at
