@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import combinations, product
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -18,6 +18,7 @@ from sdc.bounds.decomposable import explicit_bounds
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
+from sdc.ingest.reading import read_table
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -118,12 +119,15 @@ def assert_safe_and_maximal(table: Table, release: Release, min_width: int) -> N
     assert reference.is_maximal(frontier_sets(release), len(table.schema), releasable)
 
 
+def nested_in(inner: Intervals, outer: Intervals) -> bool:
+    """Whether each of (n, 2) intervals is within its own of the others."""
+    return bool((outer[:, 0] <= inner[:, 0]).all() and (inner[:, 1] <= outer[:, 1]).all())
+
+
 def assert_around(bounds: CellBounds, sharp: Intervals) -> None:
     """Outer bounds around the sharp ones, inner ones within them, and exact where it is said."""
-    assert (bounds.outer[:, 0] <= sharp[:, 0]).all(), bounds.method
-    assert (bounds.outer[:, 1] >= sharp[:, 1]).all(), bounds.method
-    assert (bounds.inner[:, 0] >= sharp[:, 0]).all(), bounds.method
-    assert (bounds.inner[:, 1] <= sharp[:, 1]).all(), bounds.method
+    assert nested_in(sharp, bounds.outer), bounds.method
+    assert nested_in(bounds.inner, sharp), bounds.method
     assert (bounds.outer[bounds.exact] == sharp[bounds.exact]).all(), bounds.method
 
 
@@ -147,6 +151,8 @@ def frontier(*names: str) -> Release:
     return Release.of(map(subtable, names))
 
 
+ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
+"""The ordered release of the Czech table: 60 sub-tables with the total ([KDSF] 5.2)."""
 TWO_CYCLES = frontier("AB", "AC", "BD", "CD", "CE", "DF", "EF")
 """Two four-cycles that share the released edge CD.
 
@@ -348,11 +354,7 @@ def _count_at(table: Table, subtable: int, cell: Codes) -> int:
 def czech() -> Table:
     """Czech auto workers, 2^6 cells, N = 1841 ([KDSF] section 5.2); at risk with c = 2: counts 1, 2, 2."""
     categories = {"D": ("<140", ">=140"), "E": ("<3", ">=3"), "F": ("neg", "pos")}
-    schema = Schema(tuple(Variable(name, categories.get(name, ("no", "yes"))) for name in "ABCDEF"))
-    with CZECH_CSV.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    codes = [[variable.categories.index(row[variable.name]) for variable in schema.variables] for row in rows]
-    return Table.of(schema, np.array(codes), np.array([int(row["count"]) for row in rows]))
+    return read_table(CZECH_CSV, categories={**dict.fromkeys("ABC", ("no", "yes")), **categories})
 
 
 def scattered(seed: int = 1) -> Table:
@@ -409,3 +411,13 @@ def inquiry_of(
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
     return unknowing(table, Criteria.of(small_count, min_width), policy, effort, zeros)
+
+
+class Backwards:
+    """An executor that runs the last unit first, as if its worker were the fastest."""
+
+    workers, scratch = 3, None
+
+    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+        results = [function(table, unit) for unit in reversed(units)]
+        return iter(results[::-1])

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from sdc.search.curve import CurvePoint
 from sdc.search.decomposable import TraceRow
 from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
+from tests.reference import explicit_critical_width
 from tests.strategies import knows
 
 CZECH = Path(__file__).parents[2] / "configs" / "czech_auto_workers.csv"
@@ -44,18 +46,9 @@ def czech_table() -> Table:
     return Table.of(Schema(tuple(variables)), np.array(codes), np.array([int(row["count"]) for row in rows]))
 
 
-def explicit_width(table: Table, kept: st.SubTable, cells: np.ndarray) -> int:
-    """w*(T) by the definition: explicit bounds under T and the other one-way sub-tables, cliques T and {v}."""
-    cliques = [table.marginal_at(kept, cells) if kept else np.full(len(cells), table.total)]
-    cliques += [table.marginal_at(1 << v, cells) for v in range(len(table.schema)) if not st.has(kept, v)]
-    lower = np.maximum(0, np.sum(cliques, 0) - (len(cliques) - 1) * table.total)
-    return int((np.min(cliques, 0) - lower).min())
-
-
 def czech_widths(table: Table, small_count: int = 2) -> CriticalWidths:
-    cells = table.codes[table.at_risk(small_count)]
-    sub_tables = np.arange(1 << len(table.schema), dtype=np.uint64)
-    widths = np.array([explicit_width(table, s, cells) for s in sub_tables.tolist()])
+    sub_tables, of = np.arange(1 << len(table.schema), dtype=np.uint64), (table.codes, table.counts)
+    widths = np.array([explicit_critical_width(*of, st.members(s), small_count) for s in sub_tables.tolist()])
     return CriticalWidths(sub_tables, widths, floor=0, visited=len(widths))
 
 
@@ -315,3 +308,21 @@ def curve(widths: Iterable[int], small_counts: Iterable[int], most: int) -> Iter
                 yield CurvePoint(
                     method, count, width, n // count, float(n // count), 7 * n, 3 * n, width if n else None
                 )
+
+
+def drawing(text: str, most: int = 250_000) -> ElementTree.Element:
+    """The root of a figure whose marks and words are all inside it."""
+    assert len(text) < most
+    root = ElementTree.fromstring(text)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    for mark in root.iter("rect"):
+        left, top, wide, high = (float(mark.attrib[key]) for key in ("x", "y", "width", "height"))
+        assert 0 <= left <= left + wide <= width + 0.1
+        assert 0 <= top <= top + high <= height + 0.1
+    for line in root.iter("polyline"):
+        places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+    for words in root.iter("text"):
+        assert 0 <= float(words.attrib["x"]) <= width
+        assert 0 < float(words.attrib["y"]) < height + 0.1
+    return root

@@ -1,19 +1,23 @@
-"""A server in process for tests of its HTTP side: a small desk, keys of each role, and a client."""
+"""A server in process for tests of its HTTP side: a small desk, keys of each role, a client, and a loopback port."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import uvicorn
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
 from sdc.config.server import ServerConfig
 from sdc.server.desk.desk import DeskLike
-from sdc.server.web.access import Access, Role
+from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
 
 SECRET = b"s" * 32
@@ -49,3 +53,36 @@ class Server:
 def server_of(desk: DeskLike, **settings: Any) -> Server:
     limits = {"requests_a_minute": 1_000_000, **settings.pop("limits", {})}
     return Server(desk, ServerConfig.model_validate({"limits": limits, **settings}))
+
+
+class Site(str):
+    """The address of a server, with the session of somebody of each role."""
+
+    sessions: dict[str, str]
+
+
+@contextmanager
+def serving(desk: DeskLike, **settings: Any) -> Iterator[Site]:
+    """A server for browsers, until the block ends."""
+    server, signed = server_of(desk, **settings), Signed(SECRET)
+    with running(server.app) as url:
+        site = Site(url)
+        users = {role: server.access.by_key(server.key(role), NOW) for role in get_args(Role)}
+        site.sessions = {role: signed.session(user) for role, user in users.items()}
+        yield site
+
+
+@contextmanager
+def running(app: ASGIApp) -> Iterator[str]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        try:
+            yield f"{URL}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(60)
+            assert not thread.is_alive()

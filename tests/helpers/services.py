@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sdc.config.server import ServerConfig
+from sdc.executor import IN_PROCESS
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
 from sdc.model.table import Table
@@ -20,6 +23,10 @@ from sdc.server.desk.levels import levels_of
 from sdc.server.desk.rules import rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Bench, Worker
+from sdc.stages.build import Build, open_build
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP
+from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.strategies import knows
 
 CRITERIA = Criteria.of(2, 6)
@@ -59,6 +66,22 @@ def open_service(
         rules=chosen,
         slot=slot,
     )
+
+
+def czech_build(folder: Path, **sections: Any) -> Build:
+    """A build of the Czech table in a folder, without workers of its own."""
+    content = yaml.safe_load(CZECH_YAML.read_text())
+    content["table"]["path"] = str(CZECH_CSV)
+    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder)}, **sections}
+    (folder / "czech.yaml").write_text(yaml.safe_dump(content))
+    return open_build(folder / "czech.yaml")
+
+
+def swept(build: Build) -> None:
+    """Run the stages that a server is prepared from."""
+    with build.started([stage.name for stage in SWEEP]):
+        for stage in SWEEP:
+            run_stage(stage, build, IN_PROCESS, lambda text: None)
 
 
 @contextmanager

@@ -18,8 +18,7 @@ import sdc
 from sdc import progress
 from sdc.bounds.enumeration import EnumerationProgress
 from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventLog, heard, read_events, tell
-from sdc.execution.dask_executor import DaskExecutor
-from sdc.executor import IN_PROCESS, Executor
+from sdc.executor import IN_PROCESS
 from sdc.memory import MIB, forget_peak, peak_bytes
 from sdc.model.table import Table
 from sdc.progress import Measured, Nodes, Progress, TimeLeft, Watched, summary
@@ -230,31 +229,6 @@ def test_a_peak_is_forgotten() -> None:
     before, then, after = in_a_new_process(peaks_of_200_mib)
     assert 190 <= then - before <= 210
     assert after < before + 100
-
-
-def held() -> int:
-    """MiB of this process."""
-    forget_peak()
-    return peak_bytes() // MIB
-
-
-def test_the_memory_of_workers_is_that_of_their_units(two_workers: Executor, czech: Table) -> None:
-    """Each stage has the largest of its own units, and nothing of this process."""
-    assert isinstance(two_workers, DaskExecutor)
-    had = two_workers.client.run(held).values()
-    small, large, again = (Measured(two_workers) for _ in range(3))
-    assert list(small.run(fill, czech, [1, 2])) == [MIB, 2 * MIB]
-    assert list(large.run(fill, czech, [300, 1, 1])) == [300 * MIB, MIB, MIB]
-    assert list(again.run(fill, czech, [1])) == [MIB]
-    assert list(again.run(fill, czech, [])) == []
-    assert (small.units, large.units, again.units) == (2, 3, 1)
-    peaks = [measured.worker_mib for measured in (small, large, again)]
-    assert peaks[0] is not None
-    assert peaks[1] is not None
-    assert peaks[2] is not None
-    # the two workers have not the same to begin with, and who fills 300 may be either
-    assert min(had) + 280 <= peaks[1] <= max(had) + 340
-    assert peaks[2] < peaks[1] - 200
 
 
 def units_of_250_mib() -> tuple[Any, ...]:

@@ -193,18 +193,6 @@ def test_by_the_keyboard_alone(space: QuerySpace, tab: Page, tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("complaints")
-def test_what_is_pointed_at_is_told(space: QuerySpace, tab: Page, tmp_path: Path, czech: Table) -> None:
-    page = shown(space.page, tmp_path, tab)
-    subtable = next(t for t in range(63, 0, -1) if space.state.status(t) is Status.OPEN)
-    x, y = page.evaluate("t => space.view.places[t]", subtable)
-    page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
-    page.get_by_text("Releasing it would make").wait_for()
-    said = page.inner_text("#effect")
-    assert said.startswith(st.label(subtable, czech.schema))
-    assert f"critical width {space.widths[subtable]}" in said
-
-
-@pytest.mark.usefixtures("complaints")
 def test_names_that_are_markup_are_shown_as_they_are(tab: Page, tmp_path: Path) -> None:
     names = ("</script><b>x", "\"'><i>&amp;", "c")
     schema = Schema(tuple(Variable(name, ("0", "1")) for name in names))

@@ -1,8 +1,7 @@
-"""What is guessed from published tables alone, and how it is scored; at night by the method that is installed apart."""
+"""What is guessed from published tables alone, and how it is scored."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,13 +17,12 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.schema import Schema
 from sdc.model.table import Table
-from sdc.public.attack import Attack, Measurement, Target, attack_on, guesses
+from sdc.public.attack import Measurement, Target, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.mixture import Mixture
-from tests.integration.public.test_check import NOT_THERE, Told, marginal, publications
-from tests.strategies import czech, dense, schema_of
-
-APART = "mbi is not installed; run pip install 'sdc-tables[attack]'"
+from tests.integration.public.test_check import NOT_THERE, Told, marginal, tables_of
+from tests.levels import Rng, generators
+from tests.strategies import dense, schema_of
 
 
 def sums(one: Measurement, target: Target, cells: Values) -> Values:
@@ -67,10 +65,10 @@ def on(schema: Schema, table: Table) -> Values:
 # What is fitted
 
 
-@given(publications())
-def test_what_is_fitted_is_what_the_table_has(case: tuple[Table, list[Told]]) -> None:
+@given(generators())
+def test_what_is_fitted_is_what_the_table_has(rng: Rng) -> None:
     """Whatever is published of it: marginals, lists, recoded, of some records, or with cells withheld."""
-    table, told = case
+    table, told = tables_of(rng)
     scaling = Scaling()
     try:
         found = attack_on(told, (0,), scaling)
@@ -199,54 +197,3 @@ def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: py
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ConfigError, match=rf"needs .*{package}.*; run: .*tables\[attack\]', or set seeds to 0"):
         Mixture().require()
-
-
-# The method that is installed apart
-
-
-@pytest.fixture(scope="module")
-def reconstructed() -> Attack:
-    """The release of the Czech table for a width of 6 to 9, [KDSF] 5.2."""
-    pytest.importorskip("mbi", reason=APART)
-    Mixture().require()
-    return attack_on(of_czech(), (0, 1), Mixture())
-
-
-def of_czech() -> list[Told]:
-    frontier, table = ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF"), czech()
-    return [marginal(table, sum(1 << "ABCDEF".index(v) for v in name), name) for name in frontier]
-
-
-@pytest.mark.slow
-def test_a_mixture_is_fitted_to_all_that_is_published(reconstructed: Attack) -> None:
-    """Each count within a record, the cells summing up to all; better than independence, and the same every time."""
-    scaling, found = Scaling(), reconstructed
-    attack_on(of_czech(), (0,), scaling)
-    for guess in found.guessed:
-        assert guess.sum() == pytest.approx(found.total)
-        for one in scaling.target.measurements:
-            assert np.abs(sums(one, scaling.target, guess) - one.counts).max() < 1
-    truth = on(found.schema, czech())
-    *own, alone = (int((np.rint(guess) == truth).sum()) for guess in found.by_intruder.values())
-    print(f"right of 64: {own} by seeds 0 and 1, {alone} by independence")
-    assert min(own) > 2 * alone
-    assert re.fullmatch(r"mixture of 50 products, 2000 steps, by mbi 2[\d.]+", found.methods[0])
-    assert attack_on(of_czech(), (0, 1), Mixture()).guessed.tobytes() == found.guessed.tobytes()
-
-
-@pytest.mark.slow
-def test_a_mixture_is_fitted_to_sums_too() -> None:
-    """Of a table with a cell withheld, and of one whose categories are merged."""
-    pytest.importorskip("mbi", reason=APART)
-    table = dense(schema_of([2, 3, 2]), [*range(10, 130, 10)])
-    whole, relation = marginal(table, 0b011, "whole")
-    hidden = np.array([[1, 2]], np.uint16)
-    shown = whole.table.codes[:-1], whole.table.counts[:-1]
-    in_part = replace(whole, table=Table.of(whole.table.schema, *shown), withheld=hidden), relation
-    scaling = Scaling()
-    told = [in_part, marginal(table, 0b110, "exact")]
-    attack_on(told, (0,), scaling)
-    (guess,) = attack_on(told, (0,), Mixture(steps=4000)).guessed
-    assert [len(one.counts) for one in scaling.target.measurements if not one.is_marginal] == [5]
-    for one in scaling.target.measurements:
-        assert sums(one, scaling.target, guess) == pytest.approx(one.counts, abs=1)

@@ -11,71 +11,25 @@ import pytest
 
 from sdc.model.schema import Schema
 from sdc.public.check import Composition, check
-from tests.integration.public.test_check import (
-    Told,
-    composed,
-    key_of,
-    listed,
-    marginal,
-    part,
-    recoded,
-    reordered,
-    write,
-)
+from tests import reference
+from tests.integration.public.test_check import Told, all_tables, bounds_of, composed, tables_of, write
 from tests.profiles import scaled
-from tests.reference import Fact, every_cell, feasible
-from tests.strategies import dense, schema_of
 
 CASES = scaled(200, fewest=40)
-
-
-def drawn(rng: np.random.Generator) -> tuple[Schema, list[Told]]:
-    """Two to four tables of the same records, or of nearly the same; names tell nothing of their order."""
-    schema = schema_of([[2, 2], [2, 3], [2, 2, 2], [3, 2, 2]][rng.integers(4)])
-    counts = rng.choice([0, 0, 1, 1, 2], schema.cells)
-    told, names = list[Told](), rng.permutation(["a", "b", "c", "d"]).tolist()
-    for name in names[: rng.integers(2, 5)]:
-        own = counts.copy()
-        if rng.random() < 0.3:
-            own[rng.integers(len(own))] += 1
-            own[rng.choice(np.flatnonzero(own))] -= rng.integers(2)
-        table, kept = dense(schema, own.tolist()), int(rng.choice([1, 2, 3, 3, (1 << len(schema)) - 1]))
-        kind = rng.choice(["marginal", "marginal", "reordered", "recoded", "part"])
-        if kind == "recoded":
-            told.append(recoded(table, kept, 1, name))
-        elif kind == "part":
-            told.append(part(table, kept, 1, name))
-        else:
-            of = reordered if kind == "reordered" and table.total else marginal
-            told.append(of(table, kept, name))
-    return schema, told
-
-
-def facts(schema: Schema, told: Told) -> list[Fact]:
-    """What one table says of the cells of all variables."""
-    groups: dict[tuple[str, ...], set[tuple[int, ...]]] = {}
-    for cell in every_cell(schema.sizes):
-        if (key := key_of(told, schema.named(cell))) is not None:
-            groups.setdefault(key, set()).add(cell)
-    counts = listed(told)
-    assert counts.keys() <= groups.keys()
-    return [Fact(frozenset(cells), counts.get(key, 0), counts.get(key, 0)) for key, cells in groups.items()]
-
-
-def all_tables(schema: Schema, *told: Told) -> np.ndarray:
-    """Those that agree; of cells that nothing published counts, those with no more records than all that is."""
-    most = sum(sum(listed(one).values()) for one in told)
-    known = [fact for one in told for fact in facts(schema, one)]
-    return feasible(schema.sizes, [*known, Fact(frozenset(every_cell(schema.sizes)), 0, most)])
 
 
 def outcome(found: Composition) -> tuple[object, ...]:
     return found.reason, found.method, found.schema, found.cells.tolist(), found.outer.tolist(), found.inner.tolist()
 
 
+def is_of_all(told: Told) -> bool:
+    """Whether it counts all records, with no cell withheld."""
+    return not told[1].where and not len(told[0].withheld)
+
+
 def judged(rng: np.random.Generator) -> bool | None:
     """Whether the drawn tables agree, once everything about them is as it must be; None where they are refused."""
-    schema, told = drawn(rng)
+    table, told = tables_of(rng, wrong=0.3)
     found = composed(told)
     for order in permutations(told):
         again = composed(list(order))
@@ -83,25 +37,20 @@ def judged(rng: np.random.Generator) -> bool | None:
         assert found is None or again is None or outcome(again) == outcome(found)
     if found is None:
         return None
-    kept = [schema.index(name) for name in found.schema.names]
-    some = Schema(tuple(schema.variables[v] for v in sorted(kept)))
+    some = Schema(tuple(variable for variable in table.schema.variables if variable.name in found.schema.names))
     tables = all_tables(some, *told)
     assert found.consistent == (len(tables) > 0)
     if not found.consistent:
         named = [one for one in told if f"{one[0].source} " in f"{found.reason} "]
         clashing = [pair for pair in combinations(told, 2) if not len(all_tables(some, *pair))]
         if found.reason.startswith("no counts agree"):
-            assert not [pair for pair in clashing if all(not relation.where for _, relation in pair)]
+            assert not [pair for pair in clashing if all(is_of_all(one) for one in pair)]
         else:
             assert not len(all_tables(some, *named))
         return False
-    at = {tuple(some.named(cell).values()): column for column, cell in enumerate(every_cell(some.sizes))}
-    bounds = {key: [0, 0] for key in at}
-    for cell, outer in zip(found.cells.tolist(), found.outer.tolist(), strict=True):
-        by_name = found.schema.named(cell)
-        bounds[tuple(by_name[name] for name in some.names)] = outer
-    assert found.outer.tolist() == found.inner.tolist()
-    assert bounds == {key: [tables[:, k].min(), tables[:, k].max()] for key, k in at.items()}
+    cells = [tuple(some.named(cell)[name] for name in found.schema.names) for cell in reference.every_cell(some.sizes)]
+    expected = dict(zip(cells, reference.bounds(tables).tolist(), strict=True))
+    assert {key: [0, 0] for key in cells} | bounds_of(found) == expected
     return True
 
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -546,10 +546,3 @@ def test_postgresql_needs_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(ConfigError, match="a history in PostgreSQL needs the package psycopg"):
         Chain.open("postgresql://ann@here/x", ABOUT)
-
-
-def test_moments_are_in_utc(tmp_path: Path) -> None:
-    with closing(Chain.open(str(tmp_path / "history.db"), ABOUT)) as history:
-        at = datetime.fromisoformat(history.entries()[0].at)
-        assert at.utcoffset() == timedelta(0)
-        assert at.tzinfo == UTC

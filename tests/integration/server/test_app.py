@@ -1,11 +1,10 @@
-"""The HTTP interface over a small desk: what is asked well, and what is not."""
+"""The HTTP interface over a small desk: requests, tables, frontiers, operators, labels, and what is down."""
 
 from __future__ import annotations
 
 import asyncio
 import io
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -24,7 +23,6 @@ from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
 from sdc.server.web.answers import FORMATS
 from sdc.server.web.api import waited
-from sdc.server.web.gateway import HEADERS
 from sdc.server.web.problems import LIVE, METRICS, READY
 from tests.helpers.http import Server, server_of
 from tests.helpers.small_desk import SmallDesk
@@ -45,12 +43,6 @@ def desk(small: SmallDesk) -> SmallDesk:
 @pytest.fixture
 def server(desk: SmallDesk) -> Server:
     return server_of(desk)
-
-
-@pytest.fixture(scope="module")
-def giving_nothing(small: SmallDesk) -> Server:
-    """For tests that get nothing of it, so that it stays as it was."""
-    return server_of(small.copy(), limits={"body_bytes": 1 << 20})
 
 
 @pytest.fixture
@@ -228,24 +220,6 @@ def test_an_entity_tag_tells_nothing_of_what_is_not_released(client: TestClient)
         assert found.headers["cache-control"] == "no-store"
 
 
-def test_what_is_not_released_is_told_alike(desk: SmallDesk, client: TestClient) -> None:
-    """Refused, never asked for, and what can never be released: apart from the names the same bytes."""
-    refused, never, hopeless = ["B", "C", "D", "E", "F"], ["A", "C", "D", "E", "F"], REFUSED
-    assert ask(client, *refused).json()["decision"] == "refused"
-    told = [client.get(f"/api/tables/{'*'.join(names)}.csv") for names in (refused, never, hopeless)]
-    assert {problem(found) for found in told} == {(404, "not-released")}
-    bodies = [found.json() for found in told]
-    for names, body in zip((refused, never, hopeless), bodies, strict=True):
-        assert body.pop("projection") == [[name] for name in names]
-    assert bodies[0] == bodies[1] == bodies[2]
-    assert set(bodies[0]) == {"code", "message", "decision", "table", "job", "version"}
-    headers = [{k: v for k, v in found.headers.items() if k not in ("content-length", "date")} for found in told]
-    assert headers[0] == headers[1] == headers[2]
-    before = client.get("/api/tables/A*B*C*D*E*F.csv").content
-    assert ask(client, *hopeless).json()["decision"] == "refused"
-    assert client.get("/api/tables/A*B*C*D*E*F.csv").content == before
-
-
 def test_heads(client: TestClient, operator: TestClient) -> None:
     """As GET, without the body."""
     operator.get("/nowhere")  # has a cookie from then on
@@ -263,177 +237,6 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
         assert (head.status_code, head.content) == (get.status_code, b"")
         assert dict(head.headers) == dict(get.headers)
     assert client.head("/api/operator/frontier").status_code == 403
-
-
-# Asking badly
-
-
-@pytest.mark.parametrize(
-    ("names", "code"),
-    [
-        ([], "empty-request"),
-        (["A", "G"], "unknown-variable"),
-        (["a"], "unknown-variable"),
-        ([""], "unknown-variable"),
-        (["A*B"], "unknown-variable"),
-        (["A\0"], "unknown-variable"),
-        (["x" * 10_000], "unknown-variable"),
-        (["A", "B", "A"], "repeated-variable"),
-        (["A"] * 64, "bad-body"),
-    ],
-)
-def test_no_such_sub_table(names: list[str], code: str, giving_nothing: Server) -> None:
-    client = giving_nothing.client()
-    found = ask(client, *names)
-    assert problem(found) == (400, code)
-    assert len(found.text) < 500
-    assert client.get("/api/requests").json() == {"requests": []}
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"{",
-        b"null",
-        b"[]",
-        b"{}",
-        b'{"variables": "A"}',
-        b'{"variables": null}',
-        b'{"variables": [1]}',
-        b'{"variables": [["A"]]}',
-        b'{"variables": ["\\ud800"]}',
-        b'{"variables": ["\xff"]}',
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"variables": ' + b"[" * 100_000,
-        b'{"a":' * 100_000,
-        b"[" * 100_000 + b"]" * 100_000,
-    ],
-    ids=lambda body: repr(body[:24]),
-)
-def test_no_such_body(body: bytes, giving_nothing: Server) -> None:
-    found = giving_nothing.client().post("/api/requests", content=body, headers={"content-type": "application/json"})
-    assert problem(found)[0] == 400
-    assert len(found.text) < 500
-
-
-@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "x"])
-def test_what_is_no_json(kind: str, giving_nothing: Server) -> None:
-    client, operator = giving_nothing.client(), giving_nothing.client("operator")
-    headers = {"content-type": kind} if kind else {}
-    body = b'{"variables": ["A", "B"]}'
-    assert problem(client.post("/api/requests", content=body, headers=headers)) == (415, "unsupported-media-type")
-    body = b'{"user": "ada"}'
-    assert problem(operator.post("/api/operator/keys", content=body, headers=headers)) == (
-        415,
-        "unsupported-media-type",
-    )
-    assert client.get("/api/frontier").json()["version"] == 0
-
-
-@pytest.mark.parametrize(
-    "path", ["A%00", "A%2FB", "...", "A*..*B", "%2e%2e%2f%2e%2e", "A//B", "*", "A*", "", "é", "%ff", "x" * 5000]
-)
-def test_no_such_table(path: str, giving_nothing: Server) -> None:
-    client = giving_nothing.client()
-    for suffix in ("", ".csv"):
-        found = client.get(f"/api/tables/{path}{suffix}")
-        assert problem(found)[0] in (400, 404)
-        assert problem(found)[1] in ("unknown-variable", "empty-request", "unknown-path")
-        assert len(found.text) < 500
-
-
-def test_an_encoded_star_is_one(client: TestClient) -> None:
-    ask(client, *RELEASED)
-    assert client.get("/api/tables/A%2AB.csv").status_code == 200
-
-
-def test_formats_that_are_not_had(client: TestClient) -> None:
-    for suffix in ("xls", "CSV", "csv.gz", "x" * 1000):
-        assert problem(client.get(f"/api/tables/A.{suffix}"))[0] in (400, 406)
-    assert problem(client.get("/api/tables/A.xls")) == (406, "unknown-format")
-    assert problem(client.get("/api/tables/G.xls")) == (400, "unknown-variable")
-    for accept in ("image/png", "application/json;q=0", "\xe9"):
-        found = client.get("/api/tables/A", headers={"accept": accept.encode("latin-1")})
-        assert problem(found) == (406, "unknown-format")
-
-
-def test_wrong_methods_and_paths(client: TestClient, operator: TestClient) -> None:
-    for method, path in [
-        ("DELETE", "/api/requests"),
-        ("POST", "/api/frontier"),
-        ("PUT", "/api/tables/A.csv"),
-        ("TRACE", "/api/health"),
-        ("OPTIONS", "/api/variables"),
-        ("GET", "/api/operator/keys"),
-        ("GET", "/api/operator/round"),
-    ]:
-        found = operator.request(method, path)
-        assert problem(found) == (405, "not-allowed")
-        assert found.headers["allow"]
-    for path in ("/api/nothing", "/api/", "/api/tables", "/api/operator", "/api/requests/", "/api//frontier"):
-        assert problem(client.get(path)) == (404, "unknown-path")
-    for path in ("/nothing", "/static/nothing", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/%00"):
-        found = client.get(path)
-        assert found.status_code == 404
-        assert found.headers["content-security-policy"]
-
-
-# Limits
-
-
-def test_sub_tables_that_are_too_large(desk: SmallDesk) -> None:
-    client = server_of(desk, limits={"cells": 5}).client()
-    found = ask(client, "A", "B", "C")
-    assert problem(found) == (413, "too-large")
-    assert (found.json()["limit"], found.json()["asked"]) == (5, 8)
-    assert ask(client, "A", "B").status_code == 200
-    totals = client.get("/api/tables/A*B.csv?totals=1")
-    assert problem(totals) == (413, "too-large")
-    assert (totals.json()["limit"], totals.json()["asked"]) == (5, 9)
-
-
-def chunks(size: int) -> Iterator[bytes]:
-    yield b'{"variables": ["'
-    for _ in range(size >> 10):
-        yield b"A" * 1024
-
-
-def test_bodies_that_are_too_large(client: TestClient, operator: TestClient) -> None:
-    json_of = {"content-type": "application/json"}
-    for whoever, path in [(client, "/api/requests"), (operator, "/api/operator/keys")]:
-        announced = whoever.post(path, content=b"A" * (1 << 20), headers=json_of)
-        assert problem(announced) == (413, "body-too-large")
-        assert (announced.json()["limit"], announced.json()["asked"]) == (1 << 16, 1 << 20)
-        streamed = whoever.post(path, content=chunks(1 << 20), headers=json_of)
-        assert problem(streamed) == (413, "body-too-large")
-        assert streamed.json()["limit"] == 1 << 16
-        assert streamed.json()["asked"] > 1 << 16
-    as_form = {"content-type": "application/x-www-form-urlencoded"}
-    form = client.post("/login", content=chunks(1 << 20), headers=as_form)
-    assert form.status_code == 413
-    lying = client.post("/api/requests", content=chunks(1 << 20), headers={**json_of, "content-length": "20"})
-    assert problem(lying) == (413, "body-too-large")
-    for length in ("-1", "x", "1e3", "٣", "9" * 30, ""):
-        headers = {**json_of, "content-length": length.encode()}
-        assert problem(client.post("/api/requests", content=b"{}", headers=headers)) == (400, "bad-body")
-
-
-def test_asking_too_often(desk: SmallDesk) -> None:
-    server = server_of(desk, limits={"requests_a_minute": 2})
-    client, other = server.client(), server.client("user")
-    assert [ask(client, "A").status_code for _ in range(3)] == [200, 200, 429]
-    found = ask(client, "A")
-    assert problem(found) == (429, "too-many-requests")
-    assert (found.json()["limit"], found.json()["seconds"]) == (2, 30)
-    assert found.headers["retry-after"] == "30"
-    assert client.get("/api/frontier").status_code == 200
-    assert ask(other, "A").status_code == 200
-    assert ask(server.client(host="127.0.0.2"), "A").status_code == 200
-    server.time = 30.1
-    assert [ask(client, "A").status_code for _ in range(2)] == [200, 429]
-    assert [client.get("/api/frontier").status_code for _ in range(110)][-1] == 429
 
 
 # What is down
@@ -663,174 +466,3 @@ def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:
     answer = client.get("/api/tables/A.json")
     assert (answer.json()["labels"], answer.json()["about"]) == (found["labels"], found["about"])
     assert answer.headers["etag"] != plain
-
-
-# Headers
-
-
-def test_every_answer_has_its_headers(server: Server, client: TestClient, operator: TestClient) -> None:
-    tag = client.get("/api/tables/A.csv").headers["etag"]
-    found = [
-        client.get("/api/frontier"),
-        client.get("/api"),
-        client.get("/api/tables/A.csv", headers={"if-none-match": tag}),
-        client.get("/nothing"),
-        client.get("/static/server.css"),
-        client.get("/api/operator/frontier"),
-        client.get("/api/frontier", headers={"authorization": "Bearer x"}),
-        client.get("/api/frontier", headers={"host": "evil.example"}),
-        client.post("/api/requests", content=b"x" * 100_000),
-        client.post("/api/requests", content=b"x"),
-        client.delete("/api/requests"),
-        client.post("/login"),
-        ask(client),
-        operator.get("/api/operator/statuses"),
-    ]
-    assert {response.status_code for response in found} == {200, 304, 404, 403, 401, 400, 413, 415, 405}
-    for response in found:
-        for name, value in HEADERS.items():
-            assert response.headers[name] == value
-        assert "unsafe" not in response.headers["content-security-policy"]
-        assert "server" not in response.headers
-        is_table = "etag" in response.headers
-        assert is_table or response.headers["cache-control"] == "no-store"
-
-
-def test_a_server_has_its_own_name(server: Server, client: TestClient) -> None:
-    for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:80", "", "[", "127.0.0.1@evil.example"):
-        assert problem(client.get("/api/frontier", headers={"host": host})) == (400, "bad-host")
-    for host in ("127.0.0.1", "127.0.0.1:8090", "localhost:8090", "LOCALHOST", "[::1]:8090"):
-        assert client.get("/api/frontier", headers={"host": host}).status_code == 200
-
-
-def test_keys_in_headers(server: Server, client: TestClient) -> None:
-    key = server.key()
-    for wrong in (f"Basic {key}", key, "Bearer", f"Bearer {key}x", f"Bearer {key} {key}", ""):
-        found = client.get("/api/frontier", headers={"authorization": wrong})
-        assert problem(found) == (401, "unauthorised")
-        assert found.headers["www-authenticate"] == "Bearer"
-    for right in (f"Bearer {key}", f"bearer {key}", f"Bearer   {key}"):
-        assert client.get("/api/frontier", headers={"authorization": right}).status_code == 200
-
-
-# Browsers
-
-
-def form_of(client: TestClient, path: str = "/nothing") -> str:
-    """What a page would put into its form, for this browser."""
-    from sdc.server.web.access import Signed
-    from sdc.server.web.gateway import BROWSER, SESSION
-    from tests.helpers.http import SECRET
-
-    client.get(path)
-    browser = client.cookies.get(SESSION) or client.cookies.get(BROWSER) or ""
-    return Signed(SECRET).form(browser)
-
-
-def test_logging_in_and_out(desk: SmallDesk) -> None:
-    server = server_of(desk, public=False)
-    client = server.client()
-    assert problem(client.get("/api/frontier")) == (401, "unauthorised")
-    found = client.post("/login", data={"key": server.key("operator"), "csrf": form_of(client)})
-    assert (found.status_code, found.headers["location"]) == (303, "/operator")
-    cookie = found.headers["set-cookie"]
-    assert all(word in cookie.lower() for word in ("httponly", "samesite=strict", "path=/"))
-    assert client.get("/api/operator/frontier").status_code == 200
-    stale = form_of(client)
-    found = client.post("/logout", data={"csrf": stale})
-    assert (found.status_code, found.headers["location"]) == (303, "/")
-    assert problem(client.get("/api/frontier")) == (401, "unauthorised")
-    assert client.post("/login", data={"key": server.key(), "csrf": stale}).status_code == 403
-    assert client.post("/login", data={"key": server.key(), "csrf": form_of(client)}).headers["location"] == "/"
-
-
-def test_a_wrong_key_logs_nobody_in(server: Server, client: TestClient) -> None:
-    for key in ("", "x", server.key() + "x", "\0"):
-        found = client.post("/login", data={"key": key, "csrf": form_of(client)})
-        assert found.status_code == 401
-        assert "sdc_session" not in client.cookies
-
-
-def test_a_session_ends_with_its_key(server: Server, client: TestClient) -> None:
-    key = server.key("operator")
-    client.post("/login", data={"key": key, "csrf": form_of(client)})
-    assert client.get("/api/operator/frontier").status_code == 200
-    server.access.revoke(key.split("_")[1], "root")
-    assert problem(client.get("/api/operator/frontier")) == (403, "forbidden")
-    assert client.get("/api/frontier").status_code == 200, "the public may, and so may who was an operator"
-
-
-def test_a_session_that_was_made_up(server: Server, client: TestClient) -> None:
-    for cookie in ("x", "sdc_000000000000", "WyIwIiwiMCJd.x.y", '"\\000"'):
-        found = client.get("/api/operator/frontier", headers={"cookie": f"sdc_session={cookie}"})
-        assert problem(found) == (403, "forbidden")
-
-
-def test_forms_of_others(server: Server, client: TestClient) -> None:
-    other = server.client()
-    for form in (form_of(other), "", "x"):
-        assert client.post("/login", data={"key": server.key(), "csrf": form}).status_code == 403
-        assert client.post("/logout", data={"csrf": form}).status_code == 403
-    assert client.post("/login", content=b"\xff\0", headers={"content-type": "multipart/form-data"}).status_code in (
-        400,
-        403,
-    )
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"origin": "http://evil.example"},
-        {"origin": "null"},
-        {"origin": "http://127.0.0.1:1"},
-        {"origin": "http://["},
-        {"sec-fetch-site": "cross-site"},
-        {"sec-fetch-site": "same-site"},
-    ],
-)
-def test_pages_of_others_cannot_ask(headers: dict[str, str], server: Server, client: TestClient) -> None:
-    wanted = {"variables": RELEASED}
-    for _ in range(2):
-        assert problem(client.post("/api/requests", json=wanted, headers=headers)) == (403, "forbidden")
-        form = {"key": server.key("operator"), "csrf": form_of(client)}
-        assert client.post("/login", data=form, headers=headers).status_code == 403
-        client.post("/login", data=form)
-    assert client.post("/api/operator/round", headers=headers).status_code == 403
-    assert client.delete("/api/operator/keys/0", headers=headers).status_code == 403
-    assert client.get("/api/frontier").json()["version"] == 0
-    assert server.client("user").post("/api/requests", json=wanted, headers=headers).status_code == 200
-
-
-def test_pages_of_this_server_may_ask(client: TestClient) -> None:
-    headers = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
-    assert client.post("/api/requests", json={"variables": ["A"]}, headers=headers).status_code == 200
-
-
-def test_a_proxy_on_this_machine_alone_names_users(desk: SmallDesk) -> None:
-    users = [{"name": "ada", "role": "operator"}]
-    server = server_of(desk, proxy_header="X-User", users=users)
-    named = {"x-user": "ada", "host": "tables.example"}
-    assert server.client().get("/api/operator/frontier", headers=named).status_code == 200
-    assert server.client(host="::1").get("/api/operator/frontier", headers=named).status_code == 200
-    assert problem(server.client().get("/api/operator/frontier", headers={"x-user": "eve"})) == (403, "forbidden")
-    assert problem(server.client().get("/api/frontier", headers={"x-user": ""})) == (401, "unauthorised")
-    for host in ("192.0.2.1", "testclient", ""):
-        elsewhere = server.client(host=host)
-        assert problem(elsewhere.get("/api/frontier", headers=named)) == (400, "bad-host")
-        assert problem(elsewhere.get("/api/frontier", headers={"x-user": "ada"})) == (401, "unauthorised")
-    without = server_of(desk).client()
-    assert problem(without.get("/api/operator/frontier", headers={"x-user": "ada"})) == (403, "forbidden")
-
-
-def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:
-    """Names go into the history: they are as those of keys."""
-    client = server_of(desk, proxy_header="X-User").client()
-    for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve"):
-        found = client.get("/api/frontier", headers={"x-user": name.encode("latin-1")})
-        assert problem(found) == (401, "unauthorised")
-    twice = [("x-user", "ada"), ("x-user", "eve")]
-    assert problem(client.get("/api/frontier", headers=twice)) == (401, "unauthorised")
-
-
-def test_the_openapi_document_is_json(client: TestClient) -> None:
-    assert json.loads(client.get("/api/openapi.json").text)["info"]["title"] == "Small"

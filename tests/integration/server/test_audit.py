@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -209,81 +209,92 @@ def test_a_chain_that_was_made_anew_after_a_change_ends_in_another_hash(writer: 
 # What does not follow
 
 
-def test_a_version_must_be_the_next(writer: Writer, czech: Table) -> None:
-    writer.release("A*B", version=2)
-    writer.decide("A", "answered", version=0)
-    assert failures_of(writer, czech) == [
-        "entry 4 has version 2, and 1 was due",
-        "entry 5 has version 1, and 2 was due",
-        "entry 7 has version 0, and 1 was due",
-    ]
-
-
-def test_answers_must_be_public(writer: Writer, czech: Table) -> None:
-    writer.decide("A", "answered")
-    writer.decide("A*B", "answered")
-    writer.decide("A*C", "maybe")
-    writer.decide("A*D", "refused", sub_table=["D", "C"])
-    assert failures_of(writer, czech) == [
-        "entry 6 answers A*B, which was not public",
-        "entry 8 has the unknown outcome 'maybe'",
-        "entry 10 is about A*D and decides on C*D",
-    ]
-
-
-def test_the_frontier_must_be_that_of_the_releases(writer: Writer, czech: Table) -> None:
-    writer.release("A*B")
-    writer.frontier({"released_added": [["C", "D"]]})
-    writer.frontier({"released_removed": [["A", "B"]]})
-    writer.frontier({"released": [["A", "B"], ["C"], ["D"], ["E"], ["F"]]})
-    writer.release("A*B*C")
-    assert failures_of(writer, czech) == [
-        "entry 6 does not record the released frontier of version 1; C*D is wrong",
-        "entry 7 does not record the released frontier of version 1; A*B is wrong",
-    ]
-
-
-def test_a_refusal_by_a_step_follows_from_what_is_public(writer: Writer, czech: Table) -> None:
-    writer.release("A*B")
-    writer.release("C*D")
-    writer.decide("A*C*E", "refused", rule="one_step")
-    writer.decide("A*C", "refused", rule="one_step")  # as it was called when the frontier decided
-    writer.decide("A*C", "refused", rule="one_step_frontier")
-    writer.decide("A*C*E", "refused", rule="one_step_frontier")
-    assert failures_of(writer, czech) == [
-        "entry 12 refuses A*C by the rule one_step, which had nothing against it",
-        "entry 14 refuses A*C by the rule one_step_frontier, which had nothing against it",
-    ]
-
-
-def test_every_release_has_its_frontier(writer: Writer, czech: Table) -> None:
+def without_frontiers(writer: Writer) -> None:
     for label in "A*B", "A*C":
         writer.version += 1
         writer.decide(label, "released")
-    assert failures_of(writer, czech) == [
-        "entry 4 releases a sub-table, and no entry records the frontier after it",
-        "entry 6 releases a sub-table, and no entry records the frontier after it",
-    ]
 
 
-def test_what_is_unreleasable_stays_so(writer: Writer, czech: Table) -> None:
-    writer.refuse("A*B*C*D*E*F")
-    writer.frontier({"unreleasable_added": [["A"]]})
-    writer.frontier({"unreleasable_removed": [["A"], ["A", "B", "C", "D", "E", "F"]]})
-    assert [failure for failure in failures_of(writer, czech) if "which it is not" not in failure] == [
-        "entry 6 records A as unreleasable, which is public",
-        "entry 7 records A as unreleasable no more",
-        "entry 7 records A*B*C*D*E*F as unreleasable no more",
-    ]
+FAULTS: dict[str, tuple[list[Callable[[Writer], None]], list[str]]] = {
+    "versions": (
+        [lambda one: one.release("A*B", version=2), lambda one: one.decide("A", "answered", version=0)],
+        [
+            "entry 4 has version 2, and 1 was due",
+            "entry 5 has version 1, and 2 was due",
+            "entry 7 has version 0, and 1 was due",
+        ],
+    ),
+    "answers": (
+        [
+            lambda one: one.decide("A", "answered"),
+            lambda one: one.decide("A*B", "answered"),
+            lambda one: one.decide("A*C", "maybe"),
+            lambda one: one.decide("A*D", "refused", sub_table=["D", "C"]),
+        ],
+        [
+            "entry 6 answers A*B, which was not public",
+            "entry 8 has the unknown outcome 'maybe'",
+            "entry 10 is about A*D and decides on C*D",
+        ],
+    ),
+    "frontiers": (
+        [
+            lambda one: one.release("A*B"),
+            lambda one: one.frontier({"released_added": [["C", "D"]]}),
+            lambda one: one.frontier({"released_removed": [["A", "B"]]}),
+            lambda one: one.frontier({"released": [["A", "B"], ["C"], ["D"], ["E"], ["F"]]}),
+            lambda one: one.release("A*B*C"),
+        ],
+        [
+            "entry 6 does not record the released frontier of version 1; C*D is wrong",
+            "entry 7 does not record the released frontier of version 1; A*B is wrong",
+        ],
+    ),
+    "steps": (
+        [
+            lambda one: one.release("A*B"),
+            lambda one: one.release("C*D"),
+            lambda one: one.decide("A*C*E", "refused", rule="one_step"),
+            lambda one: one.decide("A*C", "refused", rule="one_step"),  # as it was called when the frontier decided
+            lambda one: one.decide("A*C", "refused", rule="one_step_frontier"),
+            lambda one: one.decide("A*C*E", "refused", rule="one_step_frontier"),
+        ],
+        [
+            "entry 12 refuses A*C by the rule one_step, which had nothing against it",
+            "entry 14 refuses A*C by the rule one_step_frontier, which had nothing against it",
+        ],
+    ),
+    "no frontier": (
+        [without_frontiers],
+        [f"entry {n} releases a sub-table, and no entry records the frontier after it" for n in (4, 6)],
+    ),
+    "unreleasable no more": (
+        [
+            lambda one: one.refuse("A*B*C*D*E*F"),
+            lambda one: one.frontier({"unreleasable_removed": [["A", "B", "C", "D", "E", "F"]]}),
+        ],
+        ["entry 6 records A*B*C*D*E*F as unreleasable no more"],
+    ),
+    "public": (
+        [lambda one: one.frontier({"unreleasable_added": [["A"]]})],
+        ["entry 3 records A as unreleasable, which is public", "entry 3 records A as unreleasable, which it is not"],
+    ),
+    "above the unreleasable": (
+        [lambda one: one.frontier({"unreleasable_added": [["A", "B"]]}), lambda one: one.release("A*B*C")],
+        [
+            "entry 5 releases A*B*C, which contains A*B, recorded as unreleasable",
+            "entry 3 records A*B as unreleasable, which it is not",
+        ],
+    ),
+}
 
 
-def test_nothing_above_the_unreleasable_frontier_is_released(writer: Writer, czech: Table) -> None:
-    writer.frontier({"unreleasable_added": [["A", "B"]]})
-    writer.release("A*B*C")
-    assert failures_of(writer, czech) == [
-        "entry 5 releases A*B*C, which contains A*B, recorded as unreleasable",
-        "entry 3 records A*B as unreleasable, which it is not",
-    ]
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_does_not_follow_is_named_with_its_entry(name: str, writer: Writer, czech: Table) -> None:
+    steps, expected = FAULTS[name]
+    for step in steps:
+        step(writer)
+    assert failures_of(writer, czech) == expected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,7 @@ from sdc.model.table import Table
 from sdc.server.desk.desk import DeskLike
 from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of
-from tests.helpers.services import CRITERIA, open_service
-from tests.helpers.small_desk import SmallDesk
+from tests.helpers.services import open_service
 
 NAMES = ("Quokka", "Wombat", "Numbat", "Possum", "Dibblr")  # of one length, so that answers differ in nothing else
 EVERY = range(1, 1 << len(NAMES))
@@ -47,14 +47,10 @@ def table() -> Table:
     return Table.of(schema, cells, counts)
 
 
-@pytest.fixture(params=[pytest.param("small desk", marks=pytest.mark.slow), "service"])
-def desk(request: pytest.FixtureRequest, table: Table, tmp_path: Path) -> Iterator[DeskLike]:
-    if request.param == "small desk":
-        yield SmallDesk(table, CRITERIA)
-        return
-    service = open_service(table, tmp_path)
-    yield service
-    service.close()
+@pytest.fixture
+def desk(table: Table, tmp_path: Path) -> Iterator[DeskLike]:
+    with closing(open_service(table, tmp_path)) as service:
+        yield service
 
 
 def counts_of(table: Table, subtables: Any) -> set[int]:

@@ -11,11 +11,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from sdc.events import FAULTY, SERVER, EventLog, EventText, heard, read_events
 from sdc.model.table import Table
 from sdc.record import database
 from sdc.record.database import ChainError, ChainUnavailableError
-from sdc.server.desk.deciding import fault_of
 from sdc.server.desk.service import Service
 from sdc.server.web.access import KINDS
 from tests.helpers.http import Server, server_of
@@ -148,20 +146,6 @@ def test_a_history_that_was_changed_is_seen_while_it_is_served_and_at_the_next_s
     if not forget:
         with pytest.raises(ChainError, match=rf"the history is not as it was written: entry {last - 1} was changed"):
             open_service(czech, tmp_path)
-
-
-def test_what_is_wrong_is_told_where_it_begins_and_ends(czech: Table, tmp_path: Path) -> None:
-    """To the log and to who listens, by the kind of the error alone."""
-    service, said = open_service(czech, tmp_path), list[str]()
-    service.close()  # while it is at work it says itself that all is well
-    with heard(EventText(said.append, FAULTY), SERVER), heard(EventLog(tmp_path / "log.jsonl"), SERVER):
-        for error in (ChainUnavailableError("at postgresql://user@host"), MemoryError("a count of 1")):
-            service.deciding._say(fault_of(error), error)
-            service.deciding._say(fault_of(error), error)
-        service.deciding._say("")
-    assert said == ["the history cannot be read or written", "a request cannot be decided", "it is well again"]
-    kinds = [event["error"] for event in read_events(tmp_path / "log.jsonl")]
-    assert kinds == ["ChainUnavailableError", "MemoryError", None]
 
 
 def test_a_history_of_another_table(czech: Table, tmp_path: Path) -> None:

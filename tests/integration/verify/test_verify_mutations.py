@@ -28,13 +28,12 @@ from sdc.model.fact import NO_FACTS, Between, Fact
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.structure import Structure
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
 from sdc.risk.inquiry import Inquiry
-from sdc.stages import assessment, search
 from sdc.stages.build import Build, open_build
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import stages_of
@@ -69,8 +68,6 @@ INFORMED = Case(czech(), 150, impossible=tuple(enumerate((1, 0, 0, 1, 1, 1))))
 ASSESSED = Case(scattered(), 3, undecided="outer")
 # under [A,B] [B,C] a cell of count 2 has the bounds [1, 2]: the lower one rests on the separator
 HELD = Case(dense(schema_of([2, 2, 2]), [2, 0, 2, 0, 0, 1, 0, 1]), 1, "decomposable")
-# two of the cells without records: of the one everybody knows it, of the other nobody
-KNOWN, UNKNOWN = (StructuralZeros((tuple((v, (code,)) for v, code in enumerate(c)),)) for c in ((0, 0, 1), (1, 0, 0)))
 TOLD = HELD._replace(method="ordered", impossible=tuple(enumerate((0, 0, 1))))
 
 
@@ -276,21 +273,6 @@ def without_facts(patch: Patch, name: str) -> None:
     patch.setattr(Knowledge, "structure", property(found))
 
 
-def certified_with(zeros: StructuralZeros) -> Callable[[Patch], None]:
-    """The certificate is of these structural zeros."""
-    return certified(lambda known: replace(known, zeros=zeros))
-
-
-def certified(change: Callable[[Knowledge], Knowledge]) -> Callable[[Patch], None]:
-    """The certificate says that something else was known before."""
-
-    def write_another(patch: Patch) -> None:
-        for stage in (search, assessment):
-            outcome(patch, stage, "certificate_of", lambda found: replace(found, known=change(found.known)))
-
-    return write_another
-
-
 def nothing(found: walk.Moved) -> Flags:
     return np.zeros(len(found.differences), np.bool_)
 
@@ -335,8 +317,6 @@ def sharp_by_other_methods(patch: Patch) -> None:
     outcome(patch, Inquiry, "sharpen", lambda found: (*found[:2], replace(found[2], outer=found[2].inner)))
 
 
-OTHER_ZEROS, OTHER_FACTS = (f"what was known before is of other {what}" for what in ("structural zeros", "facts"))
-OTHER_TABLES = "what was known before is of other sub-tables"
 FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "differences preserve everything": (GROWN, preserves_everything, r"differences give no feasible table"),
     "walk corners off by one": (LARGE, walk_corners_off_by_one, r"differences give no feasible table"),
@@ -347,28 +327,11 @@ FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {
     "at risk is less than the small count": (SMALL, fewer_at_risk, r"the table has 3 at risk"),
     "extremes too wide": (LARGE, extremes_too_wide, r"claims a wider inner interval"),
     "structural zeros forgotten": (INFORMED, uninformed, r"the structural zero .* is within no"),
-    "fewer structural zeros certified": (TOLD, certified_with(NO_ZEROS), OTHER_ZEROS),
-    "other structural zeros certified": (TOLD, certified_with(UNKNOWN), OTHER_ZEROS),
-    "more structural zeros certified": (TOLD, certified_with(KNOWN.join(UNKNOWN)), OTHER_ZEROS),
-    "structural zeros of no table certified": (HELD, certified_with(KNOWN), OTHER_ZEROS),
     "facts forgotten": (PARTLY, forgetful, r"survey: A\*B is within no component"),
     "facts without effect": (WALKED, facts_without_effect, r"differences give no feasible table"),
     "intervals too wide": (WALKED, intervals_too_wide, r"differences give no feasible table"),
     "a cover without the facts": (PARTLY, cover_without_facts, r"survey: A\*B is within no clique"),
     "components without the facts": (PARTLY, components_without_facts, r"survey: A\*B is within no component"),
-    "fewer facts certified": (PARTLY, certified(lambda known: replace(known, facts=known.facts[1:])), OTHER_FACTS),
-    "another universe certified": (
-        PARTLY,
-        certified(lambda known: replace(known, facts=(replace(SURVEY, universe=()), FACTS[1]))),
-        OTHER_FACTS,
-    ),
-    "wider intervals certified": (
-        PARTLY,
-        certified(lambda known: replace(known, facts=(SURVEY, rounded(scattered(), 0b01100, 9)))),
-        OTHER_FACTS,
-    ),
-    "facts of no table certified": (LARGE, certified(lambda known: replace(known, facts=FACTS)), OTHER_FACTS),
-    "more known to be released": (LARGE, certified(lambda known: known.plus(Release.of([1]))), OTHER_TABLES),
     "sparsest differences negated": (ASSESSED, sparsest_with_the_wrong_sign, r"differences give no feasible table"),
     "an exact method's table perturbed": (SMALL, exact_tables_off_by_one, r"differences give no feasible table"),
     "sharp ends beyond their tables": (SHARP, sharp_beyond_its_tables, r"claims a wider inner interval"),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations
-from sdc.stages.build import Build, open_build
+from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
@@ -37,7 +35,7 @@ from sdc.verify.proof import EvidenceFolder
 from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels
-from tests.integration.verify.forging import record
+from tests.integration.verify.forging import Corruption, Corruptions, copy_of, edited, rejected, removing
 from tests.levels import Case, Rng, cases, generators
 from tests.reference import TooManyTablesError
 from tests.strategies import CZECH_CSV, all_ways, scattered
@@ -46,45 +44,33 @@ FILE, STEPS = "refutations.json", "search.json"
 Told = dict[str, Any]
 
 
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory: pytest.TempPathFactory) -> Build:
-    """A build whose search was refused by the shuttle and by multipliers, not to be touched."""
-    folder = tmp_path_factory.mktemp("refused")
-    config = {
+def built(folder: Path, min_width: int, **release: Any) -> Path:
+    content = {
         "name": "refused",
         "table": {"path": str(CZECH_CSV)},
-        "risk": {"min_width": 20},
-        "release": {"require": ["A*B*C*E*F", "A*B*D*E*F", "B*C"], "conflicts": "best_subset"},
+        "risk": {"min_width": min_width},
+        "release": release,
         "execution": {"cluster": "in-process"},
         "output": {"folder": str(folder)},
     }
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "config.yaml").write_text(yaml.safe_dump(content))
     build = open_build(folder / "config.yaml")
     run_all(build, IN_PROCESS)
-    return build
+    return build.folder.path
 
 
-@pytest.fixture
-def run(honest: Build, tmp_path: Path) -> Path:
-    """A copy of it to tamper with."""
-    return Path(shutil.copytree(honest.folder.path, tmp_path / "run"))
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build whose search was refused by the shuttle and by multipliers, not to be touched."""
+    required = {"require": ["A*B*C*E*F", "A*B*D*E*F", "B*C"], "conflicts": "best_subset"}
+    return built(tmp_path_factory.mktemp("refused"), 20, **required)
 
 
 def test_what_extends_a_graph_is_asked_about_with_its_cliques(tmp_path: Path) -> None:
-    config = {
-        "name": "extended",
-        "table": {"path": str(CZECH_CSV)},
-        "risk": {"min_width": 40},
-        "release": {"method": "best", "annealing": {"steps": 2000}},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(tmp_path)},
-    }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    build = open_build(tmp_path / "config.yaml")
-    run_all(build, IN_PROCESS)
-    refused = [step["phase"] for step in told(build.folder.path, STEPS)["steps"] if step["refutation"] is not None]
+    run = built(tmp_path, 40, method="best", annealing={"steps": 400})
+    refused = [step["phase"] for step in told(run, STEPS)["steps"] if step["refutation"] is not None]
     assert {*refused} == {"extension"}
-    found = verify(build.folder.path)
+    found = verify(run)
     assert found.failures == ()
     assert found.refutations > 1
 
@@ -94,187 +80,146 @@ def told(run: Path, file: str = FILE) -> Told:
     return found
 
 
-def rewritten(run: Path, change: Callable[[Told], Any], file: str = FILE) -> tuple[str, ...]:
-    """What verify says once a file was changed, and honestly recorded."""
-    content = told(run, file)
-    change(content)
-    write_json(run / "search" / file, content)
-    record(run)
-    return verify(run).failures
-
-
-def by(content: Told, how: str) -> Told:
+def first(content: Told, how: str) -> Told:
     """The first refutation by the shuttle, or by multipliers."""
     wanted = (one for one in content["refutations"] if (one["upper"] is None) == (how == "shuttle"))
     found: Told = next(wanted)
     return found
 
 
-def test_the_honest_ones_are_accepted(honest: Build) -> None:
+def test_the_honest_ones_are_accepted(honest: Path) -> None:
     said = list[str]()
-    found = verify(honest.folder.path, said.append)
-    content, steps = told(honest.folder.path), told(honest.folder.path, STEPS)
+    found = verify(honest, said.append)
+    content, steps = told(honest), told(honest, STEPS)
     assert found.failures == ()
     assert found.refutations == len(content["refutations"]) > 1
-    assert f"verify: {found.refutations} refutations of what was refused are worked out again" in said
-    assert by(content, "shuttle")["name"] != by(content, "multipliers")["name"]
+    assert any(f"{found.refutations} refutations" in line for line in said)
+    assert first(content, "shuttle")["name"] != first(content, "multipliers")["name"]
     refuted = [step for step in steps["steps"] if step["answer"] is False]
     assert len(refuted) > found.refutations - 1
     assert all(step["refutation"] is not None for step in refuted)
     assert all(conflict["refutation"] is not None for conflict in steps["required"]["conflicts"])
     assert steps["required"]["conflicts"][0]["text"].endswith("(refused, proven)")
-    read = read_refutations(honest.folder.path / "search", read_written_table(honest.folder.path / "table"))
+    read = read_refutations(honest / "search", read_written_table(honest / "table"))
     assert [*read] == [one["name"] for one in content["refutations"]]
 
 
-def widened(content: Told, key: str, how: str, change: Callable[[Any], Any]) -> None:
-    one = by(content, how)
-    one[key] = change(one[key])
+# Corrupted
 
 
-def multipliers(content: Told, change: Callable[[Told], Any]) -> None:
-    change(by(content, "multipliers")["upper"])
+def with_all(change: Callable[[Told], object]) -> Corruption:
+    return edited(f"search/{FILE}", change)
 
 
-def forget(content: Told) -> None:
-    content["refutations"].remove(by(content, "shuttle"))
+def of(how: str, **changes: Callable[[Any], Any]) -> Corruption:
+    """Something else in the first refutation by the shuttle, or by multipliers."""
+
+    def changed(content: Told) -> None:
+        one = first(content, how)
+        one.update({key: change(one[key]) for key, change in changes.items()})
+
+    return with_all(changed)
 
 
-def twice(content: Told) -> None:
-    content["refutations"].append(by(content, "shuttle"))
+def upper(change: Callable[[Told], object]) -> Corruption:
+    """Something else in the first multipliers."""
+    return with_all(lambda content: change(first(content, "multipliers")["upper"]))
 
 
-def unnamed(content: Told) -> None:
-    content["refutations"].append({**by(content, "shuttle"), "name": "f" * 16})
+def multiplier(change: Callable[[Any], Any]) -> Corruption:
+    return upper(lambda u: u["of"][0].__setitem__(2, change(u["of"][0][2])))
+
+
+def steps(change: Callable[[Told], object]) -> Corruption:
+    return edited(f"search/{STEPS}", change)
+
+
+def refuted(content: Told) -> list[Told]:
+    return [step for step in content["steps"] if step["refutation"] is not None]
 
 
 ANOTHER = {"A": "no", "B": "no", "C": "no", "D": "<140", "E": "<3", "F": "neg"}
-FORGED: dict[str, tuple[Callable[[Told], Any], str]] = {
-    "a bound too low": (lambda c: widened(c, "bounds", "shuttle", lambda b: [b[0], b[1] - 1]), "claims at most"),
-    "a bound too low by multipliers": (
-        lambda c: widened(c, "bounds", "multipliers", lambda b: [b[0], b[1] - 1]),
-        "claims at most",
-    ),
-    "a bound too high": (lambda c: widened(c, "bounds", "shuttle", lambda b: [1, b[1]]), "claims at least 1, its"),
-    "a width that is enough": (
-        lambda c: widened(c, "bounds", "shuttle", lambda b: [b[0], b[0] + 20]),
-        "has the width 20, which is enough: 20 is required",
-    ),
-    "another count": (lambda c: widened(c, "count", "shuttle", lambda n: 3 - n), "says the count"),
-    "a cell not at risk": (lambda c: widened(c, "cell", "shuttle", lambda _: ANOTHER), "a cell that is not at risk"),
-    "an unknown category": (
-        lambda c: widened(c, "cell", "shuttle", lambda cell: {**cell, "A": "perhaps"}),
-        "a cell that is not at risk",
-    ),
-    "a cell of fewer variables": (
-        lambda c: widened(c, "cell", "shuttle", lambda cell: {v: cell[v] for v in "ABCDE"}),
-        "damaged",
-    ),
-    "a support too small": (lambda c: widened(c, "support", "shuttle", lambda s: s[1:]), "claims at most"),
+FULL = [*"ABCDEF"]
+CORRUPTED: Corruptions = {
+    "a bound too low": (of("shuttle", bounds=lambda b: [b[0], b[1] - 1]), "claims at most"),
+    "a bound too low by multipliers": (of("multipliers", bounds=lambda b: [b[0], b[1] - 1]), "claims at most"),
+    "a bound too high": (of("shuttle", bounds=lambda b: [1, b[1]]), "claims at least 1, its"),
+    "a width that is enough": (of("shuttle", bounds=lambda b: [b[0], b[0] + 20]), "has the width 20, which is enough"),
+    "another count": (of("shuttle", count=lambda n: 3 - n), "says the count"),
+    "a cell not at risk": (of("shuttle", cell=lambda _: ANOTHER), "a cell that is not at risk"),
+    "an unknown category": (of("shuttle", cell=lambda c: {**c, "A": "perhaps"}), "a cell that is not at risk"),
+    "a cell of fewer variables": (of("shuttle", cell=lambda c: {v: c[v] for v in "ABCDE"}), "damaged"),
+    "a support too small": (of("shuttle", support=lambda s: s[1:]), "claims at most"),
     "a support that was not asked about": (
-        lambda c: widened(c, "support", "shuttle", lambda s: [[*"ABCDEF"]]),
+        of("shuttle", support=lambda s: [FULL]),
         r"rests on A\*B\*C\*D\*E\*F, which step \d+ of the search did not ask about",
     ),
-    "an unknown variable": (lambda c: widened(c, "support", "shuttle", lambda s: [["G"]]), "unknown variable 'G'"),
-    "a wrong multiplier": (
-        lambda c: multipliers(c, lambda u: u["of"][0].__setitem__(2, u["of"][0][2] + 50)),
-        "claims at most",
-    ),
-    "a multiplier left out": (lambda c: multipliers(c, lambda u: u["of"].pop()), "claims at most"),
-    "no multiplier": (lambda c: multipliers(c, lambda u: u.update(of=[])), "claims at most"),
-    "another scale": (lambda c: multipliers(c, lambda u: u.update(scale=2 * u["scale"])), "claims at most"),
-    "no scale": (lambda c: multipliers(c, lambda u: u.update(scale=0)), "multipliers are too large"),
-    "a fraction": (
-        lambda c: multipliers(c, lambda u: u["of"][0].__setitem__(2, u["of"][0][2] + 0.5)),
-        "multipliers are too large",
-    ),
-    "a multiplier that wraps around": (
-        lambda c: multipliers(c, lambda u: u["of"][0].__setitem__(2, 1 << 63)),
-        "multipliers are too large",
-    ),
+    "an unknown variable": (of("shuttle", support=lambda s: [["G"]]), "unknown variable 'G'"),
+    "a wrong multiplier": (multiplier(lambda n: n + 50), "claims at most"),
+    "a multiplier left out": (upper(lambda u: u["of"].pop()), "claims at most"),
+    "no multiplier": (upper(lambda u: u.update(of=[])), "claims at most"),
+    "another scale": (upper(lambda u: u.update(scale=2 * u["scale"])), "claims at most"),
+    "no scale": (upper(lambda u: u.update(scale=0)), "multipliers are too large"),
+    "a fraction": (multiplier(lambda n: n + 0.5), "multipliers are too large"),
+    "a multiplier that wraps around": (multiplier(lambda n: 1 << 63), "multipliers are too large"),
     "multipliers of other counts": (
-        lambda c: multipliers(c, lambda u: u["of"].append([[*"ABCDEF"], [0, 1, 1, 0, 1, 1], 1])),
-        "it uses other counts",
+        upper(lambda u: u["of"].append([FULL, [0, 1, 1, 0, 1, 1], 1])),
+        "uses other counts",
     ),
-    "caps of other counts": (
-        lambda c: multipliers(c, lambda u: u.update(caps=[[*"ABCDEF"]])),
-        "it uses other counts",
+    "caps of other counts": (upper(lambda u: u.update(caps=[FULL])), "it uses other counts"),
+    "a code that is none": (upper(lambda u: u["of"][0][1].__setitem__(0, 2)), "a code is unknown"),
+    "the shuttle where it is multipliers": (of("multipliers", upper=lambda u: None), "claims at most"),
+    "of another table": (with_all(lambda c: c.update(table="0" * 64)), "of another run: its table is 000000000000"),
+    "of another width": (with_all(lambda c: c.update(min_width=6)), "is of another run: its min_width is 6"),
+    "of another small count": (with_all(lambda c: c.update(small_count=3)), "is of another run: its small_count is 3"),
+    "of another format": (with_all(lambda c: c.update(format=2)), "it has format 2"),
+    "one left out": (
+        with_all(lambda c: c["refutations"].remove(first(c, "shuttle"))),
+        r"names the refutation \w+, which search/refutations.json does not have",
     ),
-    "a code that is none": (
-        lambda c: multipliers(c, lambda u: u["of"][0][1].__setitem__(0, 2)),
-        "a code is unknown",
+    "one twice": (with_all(lambda c: c["refutations"].append(first(c, "shuttle"))), "two refutations have one name"),
+    "one that nothing names": (
+        with_all(lambda c: c["refutations"].append({**first(c, "shuttle"), "name": "f" * 16})),
+        "nothing that was refused names ffffffffffffffff",
     ),
-    "the shuttle where it is multipliers": (
-        lambda c: by(c, "multipliers").update(upper=None),
-        "claims at most",
+    "no list": (with_all(lambda c: c.update(refutations=7)), "damaged"),
+    "no file": (removing(f"search/{FILE}"), "refutations.json is missing"),
+    "of a step that is open": (steps(lambda c: refuted(c)[0].update(answer=None)), "and does not say refuted"),
+    "of more than was asked": (
+        steps(lambda c: [s for s in refuted(c) if s["added"]][-1].update(added=[["A"]])),
+        "of the search did not ask about",
     ),
-    "of another table": (lambda c: c.update(table="0" * 64), "is of another run: its table is 000000000000"),
-    "of another width": (lambda c: c.update(min_width=6), "is of another run: its min_width is 6"),
-    "of another small count": (lambda c: c.update(small_count=3), "is of another run: its small_count is 3"),
-    "of another format": (lambda c: c.update(format=2), "it has format 2"),
-    "one left out": (forget, r"names the refutation \w+, which search/refutations.json does not have"),
-    "one twice": (twice, "two refutations have one name"),
-    "one that nothing names": (unnamed, "nothing that was refused names ffffffffffffffff"),
-    "no list": (lambda c: c.update(refutations=7), "damaged"),
+    "of a conflict that is not proven": (
+        steps(lambda c: c["required"]["conflicts"][0].update(proven=False)),
+        "conflict 1 of the search names the refutation",
+    ),
 }
 
 
-@pytest.mark.parametrize("forgery", FORGED)
-def test_what_is_forged_is_refused_by_name(forgery: str, run: Path) -> None:
-    change, said = FORGED[forgery]
-    failures = rewritten(run, change)
-    assert failures
-    assert any(_says(failure, said) for failure in failures), failures
-
-
-def _says(failure: str, said: str) -> bool:
-    return re.search(said, failure) is not None and "run the build again" in failure
-
-
-def steps_of(content: Told) -> Iterator[Told]:
-    return (step for step in content["steps"] if step["refutation"] is not None)
-
-
-def test_a_step_that_is_open_has_no_refutation(run: Path) -> None:
-    failures = rewritten(run, lambda c: next(steps_of(c)).update(answer=None), STEPS)
-    assert any("and does not say refuted" in failure for failure in failures)
-
-
-def test_a_step_whose_refutation_is_of_more_than_was_asked(run: Path) -> None:
-    failures = rewritten(run, lambda c: [s for s in steps_of(c) if s["added"]][-1].update(added=[["A"]]), STEPS)
-    assert any("of the search did not ask about" in failure for failure in failures)
-
-
-def test_a_conflict_that_is_not_proven_has_none(run: Path) -> None:
-    failures = rewritten(run, lambda c: c["required"]["conflicts"][0].update(proven=False), STEPS)
-    assert any("conflict 1 of the search names the refutation" in failure for failure in failures)
+@pytest.mark.parametrize("name", CORRUPTED)
+def test_whatever_is_corrupt_is_rejected(name: str, honest: Path, tmp_path: Path) -> None:
+    corrupt, words = CORRUPTED[name]
+    rejected(copy_of(honest, tmp_path), corrupt, f"{words}.*run the build again")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"format": 1}', b"\xff"])
-def test_a_damaged_file_is_refused(content: bytes, run: Path) -> None:
-    (run / "search" / FILE).write_bytes(content)
-    record(run)
-    (failure,) = verify(run).failures
-    assert f"{FILE} " in failure
+def test_a_damaged_file_is_refused(content: bytes, honest: Path, tmp_path: Path) -> None:
+    run = copy_of(honest, tmp_path)
+    found = rejected(run, lambda run: (run / "search" / FILE).write_bytes(content), f"{FILE} ")
+    assert len(found.failures) == 1
     with pytest.raises(RunFolderError, match=FILE):
         read_refutations(run / "search", read_written_table(run / "table"))
 
 
-def test_a_file_that_is_gone_is_refused(run: Path) -> None:
-    (run / "search" / FILE).unlink()
-    record(run)
-    assert any("refutations.json is missing" in failure for failure in verify(run).failures)
-
-
-def test_a_name_that_is_not_its_own_is_not_read(run: Path) -> None:
-    content = told(run)
-    by(content, "shuttle")["count"] = 7
-    write_json(run / "search" / FILE, content)
-    with pytest.raises(RunFolderError, match="is not the name of what it says"):
-        read_refutations(run / "search", read_written_table(run / "table"))
-    write_json(run / "search" / FILE, {**content, "table": "0" * 64})
-    with pytest.raises(RunFolderError, match="of another table"):
-        read_refutations(run / "search", read_written_table(run / "table"))
+def test_a_name_that_is_not_its_own_is_not_read(honest: Path, tmp_path: Path) -> None:
+    run = copy_of(honest, tmp_path)
+    for corrupt, words in (
+        (of("shuttle", count=lambda n: 7), "is not the name of what it says"),
+        (with_all(lambda c: c.update(table="0" * 64)), "of another table"),
+    ):
+        corrupt(run)
+        with pytest.raises(RunFolderError, match=words):
+            read_refutations(run / "search", read_written_table(run / "table"))
 
 
 # Of any table

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from sdc.report.audit import AuditEvidence, render
-from tests.helpers.audits import bisected
+from sdc.report.audit import AuditEvidence
 from tests.helpers.browser import browser, opened, tab
 
 WIDTHS = (1000, 1400)
@@ -33,35 +32,6 @@ MEASURE = """() => {
 __all__ = ["browser", "tab"]
 
 Rendered = Callable[[AuditEvidence], str]
-
-
-@pytest.mark.parametrize("name", ["czech", "undecided", "large"])
-def test_page_in_a_browser(name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    document = opened(render(bisected(request.getfixturevalue(name))), tmp_path, tab).content()
-    for key in (
-        "verdict",
-        "frontier-grid",
-        "lattice",
-        "chain",
-        "bisection",
-        "prefixes",
-        "list",
-        "histogram",
-        "exposed",
-        "cell-table",
-    ):
-        assert f'id="{key}"' in document
-    assert document.count("<svg") == document.count("</svg>") >= 4
-
-
-@pytest.mark.parametrize("name", ["decomposable", "wide"])
-def test_annealed_page_in_a_browser(
-    name: str, tab: Page, tmp_path: Path, request: pytest.FixtureRequest, rendered: Rendered
-) -> None:
-    document = opened(rendered(request.getfixturevalue(name)), tmp_path, tab).content()
-    for key in ("utility", "risk-utility", "clique-grid", "separator-grid", "junction-tree", "traces", "cooling"):
-        assert f'id="{key}"' in document
-    assert document.count("<svg") == document.count("</svg>") >= 8
 
 
 @pytest.mark.parametrize("name", ["czech", "undecided", "large", "decomposable", "wide"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TypeAlias
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,16 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds import dichotomous
-from sdc.bounds.method import cheap_bounds, method_called, method_names
+from sdc.bounds.method import cell_bounds, cheap_bounds, method_called, method_names
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.table import Codes, Table
-from tests import levels
+from tests.levels import CASES, Case, Rng, cases, generators, random_case
 from tests.strategies import (
     all_ways,
     assert_around,
@@ -31,7 +32,6 @@ from tests.strategies import (
     schema_of,
     sharp_ends,
     tables_and_knowledge,
-    tables_and_releases,
 )
 
 METHODS = {name: method_called(name) for name in method_names()}
@@ -93,7 +93,7 @@ def examples(draw: hs.DrawFn) -> Example:
     """Axes with levels or without, a release of any kind and perhaps structural zeros."""
     if draw(hs.booleans()):
         return flat(*draw(tables_and_knowledge(max_records=6, min_size=1)))
-    of = draw(levels.cases())
+    of = draw(cases())
     return of.table, of.known, of.cells, of.sharp
 
 
@@ -128,11 +128,42 @@ def test_every_method_agrees_with_the_listing(method: str, case: Example) -> Non
     assert bounds.exact.all() or method != "decomposable" or not known.structure.is_release_alone
 
 
-@given(tables_and_releases())
-def test_cheap_bounds_agree_with_the_listing(case: tuple[Table, Release]) -> None:
-    table, release = case
-    marginals = CellMarginals(table, every_cell(table.schema))
-    assert_around(cheap_bounds(marginals, knows(table, release)), sharp_ends(table, knows(table, release)))
+def check(of: Case, cells: Codes, bounds: CellBounds) -> None:
+    assert np.array_equal(bounds.cells, cells), bounds.method
+    assert_around(bounds, of.sharp_at(cells))
+
+
+@given(cases())
+@settings(max_examples=CASES // 5)
+def test_what_is_chosen_for_larger_tables_agrees_with_the_listing(of: Case) -> None:
+    """The linear program where a component has no levels, else collapse."""
+    with patch("sdc.bounds.method.is_small", lambda schema: False):
+        check(of, of.cells, cell_bounds(of.table, of.known, of.cells))
+
+
+@given(cases(), hs.integers(1, 5))
+@settings(max_examples=CASES)
+def test_collapse_to_a_few_variables_agrees_with_the_listing(of: Case, most: int) -> None:
+    """Of levels that overlap perhaps both, and not what both tell."""
+    with patch("sdc.bounds.collapse.MAX_VARIABLES", most), patch("sdc.bounds.collapse.MAX_DICHOTOMOUS", most):
+        check(of, of.cells, cell_bounds(of.table, of.known, of.cells, "collapse"))
+
+
+@given(cases(), generators())
+@settings(max_examples=CASES)
+def test_cheap_bounds_agree_with_the_listing_at_any_cells(of: Case, rng: Rng) -> None:
+    """Some of the cells, in any order: those of one marginal cell need not be asked together."""
+    some = of.cells[rng.permutation(len(of.cells))[: rng.integers(1, len(of.cells) + 1)]]
+    bounds = cheap_bounds(CellMarginals(of.table, some), of.known)
+    check(of, some, bounds)
+    assert bounds.exact.all() or of.known.structure.decomposition is None or not of.known.structure.is_release_alone
+
+
+def test_cases_are_of_many_kinds() -> None:
+    """The levels matter in them, and many cells move."""
+    rng = np.random.default_rng(2)
+    drawn = [of for of in (random_case(rng) for _ in range(100)) if not of.known.reduced.schema.levels.is_flat]
+    assert sum(bool((of.sharp[:, 0] < of.sharp[:, 1]).any()) for of in drawn) > 20
 
 
 @pytest.mark.parametrize("name", SHARP)

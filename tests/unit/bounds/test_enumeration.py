@@ -21,6 +21,7 @@ from sdc.model.table import Table
 from tests import reference
 from tests.reference import TooManyTablesError
 from tests.strategies import (
+    ORDERED_60,
     all_ways,
     czech,
     dense,
@@ -32,9 +33,6 @@ from tests.strategies import (
     tables_and_knowledge,
     tables_and_releases,
 )
-
-ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
-
 
 # 58 of 64 sub-tables; 283,285 was counted once more in corner margins
 LARGE_58 = frontier("ABDEF", "ACDEF", "ABCD", "ABCE", "ABCF", "BCDF", "BCEF")

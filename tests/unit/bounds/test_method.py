@@ -17,6 +17,7 @@ from sdc.model.release import Release
 from sdc.model.table import Table
 from tests.strategies import (
     DFT_BOUNDS,
+    ORDERED_60,
     all_ways,
     assert_around,
     czech,
@@ -34,8 +35,6 @@ from tests.strategies import (
 ANY_RELEASE = ["nested", "shuttle", "collapse", "enumeration"]
 SOLVER = ["integer-program", "auto"]
 SHARP = ["integer-program", "linear-program", "auto"]
-
-ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 
 @given(hs.data())

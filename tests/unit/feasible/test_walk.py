@@ -23,6 +23,7 @@ from tests import reference
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
 from tests.strategies import (
+    ORDERED_60,
     all_ways,
     czech,
     dense,
@@ -41,7 +42,6 @@ NODES = 300
 FEW_NODES = (
     10 if settings.get_current_profile_name() == "ci" else NODES
 )  # where no end is to be reached: a cell that cannot move uses all
-ORDERED_60 = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
 
 
 def found_for(table: Table, known: Knowledge, rows: slice = slice(None), width: int = 3) -> Moved:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -167,22 +165,6 @@ def test_amounts_are_known_by_neighbours_that_are_alike(tmp_path: Path) -> None:
     renamed = [str(int(value) * 37 % 83) for value in bell]
     _, facts, _ = first(coded(tmp_path, "q7", renamed), tmp_path)
     assert facts["variables"][0]["unsure"]
-
-
-def test_it_asks_at_a_terminal_alone(tmp_path: Path) -> None:
-    rng = random.Random(5)
-    file = coded(tmp_path, "q7", [str(rng.choice([3, *range(40, 440, 10)])) for _ in range(900)])
-    command = [sys.executable, "-m", "sdc.commands.cli", "init", str(file)]
-    alone = subprocess.run(command, input="y\n", capture_output=True, text=True, check=True)
-    assert "taken for codes; if they are amounts, bin them" in alone.stderr
-    assert '"bins"' not in alone.stdout
-    ours, its = os.openpty()
-    os.write(ours, b"y\n")
-    asked = subprocess.run(command, stdin=its, capture_output=True, text=True, check=True)
-    assert "q7: 41 whole numbers. Are they amounts, to be binned, and no codes? [y/N]" in asked.stderr
-    assert '"bins"' in asked.stdout
-    os.close(ours)
-    os.close(its)
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import pickle
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -169,27 +166,6 @@ def test_an_interrupted_request_leaves_no_answer_behind(own: Reader, part: Sourc
     psutil.wait_procs([psutil.Process(before)] if psutil.pid_exists(before) else [], 10)
     assert not psutil.pid_exists(before)
     assert own.run(content_of, part, 0) == b"a\nx\ny\n"
-
-
-@pytest.mark.parametrize("ended", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, part: SourcePart, tmp_path: Path) -> None:
-    code = (
-        "import pickle, sys; from sdc.ingest.reader import READER; from tests.unit.ingest.test_reader import *\n"
-        "part = pickle.load(sys.stdin.buffer)\n"
-        "print(READER.run(process_of, part), flush=True)\n"
-        "READER.run(sleep, part)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]
-    ) as parent:
-        assert parent.stdin is not None
-        assert parent.stdout is not None
-        parent.stdin.write(pickle.dumps(part))
-        parent.stdin.close()
-        child = psutil.Process(int(parent.stdout.readline()))
-        time.sleep(0.2)  # it is asked to sleep by now
-        parent.send_signal(ended)
-    child.wait(30)
 
 
 def test_a_fork_has_a_child_of_its_own(own: Reader, part: SourcePart) -> None:

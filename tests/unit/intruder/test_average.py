@@ -142,17 +142,6 @@ def test_decomposable_models_beside_their_closed_form(alpha: float) -> None:
     assert 0.5 < np.sqrt(np.mean(np.square(missed))) < 1.5
 
 
-def test_cells_of_a_decomposable_model_beside_their_enumeration() -> None:
-    table = dense(schema_of([2, 3, 2]), [3, 1, 0, 2, 2, 1, 0, 1, 2, 1, 1, 4])
-    release, law = frontier("AB", "C"), law_of("[A,C][B,C]", table.schema, 0.5)
-    exact = posterior(table, knows(table, release), law, table.codes)
-    found = sampled_evidence(table, release, law, Sampling(500, 4, 1))
-    first, start, (place, _) = averages._common([found.cells, exact.cells])
-    assert (first.tolist(), start.tolist()) == (exact.cells.first.tolist(), exact.cells.start.tolist())
-    missed = np.abs(found.cells.probabilities - exact.cells.probabilities[place])
-    assert (missed < 3.5 * np.maximum(found.standard_errors, 0.003)).all()
-
-
 # Beside an integral, of two by two by two cells
 
 NO_THREE_WAY = "[A,B][B,C][A,C]"
@@ -196,33 +185,6 @@ def test_probabilities_of_all_releases_sum_to_one(release: Release, alpha: float
         found.append(math.exp(one.log_evidence))
         errors.append(found[-1] * error)
     assert abs(sum(found) - 1) < 3.5 * np.linalg.norm(errors)
-
-
-def test_the_errors_of_an_average_are_those_seen() -> None:
-    """Of models and cells, over many seeds; those of cells may be too large, never much too small."""
-    table, alpha = dense(schema_of([2, 2, 2]), [4, 1, 0, 2, 1, 3, 2, 1]), 0.5
-    release, priors = ["A*B", "C"], {"[A][B][C]": 0.5, NO_THREE_WAY: 0.25, "saturated": 0.25}
-    known = knows(table, frontier("AB", "C"))
-    tables = [dense(table.schema, c.reshape(-1).tolist()) for c in feasible_tables(table, known)]
-    of_model = [
-        [exact_log(one, alpha) if name == NO_THREE_WAY else law_of(name, table.schema, alpha).log_probability(one)]
-        for name in priors
-        for one in tables
-    ]
-    logs = np.array(of_model).reshape(len(priors), -1) + np.log(list(priors.values()))[:, None]
-    joint = np.exp(logs - logsumexp(logs))
-    at_truth = joint.sum(axis=0) * (table.counts[:, None] == np.array([one.count_at(table.codes) for one in tables]).T)
-    models, cells = [], []
-    for seed in range(scaled(20, fewest=8)):
-        found = sdc.posterior(table, release, law="average", priors=priors, cells="all", draws=50, chains=4, seed=seed)
-        missed = [m.probability - p for m, p in zip(found.models, joint.sum(axis=1), strict=True)]
-        models.append(np.array(missed) / [m.standard_error for m in found.models])
-        rows = table.schema.keys.pack(table.codes)
-        errors = replace(found.cells, probabilities=found.standard_errors).at_truth[rows]
-        cells.append((found.cells.at_truth[rows] - at_truth.sum(axis=1)) / errors)
-    for seen, least in ((models, 0.6), (cells, 0.4)):
-        assert least < np.sqrt(np.mean(np.square(seen))) < 1.4
-        assert np.abs(seen).max() < 4
 
 
 # Laws that are public, and what there is no answer to

@@ -35,7 +35,7 @@ from sdc.risk.verdict import Policy, Verdict
 from sdc.search.remedies import Remedy
 from sdc.search.step import SearchStep
 from sdc.storage.results import SearchRecord
-from tests.helpers.audits import bisected, config_of, configured, searched
+from tests.helpers.audits import config_of, configured, searched
 from tests.strategies import knows
 
 Rendered = Callable[[AuditEvidence], str]
@@ -121,10 +121,6 @@ def survey_of_63_variables() -> AuditEvidence:
     )
 
 
-def test_same_bytes_for_the_same_audit(czech: AuditEvidence) -> None:
-    assert render(czech) == render(replace(czech))
-
-
 def digest_of_script(text: str) -> str:
     (script,) = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     return b64encode(sha256(script.encode()).digest()).decode()
@@ -148,57 +144,38 @@ def test_page_is_well_formed_and_loads_nothing(name: str, request: pytest.Fixtur
     )
 
 
-def test_verdict_says_what_was_proved(czech: AuditEvidence) -> None:
-    text = Page(render(czech)).text
-    for sentence in (
-        "CONFIDENTIAL",
-        "Releasable: proved for every at-risk cell",
-        "Released: 59 sub-tables without the grand total, 60 of 64 with it. They are the 6 frontier sub-tables",
-        "At risk are the 3 cells of the full table with a count from 1 to 2.",
-        "proved to have a width of exactly 9; required is at least 6.",
-        "Undecided cells: 0.",
-        "No question that the search recorded stayed undecided.",
-    ):
-        assert sentence in text
-    assert "Warning." not in text
+PROVED = ("CONFIDENTIAL", "59 sub-tables", "60 of 64", "the 6 frontier sub-tables", "exactly 9", "Undecided cells: 0.")
 
 
-def test_undecided_is_named_and_treated_as_unsafe(undecided: AuditEvidence) -> None:
-    text = Page(render(undecided)).text
-    assert "Not releasable: some at-risk cells are undecided" in text
-    assert "Undecided cells: 1. Neither proof succeeded there; under the policy “refuse” undecided" in text
-    assert "1 question stayed undecided, treated as unsafe and refused" in text
-    assert "What was examined, by dimension" in text
-    assert "By kind: 2 exact, 1 undecided." in text
-
-
-def test_policy_outer_is_a_prominent_warning(undecided: AuditEvidence) -> None:
-    page = Page(render(replace(undecided, policy=Policy.OUTER)))
-    assert "Released without proof: some at-risk cells are undecided" in page.text
-    assert "Warning. The undecided policy of this build is “outer”" in page.text
-    assert "1 of 3 cells at risk rest on no proof" in page.text
-    assert "Neither proof succeeded there; the policy “outer” lets that through." in page.text
-    assert "Undecided is let through (policy “outer”)" in page.text
-    assert "“release”" not in page.text
-    assert ("section", {"class": "warning", "id": "warning", "role": "alert"}) in page.tags
-
-
-def test_policy_outer_warns_even_where_all_is_proved(czech: AuditEvidence) -> None:
-    found = verdict(replace(czech, policy=Policy.OUTER))
-    assert found.kind == "safe"
-    assert "0 of 3 cells at risk rest on no proof" in found.warnings[0]
+@pytest.mark.parametrize(
+    ("name", "policy", "headline", "facts"),
+    [
+        ("czech", Policy.REFUSE, "Releasable", PROVED),
+        ("czech", Policy.OUTER, "Releasable", ("0 of 3 cells at risk rest on no proof",)),
+        ("undecided", Policy.REFUSE, "Not releasable", ("Undecided cells: 1.", "2 exact, 1 undecided", "1 question ")),
+        ("undecided", Policy.OUTER, "Released without proof", ("1 of 3 cells at risk rest on no proof",)),
+        ("unsafe", Policy.REFUSE, "Not releasable: an at-risk cell is too narrow", ()),
+    ],
+)
+def test_the_verdict_is_what_was_proved(
+    name: str, policy: Policy, headline: str, facts: tuple[str, ...], request: pytest.FixtureRequest
+) -> None:
+    """A policy that lets through what is undecided is warned of, whatever was proved."""
+    audit = replace(request.getfixturevalue("czech" if name == "unsafe" else name), policy=policy)
+    if name == "unsafe":
+        assessment = Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ())
+        audit = replace(audit, bounds=narrow_bounds(audit), assessment=assessment)
+    page = Page(render(audit))
+    assert verdict(audit).headline.startswith(headline)
+    assert all(fact in page.text for fact in facts)
+    warning = ("section", {"class": "warning", "id": "warning", "role": "alert"})
+    assert (warning in page.tags) == (policy is Policy.OUTER)
 
 
 def narrow_bounds(audit: AuditEvidence) -> CellBounds:
     outer = audit.bounds.outer.copy()
     outer[0] = [0, 5]
     return CellBounds(audit.bounds.cells, audit.bounds.counts, outer, outer.copy(), "shuttle")
-
-
-def test_unsafe_release_is_not_releasable(czech: AuditEvidence) -> None:
-    unsafe = replace(czech, bounds=narrow_bounds(czech), assessment=Assessment(Verdict.UNSAFE, 6, (5, 5), 3, 0, ()))
-    assert verdict(unsafe).headline == "Not releasable: an at-risk cell is too narrow"
-    assert "too narrow" in Page(render(unsafe)).text
 
 
 @pytest.mark.parametrize(
@@ -224,12 +201,6 @@ def test_contradicting_evidence_is_no_release(
     assert any(said in warning for warning in found.warnings)
 
 
-def test_true_count_outside_its_outer_interval_is_no_bound(czech: AuditEvidence) -> None:
-    outer = czech.bounds.outer + 3
-    with pytest.raises(ValueError, match="are not nested"):
-        CellBounds(czech.bounds.cells, czech.bounds.counts, outer, outer.copy(), "wrong")
-
-
 def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     """[KDSF] table 1 and table 3 with the data's letters; the most dangerous sub-tables of each dimension."""
     text = Page(render(czech)).text
@@ -244,10 +215,9 @@ def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released 3 A*B*C*E*F 5 6 ✕ not released" in dangerous
     assert "4 A*B*C*D*E 5 9 ● released" in dangerous
     assert "35 B*C 2 119 ● released" in dangerous
-    assert "All 64 candidates were asked about at once, in one question: refuted. From the grand total" in text
-    assert "the release grew: 10 sub-tables were tried, many at once and then in parts; by the last answer of" in text
-    assert "each 6 were added, 4 refuted, and 0 left undecided." in text
-    assert "isection" not in text
+    assert "10 sub-tables were tried" in text
+    assert "6 were added, 4 refuted, and 0 left undecided" in text
+    assert not {"utility", "curve", "graph", "chains", "bisection"} & {*Page(render(czech)).ids}
 
 
 def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
@@ -259,8 +229,8 @@ def test_cells_of_the_czech_release(czech: AuditEvidence) -> None:
 def test_sub_tables_added_together_are_one_row(large: AuditEvidence, rendered: Rendered) -> None:
     """Of 72 tried 12 were added at once and 20 alone; a row of many names the first 8."""
     text = Page(rendered(large)).text
-    assert "From the grand total the release grew: 72 sub-tables were tried" in text
-    assert "32 were added, 20 refuted, and 20 left undecided, treated as unsafe." in text
+    assert "72 sub-tables were tried" in text
+    assert "32 were added, 20 refuted, and 20 left undecided" in text
     assert " and 4 more ● releasable [3, 7] 900 2 " in text
 
 
@@ -274,45 +244,27 @@ def test_names_are_escaped(czech: AuditEvidence, undecided: AuditEvidence, decom
         assert {tag for tag, _ in page.tags} == {tag for tag, _ in Page(render(audit)).tags}
 
 
-def test_ordered_build_has_no_section_of_annealing(czech: AuditEvidence) -> None:
-    ids = Page(render(czech)).ids
-    assert not {"utility", "curve", "graph", "chains"} & set(ids)
-
-
 def test_sections_of_an_annealed_build(decomposable: AuditEvidence) -> None:
     page = Page(render(decomposable))
-    for sentence in (
-        "Why this release was chosen: decomposable releases 47 sub-tables, ordered 45.",
-        "degrees of freedom: free parameters of the log-linear model besides the total 47",
-        "by iterative proportional fitting (IPF) in 34 sweeps. A cell is off by 3.5 records (root mean square). The "
-        "largest deviation from a released count is 0.0003 records. The iteration converged.",
-        "The release is exactly the complete sets of this graph: its cliques are the released frontier.",
-        "Independence graph, as its cliques: [A,B,D,E,F] [A,C,D,E,F]",
-        "All 4 chains agree: each found the best utility 47, the last of them in round 13 of 20.",
-        "B*C 119 not joined in the graph that was found, and not tried alone",
+    for fact in (
+        "decomposable releases 47 sub-tables, ordered 45.",
+        "besides the total 47",
+        "(IPF) in 34 sweeps",
+        "off by 3.5 records",
+        "0.0003 records. The iteration converged.",
+        "[A,B,D,E,F] [A,C,D,E,F]",
+        "the best utility 47, the last of them in round 13 of 20.",
+        "B*C 119 not joined in the graph",
         "1 to 2 6 ordered 25 25 350 150 6",
     ):
-        assert sentence in page.text
+        assert fact in page.text
     assert "course" not in page.ids
-
-
-def test_a_bisection_is_drawn(czech: AuditEvidence) -> None:
-    page = Page(render(bisected(czech)))
-    assert "The method that ran is “bisection”: the longest prefix of the list by critical width" in page.text
-    assert (
-        "Of the list of 64 sub-tables the longest prefix that may go out was looked for by bisection, in 6" in page.text
-    )
-    assert "questions: it is the first 60." in page.text
-    assert {"bisection", "prefixes", "list"} <= {*page.ids}
-    assert "3 56 B*C*E*F 12 ● releasable [9, 9] 0" in page.text
-    assert "60 A*B*C*D*E 9 yes 61 A*B*C*E*F 6 no" in page.text
-    assert "release grew" not in page.text
 
 
 def test_extension_after_annealing(decomposable: AuditEvidence) -> None:
     step = SearchStep("extension", 47, (st.parse("B*C", decomposable.table.schema),), False, (5, 5), 0)
     text = Page(render(searched(decomposable, steps=(step,)))).text
-    assert "The release that annealing found grew: 1 sub-tables were tried" in text
+    assert "1 sub-tables were tried" in text
     assert "refuted: with the release a cell has outer width 5" in text
 
 
@@ -355,9 +307,8 @@ def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:
     shown_laws = (*told, Summary.none(laws[0], "too many <cells>"))
     audit = configured(czech, posterior=PosteriorConfig(threshold=0.5))
     page = Page(render(replace(audit, posteriors=shown_laws, groups=held)))
-    assert "A cell that holds all of a group, a released marginal cell, discloses all categories" in page.text
     impossible = held.are_impossible(czech.bounds.outer).sum()
-    assert f"by their bounds 0 at-risk cells certainly do, and {impossible} cannot" in page.text
+    assert f"0 at-risk cells certainly do, and {impossible} cannot" in page.text
     assert {"likely", "laws", "likely-cells"} <= set(page.ids)
     assert "released enumeration, exact" in page.text
     assert "too many <cells>" in page.text
@@ -369,9 +320,9 @@ def test_what_is_likely_stands_beside_the_bounds(czech: AuditEvidence) -> None:
 
 def test_iteration_that_did_not_converge_is_said_plainly(wide: AuditEvidence) -> None:
     text = Page(render(wide)).text
-    assert "The largest deviation from a released count is 31.2 records. ◇ The iteration did not converge:" in text
-    assert "the best utility is 223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
-    assert "The first 16 of 20 chains." in text
+    assert "31.2 records. ◇ The iteration did not converge" in text
+    assert "223 by 2, 221.5 by 18 of 20 chains after 2,000 rounds" in text
+    assert "16 of 20 chains" in text
 
 
 def test_long_searches_stay_small(large: AuditEvidence, wide: AuditEvidence, rendered: Rendered) -> None:

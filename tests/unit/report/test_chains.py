@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import pytest
 
 from sdc.report import chains
 from sdc.report.audit import AuditEvidence
 from sdc.search.decomposable import TraceRow
+from tests.helpers.audits import drawing
 
 
 def row(round_: int, chain: int, best: float, accepted: int = 0) -> TraceRow:
@@ -25,11 +24,9 @@ def test_accepted_is_counted_from_the_start() -> None:
 def test_agreement_is_one_sentence() -> None:
     assert chains.agreement([]) == ""
     alone = chains.by_chain([row(0, 0, 7)])
-    assert chains.agreement(alone) == "One chain ran alone, so no other confirms its best utility of 7."
+    assert chains.agreement(alone).endswith("its best utility of 7.")
     both = chains.by_chain([row(0, 0, 9), row(0, 1, 7), row(1, 0, 9), row(1, 1, 9)])
-    assert chains.agreement(both) == (
-        "All 2 chains agree: each found the best utility 9, the last of them in round 2 of 2."
-    )
+    assert "each found the best utility 9, the last of them in round 2 of 2" in chains.agreement(both)
     apart = chains.by_chain([row(0, 0, 9), row(0, 1, 7), row(0, 2, 7)])
     assert "do not agree: the best utility is 9 by 1, 7 by 2 of 3 chains after 1 round;" in chains.agreement(apart)
 
@@ -50,29 +47,18 @@ def test_long_traces_are_thinned_and_keep_the_end(wide: AuditEvidence) -> None:
     assert len(chains.rounds(found)) == chains.MOST_ROUNDS
 
 
-@pytest.mark.parametrize("name", ["decomposable", "wide"])
+@pytest.mark.parametrize("name", ["one step", "decomposable", "wide"])
 def test_figures_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
-    found = chains.by_chain(request.getfixturevalue(name).found.trace)
-    for drawn in (chains.utility_by_step(found), chains.cooling(found)):
-        assert len(drawn) < 250_000
-        root = ET.fromstring(drawn)
-        _, _, width, height = map(float, root.attrib["viewBox"].split())
-        for line in root.iter("polyline"):
-            places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
-            assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
+    trace = [row(0, 0, 7)] if name == "one step" else request.getfixturevalue(name).found.trace
+    found = chains.by_chain(trace)
+    assert drawing(chains.utility_by_step(found)).tag == drawing(chains.cooling(found)).tag == "svg"
 
 
 def test_a_panel_a_chain(decomposable: AuditEvidence) -> None:
-    root = ET.fromstring(chains.utility_by_step(chains.by_chain(decomposable.found.trace)))
+    root = drawing(chains.utility_by_step(chains.by_chain(decomposable.found.trace)))
     named = [text.text for text in root.iter("text") if (text.text or "").startswith("chain")]
     assert named == [f"chain {k}: best 47" for k in (1, 2, 3, 4)]
     assert len(list(root.iter("polyline"))) == 8
-
-
-def test_one_step_and_one_value() -> None:
-    found = chains.by_chain([row(0, 0, 7)])
-    assert ET.fromstring(chains.utility_by_step(found)).tag == "svg"
-    assert ET.fromstring(chains.cooling(found)).tag == "svg"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 
 import pytest
@@ -13,6 +12,7 @@ from sdc.report import curve, utility
 from sdc.report.audit import AuditEvidence
 from sdc.report.plot import Plot, short, ticks
 from sdc.search.curve import CurvePoint
+from tests.helpers.audits import drawing
 
 
 def point(method: str, width: int, sub_tables: int, small_count: int = 2) -> CurvePoint:
@@ -68,12 +68,8 @@ def test_longest_flat_stretch() -> None:
 def test_every_point_is_a_mark_inside(name: str, request: pytest.FixtureRequest) -> None:
     audit: AuditEvidence = request.getfixturevalue(name)
     drawn = curve.risk_utility(curve.by_series(audit.curve), audit.min_width)
-    root = ET.fromstring(drawn)
-    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    root = drawing(drawn)
     assert len([title for title in root.iter("title") if "required width" in (title.text or "")]) == len(audit.curve)
-    for line in root.iter("polyline"):
-        places = [tuple(map(float, pair.split(","))) for pair in line.attrib["points"].split()]
-        assert all(0 <= x <= width and 0 <= y <= height for x, y in places)
     assert f"this build: {audit.min_width}" in drawn
 
 
@@ -83,26 +79,18 @@ def test_one_width_and_nothing_releasable() -> None:
     assert "ordered, counts 1 to 2, required width 0: 0 sub-tables" in drawn
 
 
+def test_a_reconstruction_says_how_far_off_it_is_and_whether_it_converged() -> None:
+    closed = {"reconstruction_method": "closed form", "mean_squared_error": 4.0, "converged": True}
+    assert "off by 2 records" in utility.reconstruction(closed)
+    assert "converge" not in utility.reconstruction(closed)
+    for converged in (True, False):
+        found = {"reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.25, "converged": converged}
+        assert utility.unconverged(found) is not converged
+        assert ("The iteration converged." in utility.reconstruction(found)) is converged
+        assert "in 1,000 sweeps. The largest deviation from a released count is 31.2" in utility.reconstruction(found)
+
+
 def test_measures_that_are_missing_are_left_out() -> None:
     assert utility.measures({}) == []
     assert utility.reconstruction({}) == ""
     assert [value for _, value in utility.measures({"cells": 1234, "weighted": 2.5})] == ["1,234", "2.5"]
-
-
-def test_closed_form_does_not_iterate() -> None:
-    said = utility.reconstruction(
-        {"reconstruction_method": "closed form", "mean_squared_error": 4.0, "converged": True}
-    )
-    assert "in closed form on the junction tree" in said
-    assert "off by 2 records" in said
-    assert "converged" not in said
-
-
-@pytest.mark.parametrize(("converged", "said"), [(True, False), (False, True)])
-def test_convergence(converged: bool, said: bool) -> None:
-    found = {"reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.25, "converged": converged}
-    assert utility.unconverged(found) is said
-    assert ("The iteration converged." in utility.reconstruction(found)) is converged
-    assert "in 1,000 sweeps. The largest deviation from a released count is 31.2 records." in utility.reconstruction(
-        found
-    )

@@ -73,14 +73,11 @@ def audit() -> AuditEvidence:
 
 
 def test_what_is_known_of_each_level_is_said_on_the_first_page(audit: AuditEvidence) -> None:
-    text = Page(render(audit)).text
-    assert "Knows which category of region each category of area is in. Knows of no cell" in text
     assert first_page.levels(audit.table.schema.flat) == []
     number = Variable("number", ("1", "2"), Coarser("area", (0, 0, 1, 1)))
-    assert first_page.levels(Schema((*audit.table.schema.variables, number))) == [
-        "Knows which category of region each category of area is in.",
-        "Knows which category of number each category of area is in.",
-    ]
+    said = first_page.levels(Schema((*audit.table.schema.variables, number)))
+    assert ["region" in said[0], "number" in said[1]] == ["each category of area" in one for one in said] == [True] * 2
+    assert said[0] in Page(render(audit)).text
 
 
 def test_closed_sub_tables_are_counted(audit: AuditEvidence) -> None:

@@ -138,14 +138,13 @@ def test_ties_form_a_chain_that_the_first_of_them_does_not(czech: AuditEvidence)
 )
 def test_where_no_chain_goes_on(czech: AuditEvidence, narrow: dict[str, int], words: str) -> None:
     """In the last case CDEF contains DEF, but is not within ABCDE."""
-    start = "The most dangerous sub-tables of dimensions 2 to 5 do not form a chain. "
-    assert said(czech, narrowed(czech.table.schema, narrow)) == start + words
+    assert said(czech, narrowed(czech.table.schema, narrow)).endswith(f"do not form a chain. {words}")
 
 
 @pytest.mark.parametrize(
     ("floor", "words"),
     [
-        (10, "The most dangerous sub-tables of dimensions 2 to 4 form a chain: BCDF > BCF > BC. From dimension 5 on"),
+        (10, "dimensions 2 to 4 form a chain: BCDF > BCF > BC. From dimension 5 on"),
         (26, "From dimension 3 on"),
         (120, "From dimension 2 on"),
     ],
@@ -153,9 +152,7 @@ def test_where_no_chain_goes_on(czech: AuditEvidence, narrow: dict[str, int], wo
 def test_nothing_is_claimed_of_widths_that_are_not_listed(czech: AuditEvidence, floor: int, words: str) -> None:
     reach = czech.widths.widths >= floor
     cut = replace(czech.widths, sub_tables=czech.widths.sub_tables[reach], widths=czech.widths.widths[reach])
-    assert said(czech, cut) == (
-        f"{words} the most dangerous sub-tables are not known, because not all critical widths are listed."
-    )
+    assert f"{words} the most dangerous sub-tables are not known" in said(czech, cut)
 
 
 def test_cps_13(public_data: Callable[[str], Path]) -> None:

@@ -106,27 +106,6 @@ def test_beside_facts_they_rest_on_whole_marginals_alone(case: FactCase, rng: Rn
         check(case, inquiry, answer.refutation)
 
 
-def random_table(rng: Rng) -> Table:
-    """Some records, unevenly, in 16 to 36 cells."""
-    sizes = [[2, 2, 2, 2], [3, 2, 2, 2], [3, 3, 2], [3, 3, 3], [4, 3, 3]][rng.integers(5)]
-    shares = rng.dirichlet(np.full(int(np.prod(sizes)), 0.5))
-    return Table.of(schema_of(sizes), np.array(list(np.ndindex(*sizes))), rng.multinomial(rng.integers(4, 14), shares))
-
-
-@given(generators())
-@settings(max_examples=1000)
-def test_tables_with_all_pairs_or_some(rng: Rng) -> None:
-    table = random_table(rng)
-    release = all_ways(len(table.schema), int(rng.integers(2, len(table.schema))))
-    release = Release.of(t for t in release.frontier if rng.random() < 0.9)
-    inquiry = keeping(table, int(rng.integers(1, 6)))
-    assume(len(inquiry.bank.at_risk))
-    refutation = inquiry.ask(release).refutation
-    assume(refutation is not None)
-    assert refutation is not None
-    check(Case(table, release.frontier, NO_ZEROS, np.zeros((0, 0), np.int64)), inquiry, refutation)
-
-
 # What they are
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,15 +10,24 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.executor import IN_PROCESS
-from sdc.feasible import walk
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
-from sdc.model.subtable import full
-from sdc.model.table import Table, partition_edges, partitions_of
+from sdc.model.table import Table
 from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
-from tests.strategies import all_ways, czech, every_cell, frontier, knows, sharp_ends, shown_by, tables_and_knowledge
+from tests.strategies import (
+    ORDERED_60,
+    all_ways,
+    czech,
+    every_cell,
+    frontier,
+    knows,
+    nested_in,
+    sharp_ends,
+    shown_by,
+    tables_and_knowledge,
+)
 from tests.unit.bounds.test_agreement import random_table
 
 
@@ -39,9 +47,8 @@ def test_sharp_bounds_are_those_over_all_feasible_tables(case: tuple[Table, Know
 def test_the_czech_release_has_its_published_widths_and_says_what_gave_them() -> None:
     """REFERENCE 2: [0, 10], [0, 9] and [0, 9] at the three at-risk cells."""
     table = czech()
-    release = frontier("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")
     cells = table.codes[table.at_risk(2)]
-    found = sharp_bounds(table, knows(table, release), cells, seconds=10)
+    found = sharp_bounds(table, knows(table, ORDERED_60), cells, seconds=10)
     assert sorted(map(tuple, found.bounds.outer.tolist())) == [(0, 9), (0, 9), (0, 10)]
     assert found.bounds.exact.all()
     assert found.outer_by.shape == found.inner_by.shape == (3, 2)
@@ -112,8 +119,7 @@ def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[T
     whole = sought(*open_case, on_part=kept)
     forged = {key: SharpPart(key, {**p.arrays, "changes": p.arrays["changes"] * 1000}) for key, p in kept.parts.items()}
     found = sought(*open_case, kept=forged)
-    assert (found.bounds.inner[:, 0] >= whole.bounds.inner[:, 0]).all()
-    assert (found.bounds.inner[:, 1] <= whole.bounds.inner[:, 1]).all()
+    assert nested_in(found.bounds.inner, whole.bounds.inner)
 
 
 def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[Table, Knowledge]) -> None:
@@ -125,8 +131,7 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     assert kept.parts
     assert not {*rest.parts} & {*kept.parts}
     # the bracket of a small budget is around the sharp bounds
-    assert (little.bounds.outer[:, 0] <= whole.bounds.outer[:, 0]).all()
-    assert (little.bounds.outer[:, 1] >= whole.bounds.outer[:, 1]).all()
+    assert nested_in(whole.bounds.outer, little.bounds.outer)
 
 
 def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:
@@ -162,26 +167,6 @@ def test_the_narrowest_cells_are_made_sharp_first(sparse_case: tuple[Table, Know
     assert np.median(width[sharp]) < np.median(width[~sharp]) / 2
 
 
-def test_a_walk_to_the_same_end_is_not_walked_again(
-    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From the true table it would come to the same table, whatever inner ends are known by then."""
-    table, known, cells = sparse_case
-    walked = Counter[tuple[int, ...]]()
-
-    def shift(table: Table, knowledge: Knowledge, cells: Any, changes: Any, **more: Any) -> Any:
-        if more["base"] is None:
-            asked = np.column_stack([cells, changes, np.full(len(cells), more["tries"].start)])
-            walked.update(map(tuple, asked.tolist()))
-        return original(table, knowledge, cells, changes, **more)
-
-    original = walk.shift
-    monkeypatch.setattr(walk, "shift", shift)
-    sharp_bounds(table, known, cells[::9], seconds=10.0)
-    assert walked
-    assert max(walked.values()) == 1
-
-
 def test_components_with_many_cells_are_walked_in_slices(sparse_case: tuple[Table, Knowledge, np.ndarray]) -> None:
     table, known, cells = sparse_case
     found = sharp_bounds(table, known, cells[::9], seconds=0.5, cells_per_slice=400)
@@ -201,22 +186,6 @@ class Seen:
     def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
         self.units += units
         return IN_PROCESS.run(function, table, units)
-
-
-def test_a_unit_names_rows_of_one_partition(
-    sparse_case: tuple[Table, Knowledge, np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, known, cells = sparse_case
-    monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 100)
-    seen, edges = Seen(), partition_edges(len(table), partitions_of(len(table)))
-    assert len(edges) == 10
-    bounds = sharp_bounds(table, known, cells[::5], seconds=1.0, executor=seen).bounds
-    assert bounds.exact.any()
-    walked = [unit for unit in seen.units if unit.variables == full(6)]
-    assert len({np.searchsorted(edges, unit.rows[0], side="right") for unit in walked}) > 5
-    for unit in walked:
-        assert unit.absent is None
-        assert len(np.unique(np.searchsorted(edges, unit.rows, side="right"))) == 1
 
 
 def test_no_unit_is_begun_that_may_take_more_than_the_budget(open_case: tuple[Table, Knowledge]) -> None:

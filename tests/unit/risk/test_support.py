@@ -25,6 +25,7 @@ from tests.strategies import (
     dense,
     frontier,
     knows,
+    nested_in,
     releases,
     rewritten,
     scattered,
@@ -68,8 +69,7 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     cycle = component_of(TABLE, 0b111, all_ways(3, 2))
     covered = cycle.inner.copy()
     cycle.add(certified(TABLE, cycle.knowledge, 4))
-    assert (cycle.inner[:, 0] <= covered[:, 0]).all()
-    assert (cycle.inner[:, 1] >= covered[:, 1]).all()
+    assert nested_in(covered, cycle.inner)
     assert (cycle.inner != covered).any()
     known = Component(cycle.evidence, knows(TABLE, frontier("ABC")))
     assert (known.inner == TABLE.counts[:, None]).all()
@@ -169,8 +169,7 @@ def searched(support: Supported, width: int = 3) -> None:
 
 def assert_inside(inner: Intervals, table: Table, known: Knowledge) -> None:
     ends = sharp(table, known)
-    assert (inner[:, 0] >= ends[:, 0]).all()
-    assert (inner[:, 1] <= ends[:, 1]).all()
+    assert nested_in(inner, ends)
     assert (inner[:, 0] <= table.counts).all()
     assert (inner[:, 1] >= table.counts).all()
 
@@ -253,33 +252,6 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
         assert not list(support.wanted(rows, width, way))
     support.ask(known)
     assert not [found for way in Shift for found in support.wanted(rows, width, way)]
-
-
-@given(tables_and_knowledge(max_records=5), hs.integers(1, 4))
-@settings(max_examples=60)
-def test_cells_that_move_as_wanted_have_the_width(example: tuple[Table, Knowledge], width: int) -> None:
-    """Where every marginal cell reaches what was wanted of it, every cell has the width or is known not to have it."""
-    table, known = example
-    support = support_of(table)
-    support.ask(known)
-    if not len(table):
-        return
-    missed = False
-    for way in (Shift.DOWN, Shift.UP):
-        for component, cells, changes in support.wanted(np.arange(len(table)), width, way):
-            found = shift(
-                component.frame.table,
-                component.knowledge,
-                component.frame.cells[cells],
-                changes,
-                nodes=2_000,
-            )
-            component.add(found.differences)
-            reached = component.inner[cells, max(0, int(way is not Shift.DOWN))] - component.frame.counts[cells]
-            missed |= bool((np.abs(reached) < np.abs(changes)).any()) if way is Shift.UP else False
-    inner = support.inner
-    if not missed and not any(part.variables in known.release for part in support.proof().parts):
-        assert (inner[:, 1] - inner[:, 0] >= width).all()
 
 
 def test_components_are_kept_from_release_to_release() -> None:

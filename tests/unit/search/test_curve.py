@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import groupby
 
 import pytest
@@ -12,10 +11,6 @@ from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
-from sdc.risk.criteria import Criteria
-from sdc.risk.critical_width import CriticalWidths
-from sdc.risk.inquiry import Inquiry
-from sdc.search import curve as curve_module
 from sdc.search.curve import CurvePoint
 from tests.unit.search.test_annealing import random_table
 
@@ -74,34 +69,6 @@ def test_more_protection_never_releases_more(points: tuple[CurvePoint, ...]) -> 
 def test_weights_are_what_is_drawn(czech: Table) -> None:
     point, *_ = risk_utility_curve(czech, NOTHING, min_widths=[11], methods=["ordered"], weights={"F": 3, "A*B": 10})
     assert point.value > point.sub_tables
-
-
-def test_widths_and_marginals_are_found_once(czech: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    sweeps, whole, marginals = counted(monkeypatch), Inquiry.anew, []
-
-    def noting(self: Inquiry, criteria: Criteria | None = None) -> Inquiry:
-        found = whole(self, criteria)
-        marginals.append(found.bank.at_risk)
-        return found
-
-    monkeypatch.setattr(Inquiry, "anew", noting)
-    risk_utility_curve(czech, NOTHING, min_widths=[6, 10, 30], small_counts=[2, 3], methods=["ordered"])
-    assert sweeps == [3]
-    assert len(marginals) > 6
-    assert len({id(found) for found in marginals}) == 2
-
-
-def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Small counts whose critical widths the curve itself finds."""
-    asked: list[int] = []
-    whole: Callable[..., CriticalWidths] = curve_module.critical_widths
-
-    def noting(table: Table, *, small_count: int, **more: object) -> CriticalWidths:
-        asked.append(small_count)
-        return whole(table, small_count=small_count, **more)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(curve_module, "critical_widths", noting)
-    return asked
 
 
 def test_any_number_of_workers(two_workers: Executor) -> None:

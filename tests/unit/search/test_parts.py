@@ -27,9 +27,9 @@ from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
-from tests.strategies import dense
+from tests.strategies import Backwards, dense
 from tests.suppressed import Case, Flags, cases
-from tests.unit.search.test_withholding import Backwards, yearbook
+from tests.unit.search.test_withholding import yearbook
 
 WITHHELD: Mapping[str, Any] = {"how": "withhold"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)

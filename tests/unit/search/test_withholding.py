@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,12 +19,10 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.search import hiding
-from sdc.search.pace import Paced
 from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
-from tests.strategies import dense, schema_of
+from tests.strategies import Backwards, dense, schema_of
 from tests.suppressed import Case, cases
 
 CASES = scaled(500, fewest=60)
@@ -89,16 +85,6 @@ def yearbook(rng: np.random.Generator) -> tuple[Table, Knowledge]:
     return table, Knowledge.of(table, Release.of([0b0101, 0b1110]), NO_ZEROS, ())
 
 
-class Backwards:
-    """Units run in another order, as workers would."""
-
-    workers, scratch = 3, None
-
-    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
-        found = [function(table, unit) for unit in reversed(units)]
-        return reversed(found)
-
-
 @pytest.mark.parametrize("views", [(0b0011,), (0b0011, 0b1001)])
 def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tuple[SubTable, ...]) -> None:
     table, known = yearbook(np.random.default_rng(4))
@@ -134,33 +120,6 @@ def test_what_is_withheld_and_proves_nothing_is_shown_again() -> None:
     mended = withhold(inquiry, [0b0011], everything)
     assert mended.hidden[0].sum() < free.hidden[0].sum()
     assert mended.inquiry.ask(NOTHING).verdict is Verdict.SAFE
-
-
-def test_looking_for_less_ends_when_it_has_cost_what_withholding_did(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, known = yearbook(np.random.default_rng(4))
-    inquiry = Inquiry(table, known, Criteria.of(2, 3))
-    run, look = hiding.Hiding.run, hiding.Hiding._mend_batch
-    ran, begun = list[int](), list[int]()
-
-    def running(search: hiding.Hiding, paced: Paced) -> None:
-        run(search, paced)
-        ran.append(search.spent)
-
-    def looking(search: hiding.Hiding, places: hiding.Ints, tries: range) -> None:
-        begun.append(search.spent)
-        look(search, places, tries)
-
-    monkeypatch.setattr(hiding.Hiding, "run", running)
-    monkeypatch.setattr(hiding.Hiding, "_mend_batch", looking)
-    freely = withhold(inquiry, [0b0011])
-    looks = len(begun)
-    assert begun[-1] < ran[0] + hiding.LOOKS
-    begun.clear()
-    monkeypatch.setattr(hiding, "LOOKS", 0)
-    soon = withhold(inquiry, [0b0011])
-    assert begun[-1] < 2 * ran[1] == 2 * ran[0]
-    assert len(begun) < looks
-    assert freely.hidden[0].sum() <= soon.hidden[0].sum()
 
 
 def test_a_budget_that_is_too_small_publishes_nothing() -> None:

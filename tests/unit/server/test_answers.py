@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from html import unescape
@@ -35,40 +34,8 @@ from tests.strategies import dense, schema_of, small_tables
 Rows = list[tuple[object, ...]]
 
 SHAPES = [Shape(zeros, totals) for zeros in (False, True) for totals in (False, True)]
-NASTY = [
-    "",
-    " ",
-    "a",
-    '"',
-    "'",
-    ",",
-    "a,b",
-    'say "no"',
-    "<b>",
-    "&amp;",
-    "a&b",
-    "]]>",
-    "=1+1",
-    "'=x",
-    "-5",
-    "@x",
-    "|",
-    "\\",
-]
-NASTY += [
-    "<script>alert(1)</script>",
-    "中文",
-    "é",
-    "null",
-    "count",
-    "0",
-    "a  b",
-    " a ",
-    "\u00a0",
-    "😀",
-    "</td><td>",
-    "{}",
-]
+NASTY = ["", " ", "a  b", " a ", "\u00a0", 'say "no"', "&amp;", "]]>", "<script>alert(1)</script>", "</td><td>"]
+NASTY += ["中文", "😀", "null", "count", *"a0é\"',|\\", "a,b", "<b>", "a&b", "=1+1", "'=x", "-5", "@x", "{}"]
 
 
 def _is_plain(name: str) -> bool:
@@ -256,12 +223,9 @@ def test_a_great_many_cells_are_counted_as_whole_numbers() -> None:
     assert read_json(written(Answer("", table), "json")) == [(*["0"] * 30, 1)]
 
 
-@pytest.mark.parametrize(
-    "shape",
-    [pytest.param(s, marks=() if s.zeros == s.totals else pytest.mark.slow) for s in SHAPES],
-)
-def test_every_sub_table_of_the_czech_table(czech: Table, shape: Shape) -> None:
-    for sub in range(1, 64):
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sub_tables_of_the_czech_table(czech: Table, shape: Shape) -> None:
+    for sub in (0b1, 0b101, 0b110100, 0b111111):
         answer = Answer("Czech auto workers", czech.marginal(sub), shape)
         assert read_json(written(answer, "json", 20)) == expected(answer)
         assert read_parquet(written(answer, "parquet", 20)) == expected(answer)
@@ -318,27 +282,6 @@ def test_a_variable_with_many_categories_goes_down(czech: Table) -> None:
     table = Table.of(schema_of([2, 51]), np.array([[0, 50], [1, 3]]))
     page = Page(written(Answer("T", table), "html"))
     assert [[text for _, text in row] for row in page.rows] == [["A", "B", "count"], ["0", "50", "1"], ["1", "3", "1"]]
-
-
-def test_a_table_to_look_at(czech: Table) -> None:
-    answer = Answer("Czech auto workers", czech.marginal(0b1001), Shape(totals=True))
-    assert written(answer, "txt").decode() == (
-        "Czech auto workers\n"
-        "A by D: 1,841 records\n"
-        "\n"
-        "A        D        count\n"
-        "-------  -------  -----\n"
-        "no       <140       515\n"
-        "no       >=140      446\n"
-        "no       (total)    961\n"
-        "yes      <140       539\n"
-        "yes      >=140      341\n"
-        "yes      (total)    880\n"
-        "(total)  <140      1054\n"
-        "(total)  >=140      787\n"
-        "(total)  (total)   1841\n"
-    )
-    assert written(answer, "csv").decode().splitlines()[1:3] == ["no,<140,515", "no,>=140,446"]
 
 
 # What is wrong is said before the first byte
@@ -447,25 +390,16 @@ def test_a_download_is_called_by_its_variables(names: list[str], expected: str) 
     assert file_name(names, FORMATS["csv"]) == expected
 
 
-def _rows_of(chunks: Iterator[tuple[np.ndarray, np.ndarray]]) -> list[int]:
-    return [len(codes) for codes, _ in chunks]
-
-
-def test_cells_come_in_chunks_that_are_no_larger(czech: Table) -> None:
-    assert set(_rows_of(Answer("", czech, Shape(zeros=True)).chunks(5))) == {5, 4}
-    assert max(_rows_of(Answer("", czech).chunks(7))) == 7
-    assert _rows_of(Answer("", czech, Shape(zeros=True)).crossed(8)) == [4] * 8
-
-
 # Labels, and what the table is of
 
+TOLD = ("a prospective study", "CC-BY-4.0", "the statistics desk")
 TEXTS = Texts(
     PublicationConfig(
         population="men <& boys>",
         period="1981",
-        source="a prospective study",
-        licence="CC-BY-4.0",
-        contact="the statistics desk",
+        source=TOLD[0],
+        licence=TOLD[1],
+        contact=TOLD[2],
         notes=("Counts are exact.",),
     ),
     Labels(
@@ -480,9 +414,7 @@ FOOT = [
     "Systolic pressure: at the first visit, mm Hg",
     "Population: men <& boys>",
     "Reference period: 1981",
-    "Source: a prospective study",
-    "Licence: CC-BY-4.0",
-    "Contact: the statistics desk",
+    *map(": ".join, zip(("Source", "Licence", "Contact"), TOLD, strict=True)),
     "Counts are exact.",
 ]
 
@@ -499,36 +431,18 @@ def test_csv_and_parquet_keep_the_codes(suffix: str, labelled: Answer) -> None:
 
 
 def test_programs_are_told_labels_beside_the_codes(labelled: Answer) -> None:
-    assert read_json(written(labelled, "json")) == expected(labelled)
-    found = json.loads(written(labelled, "json"))
+    assert read_json(written(labelled, "json")) == read_xml(written(labelled, "xml")) == expected(labelled)
+    found, root = json.loads(written(labelled, "json")), ElementTree.fromstring(written(labelled, "xml"))
+    pressure = {"label": "Systolic pressure", "note": "at the first visit", "unit": "mm Hg"}
     assert found["labels"] == {
         "A": {"label": "Smokes", "categories": {"no": "never", "yes": "<i>often</i>"}},
-        "D": {
-            "label": "Systolic pressure",
-            "note": "at the first visit",
-            "unit": "mm Hg",
-            "categories": {"<140": "low"},
-        },
+        "D": {**pressure, "categories": {"<140": "low"}},
     }
-    assert found["about"] == {
-        "population": "men <& boys>",
-        "period": "1981",
-        "source": "a prospective study",
-        "licence": "CC-BY-4.0",
-        "contact": "the statistics desk",
-        "notes": ["Counts are exact."],
-    }
-    assert read_xml(written(labelled, "xml")) == expected(labelled)
-    root = ElementTree.fromstring(written(labelled, "xml"))
-    smokes, pressure = root.findall("variable")
+    assert found["about"]["population"] == root.findtext("population") == "men <& boys>"
+    assert [*found["about"].values()][1:] == ["1981", *TOLD, ["Counts are exact."]]
+    smokes, d = root.findall("variable")
     assert [c.get("label") for c in smokes.findall("category")] == ["never", "<i>often</i>", None]
-    assert pressure.attrib == {
-        "name": "D",
-        "label": "Systolic pressure",
-        "unit": "mm Hg",
-        "note": "at the first visit",
-    }
-    assert (root.findtext("population"), root.findtext("note")) == ("men <& boys>", "Counts are exact.")
+    assert (d.attrib, root.findtext("note")) == ({"name": "D", **pressure}, "Counts are exact.")
 
 
 def test_jsonstat_has_labels_where_it_has_a_place_for_them(labelled: Answer) -> None:

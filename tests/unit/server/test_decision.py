@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from functools import partial
-from itertools import islice
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import feasible_tables
 from sdc.config.server import RuleConfig, ServerConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
@@ -35,7 +32,7 @@ from tests.strategies import dense, knows, schema_of
 
 CRITERIA = Criteria.of(2, 6)
 FLAT = schema_of((2,) * 6)
-STREAMS, LENGTH = scaled(6, fewest=1), scaled(60, fewest=30)
+STREAMS, LENGTH = scaled(6, fewest=1), scaled(60, fewest=20)
 PUBLIC_STREAMS = scaled(200, fewest=24)
 RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
@@ -226,31 +223,6 @@ def test_statuses_agree(released: list[int], unreleasable: list[int], undecided:
     assert set(st.minimal(state.unreleasable)) == set(state.unreleasable)
 
 
-@pytest.mark.slow
-def test_refusals_of_simulatable_are_the_same_for_every_table(czech: Table) -> None:
-    """Whatever table agrees with what is public: of what is asked then the same is refused; under myopic it is not.
-
-    By enumeration, some of the first 20,000 tables.
-    """
-    public = Release.of([0b111100, 0b001111])
-    enumerated = islice(feasible_tables(czech, knows(czech, public)), 0, 20_000, 1_000)
-    tables = [dense(czech.schema, counts.reshape(-1).tolist()) for counts in enumerated]
-
-    def refused(table: Table, name: str, asked: Sequence[int]) -> tuple[bool, ...]:
-        first, outcomes = State.first(czech.schema, public), list[str]()
-        for subtable in asked:
-            decider = Decider(judge_of(table), rules_of(rules(name)))
-            outcomes.append(decider.decide(first, Past(6), subtable, "ada").outcome)
-        return tuple(outcome == "refused" for outcome in outcomes)
-
-    asked = [t for t in range(64) if t not in public]
-    told = {refused(table, "simulatable", asked[::3]) for table in tables[::10]}
-    assert len(told) == 1
-    assert {True, False} == set(next(iter(told)))
-    # two tables that agree with all that is public, of which a refusal under myopic says which one it is
-    assert len({refused(table, "myopic", asked[::2]) for table in tables[::2]}) > 1
-
-
 PUBLIC_RULES: list[list[dict[str, object]]] = [
     [{"rule": "simulatable", "draws": 3, "share": 0.4}],
     [{"rule": "one_step"}, {"rule": "biased", "most": 0}],
@@ -331,22 +303,10 @@ def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     said = {name: told_of_refusal(name, every, FLAT) for name in (*every, MYOPIC)}
     assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
     assert len(set(said.values())) == 5
-    assert said["one_step"] == (
-        "This table is not released: it must follow a public table of one variable fewer, and there was none when this "
-        "was decided."
-    )
-    assert said["one_step_frontier"] == (
-        "This table is not released: it must follow a table of one variable fewer on the released frontier, or all its "
-        "parts must be public, and neither was so when this was decided."
-    )
-    assert said[MYOPIC] == (
-        "This table is not released: with all that was released before it might tell too much, or with what its round "
-        "released it might tell too much, or with it too many others could not be released any more, or it is worth "
-        "too little for what could not be released any more."
-    )
-    assert told_of_refusal(MYOPIC, ["share"], FLAT) == (
-        "This table is not released: with all that was released before it might tell too much."
-    )
+    assert "a public table of one variable fewer" in said["one_step"]
+    assert "on the released frontier" in said["one_step_frontier"]
+    # of rules that the server does not have nothing is said
+    assert len(told_of_refusal(MYOPIC, ["share"], FLAT)) < len(said[MYOPIC])
 
 
 def releases(variables: int) -> set[Release]:
@@ -367,6 +327,8 @@ def test_a_step_allows_a_part_of_whatever_is_not_public_and_never_a_leap(step: O
         allowed = {t for t in range(16) if t not in released and step.allows(released, t, FLAT)}
         assert all(any(t in allowed for t in st.subsets(asked, FLAT)) for asked in range(16) if asked not in released)
         assert all(any(child in released for child in st.children(t, FLAT)) for t in allowed)
+        if step is STEPS["one_step"]:  # all that comes with what it allows it allows too
+            assert all(part in allowed or part in released for t in allowed for part in st.subsets(t, FLAT))
 
 
 def test_the_two_steps_by_their_definitions() -> None:
@@ -404,15 +366,3 @@ def test_what_can_be_reached_by_steps_is_what_myopic_reaches(name: str, counts: 
         return found
 
     assert reached(rules(name)) == reached(()) != {Release.of([])}
-
-
-@given(hs.lists(hs.integers(0, 63), max_size=6), hs.integers(1, 63))
-def test_one_step_refuses_nothing_that_comes_with_what_it_allows(czech: Table, released: list[int], asked: int) -> None:
-    judge, public, rule = judge_of(czech), Release.of(released), rules_of(rules("one_step"))[0]
-
-    def may_go_out(subtable: int) -> bool:
-        state = State.first(czech.schema, public)
-        return rule.objection(Decider(judge)._question(state, Past(1), subtable, "ada")) is None
-
-    if may_go_out(asked):
-        assert all(t in public or may_go_out(t) for t in st.subsets(asked, czech.schema))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -108,33 +106,6 @@ def test_a_run_at_work_says_what_it_does(root: Path) -> None:
         assert run.facts["finished"] is None
         assert chosen(root, 1, True) == ["births/a", "births/b", "births/c", "deaths/a"]
     assert read_run(folder.path).state == "killed"
-
-
-HOLDING = """
-import os, sys
-from pathlib import Path
-from sdc.events import tell
-from sdc.storage.run_folder import RunFolder
-with RunFolder(Path(sys.argv[1])).locked():
-    tell("run started")
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_the_lock_of_a_process_that_is_killed_is_free(root: Path) -> None:
-    path = root / "births" / "e"
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDING, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        run = read_run(path)
-        assert run.state == "running"
-        with pytest.raises(RunFolderError, match="another run of the same build is at work"):
-            remove(run)
-        process.kill()
-    assert read_run(path).state == "killed"
 
 
 def test_damage_is_seen(root: Path) -> None:

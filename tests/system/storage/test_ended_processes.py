@@ -1,0 +1,80 @@
+"""Locks and scratch folders of processes that are killed: the one is free, the other goes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sdc.model.errors import RunFolderError
+from sdc.storage.run_folder import Manifest, RunFolder
+from sdc.storage.runs import read_run, remove
+from sdc.storage.scratch import own_scratch
+
+LOCK = """
+import sys
+from pathlib import Path
+from sdc.events import tell
+from sdc.storage.run_folder import RunFolder
+with RunFolder(Path(sys.argv[1])).locked():
+    tell("run started")
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+SCRATCH = """
+import sys
+from pathlib import Path
+from sdc.storage.scratch import own_scratch
+with own_scratch(Path(sys.argv[1])) as folder:
+    (folder / "counts.npy").touch()
+    print(folder.name, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def holding(code: str, place: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that holds something there, and what it has said of it."""
+    command = [sys.executable, "-c", code, str(place)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def test_the_lock_of_a_process_that_is_killed_is_free(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "births" / "e")
+    with folder.locked():
+        folder.begin(Manifest("births", planned=("table",)))
+    with holding(LOCK, folder.path) as (_, said):
+        assert said == "held"
+        run = read_run(folder.path)
+        assert run.state == "running"
+        with pytest.raises(RunFolderError, match="another run of the same build is at work"):
+            remove(run)
+    assert read_run(folder.path).state == "killed"
+
+
+@pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGHUP, signal.SIGTERM])
+def test_a_scratch_folder_goes_with_its_process_however_that_ends(tmp_path: Path, death: signal.Signals) -> None:
+    (tmp_path / "sdc-of-somebody").mkdir()
+    with holding(SCRATCH, tmp_path) as (process, name):
+        with own_scratch(tmp_path):
+            assert (tmp_path / name / "counts.npy").is_file()  # at work
+        process.send_signal(death)
+        process.wait(30)
+    deadline = time.monotonic() + 30
+    while (tmp_path / name).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not (tmp_path / name).exists()
+    with own_scratch(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["sdc-of-somebody"]
