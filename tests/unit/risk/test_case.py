@@ -47,7 +47,7 @@ def test_cells_in_units_of_any_size(cells: int, example: tuple[Table, Knowledge]
     assert brief.verdict is not Verdict.UNDECIDED
 
 
-@pytest.mark.parametrize("release", [all_ways(5, 3), frontier("ABCDE")], ids=str)
+@pytest.mark.parametrize("release", [all_ways(5, 3), frontier("ABC", "CDE"), frontier("ABCDE")], ids=str)
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_witnesses_are_small_cells_of_the_table(release: Release, depth: Depth) -> None:
     table = scattered()
@@ -60,9 +60,15 @@ def test_witnesses_are_small_cells_of_the_table(release: Release, depth: Depth) 
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("of", [inquiry_of(scattered()), with_part()], ids=["table", "part"])
-def test_nothing_is_searched_with_a_budget_that_is_spent(of: Inquiry, depth: Depth) -> None:
-    release = PAIRS if of.known.facts == () else frontier("AB", "BC", "AC")
+@pytest.mark.parametrize(
+    ("of", "release"),
+    [
+        (inquiry_of(scattered()), PAIRS),
+        *((with_part(), frontier(*names)) for names in (("AB", "BC", "AC"), ("DE",), ("CD", "DE"))),
+    ],
+    ids=["table", "part with a triangle", "part with a pair", "part with a chain"],
+)
+def test_nothing_is_searched_with_a_budget_that_is_spent(of: Inquiry, release: Release, depth: Depth) -> None:
     assert replace(of, spent=of.effort.budget.steps).ask(release, depth).spent == 0
     spent = replace(of).ask(release, depth).spent
     assert spent == 0 if depth is Depth.REFUTE else spent > 0
