@@ -18,13 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
 
-import llvmlite
 import numba
 import numpy as np
 from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
-from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,28 +42,6 @@ def inner(function: Function) -> Function:
     """A kernel that only kernels call: without a way in from Python it takes a quarter less to compile."""
     bare: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _compiled(function, **bare)
-
-
-def _borrowed(_context: Any, arrays: Any) -> Any:
-    """A tuple of arrays as what a kernel reads and writes while its caller keeps them: nobody counts who uses them.
-
-    Numba has each kernel count the arrays that it is given in and out, by locked additions: where one is called for
-    each cell that is looked at they took two thirds of the time.
-    """
-
-    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        (kind,), (whole,) = signature.args, values
-        for at, own in enumerate(kind.types):
-            array = context.make_array(own)(context, builder, builder.extract_value(whole, at))
-            array.meminfo = array.meminfo.type(None)
-            array.parent = array.parent.type(None)
-            whole = builder.insert_value(whole, array._getvalue(), at)
-        return whole
-
-    return arrays(arrays), code
-
-
-borrowed = cast(Callable[[Any], Any], intrinsic(_borrowed))
 
 
 def _compiled(function: Function, **bare: Any) -> Function:
@@ -148,9 +124,9 @@ def kernel_sources() -> list[Path]:
 
 
 def _state() -> str:
-    """A digest of all kernels, and of what they are compiled by and for."""
-    versions = platform.machine(), platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__
-    found = hashlib.sha256(repr(versions).encode())
+    """A digest of all kernels, of the versions that compile them, and of whether indices are checked."""
+    versions = platform.machine(), platform.python_version(), numba.__version__, np.__version__
+    found = hashlib.sha256(repr((*versions, cast(Any, numba.config).BOUNDSCHECK)).encode())
     for path in kernel_sources():
         found.update(f"{path.relative_to(PACKAGE)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return found.hexdigest()[:16]

@@ -1,16 +1,22 @@
-"""Executor: runs a function of (table, unit) over many units, results in the order of the units."""
+"""Executor: runs a function of (table, unit) over many units, results in the order of the units.
+
+Units of one thread may share what they work on, and no two threads do: see `kept_per_thread`.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, update_wrapper
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from sdc.model.table import Cells
 
 Unit = TypeVar("Unit")
 Input = TypeVar("Input", bound=Cells | None)
 Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
 
 
 class Executor(Protocol):
@@ -51,3 +57,32 @@ def works_of(units: Sequence[Any]) -> tuple[int, ...] | None:
     """How units compare, where each of them says its `work`, which tells a progress how far a call is; else None."""
     works = tuple(unit.work for unit in units if hasattr(unit, "work"))
     return works if len(works) == len(units) else None
+
+
+class KeptPerThread(Generic[Arguments, Result]):
+    """A function with a least-recently-used cache for each thread."""
+
+    def __init__(self, function: Callable[Arguments, Result], maxsize: int) -> None:
+        self._function, self._maxsize, self._own = function, maxsize, threading.local()
+        update_wrapper(self, function)
+
+    def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        own = self._own
+        if not hasattr(own, "kept"):
+            own.kept = lru_cache(self._maxsize)(self._function)
+        found: Result = own.kept(*args, **kwargs)
+        return found
+
+    def cache_clear(self) -> None:
+        """Drops the results of all threads."""
+        self._own = threading.local()
+
+
+def kept_per_thread(
+    maxsize: int,
+) -> Callable[[Callable[Arguments, Result]], KeptPerThread[Arguments, Result]]:
+    """As `functools.lru_cache`, for results that their users change: scratch arrays of kernels, models of solvers.
+
+    Kernels and solvers run without Python's lock. Two threads that shared such a result would write to the same memory.
+    """
+    return lambda function: KeptPerThread(function, maxsize)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -48,8 +50,39 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log)
 
 
+MAY_SKIP = re.compile(r"public data file|the extra|sdc-tables\[attack\]|only root")
+"""Reasons to skip a test where `--no-skips` is given: what no program or package of the extra `system` changes."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="also run the tests marked `slow`, as the nightly run does")
+    parser.addoption("--no-skips", action="store_true", help="fail if a test skips for a program that can be installed")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Random cases are new in each run, and the same in all its processes."""
+    if config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(secrets.randbelow(1 << 31))
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"random cases: --hypothesis-seed={config.option.hypothesis_seed} draws the same again"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    terminalreporter.write_line(pytest_report_header(config))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """With `--no-skips` a run with other skips than `MAY_SKIP` has failed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.option.no_skips:
+        return
+    reasons = {report.longrepr[2] for report in reporter.stats.get("skipped", [])}
+    if wrong := sorted(reason for reason in reasons if not MAY_SKIP.search(reason)):
+        reporter.write_line("\nskipped, though --no-skips was given:\n" + "\n".join(wrong), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
@@ -74,9 +107,8 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def night(pytestconfig: pytest.Config) -> list[int]:
-    """What seeds of random cases end with: nothing, so that they are always the same, or the seed of the night."""
-    seed = pytestconfig.getoption("hypothesis_seed")
-    return [] if seed is None else [*seed.encode()]
+    """What seeds of random cases end with: the seed of this run."""
+    return [int(pytestconfig.getoption("hypothesis_seed"))]
 
 
 @pytest.fixture(scope="session")

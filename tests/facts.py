@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import chain
 
 import numpy as np
-from hypothesis import note
 from hypothesis import strategies as hs
 
 from sdc.feasible.own_cells import own_cells
@@ -29,12 +28,14 @@ from tests.levels import (
     marginal,
     matches,
     members,
+    random_pattern,
     random_release,
     random_schema,
     random_subtable,
     random_table,
     random_zeros,
     sizes_of,
+    thinned,
     variables_of,
 )
 from tests.reference import Cell, TooManyTablesError, controlled, nearest
@@ -102,10 +103,6 @@ class FactCase(Case):
     def known(self) -> Knowledge:
         return Knowledge.of(self.table, Release.of(self.subtables), self.zeros, self.facts)
 
-    @property
-    def told(self) -> Iterator[reference.Fact]:
-        return chain(super().told, *(sums_of(fact, self.table) for fact in self.facts))
-
 
 def fact_of(schema: Schema, view: int, universe: Pattern = (), ends: Ends | None = None, source: str = "it") -> Fact:
     """A fact of these cells of a view, by their codes; `ends` None tells all exactly."""
@@ -121,7 +118,9 @@ def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:
     schema, counts = table.schema, counts_of(table)
     # what a level tells is mostly told without its axis, and seldom everything
     view = closure(schema, random_subtable(rng, schema)) or closure(schema, 1 << int(rng.integers(len(schema))))
-    universe = _random_universe(rng, schema, view) if kind in ("universe", "mixture") else ()
+    universe = random_pattern(rng, schema, members(view), 2) if kind in ("universe", "mixture") else ()
+    if all(len(codes) == len(schema.variables[v].categories) for v, codes in universe):
+        universe = ()
     held = {cell: inside for cell, inside in view_cells(schema, view).items() if matches(schema, universe, inside[0])}
     sums = {cell: sum(counts[one] for one in inside) for cell, inside in held.items()}
     if kind == "mixture":
@@ -146,15 +145,6 @@ def random_fact(rng: Rng, table: Table, kind: str, source: str) -> Fact:
     return fact_of(schema, view, universe, ends, source)
 
 
-def _random_universe(rng: Rng, schema: Schema, view: int) -> Pattern:
-    """Some categories of one or two variables that the view has."""
-    named = rng.permutation(members(view))[: rng.integers(1, 3)].tolist()
-    sizes = [len(schema.variables[v].categories) for v in named]
-    codes = [rng.permutation(size)[: rng.integers(1, max(2, size))].tolist() for size in sizes]
-    pattern = tuple((v, tuple(some)) for v, some in zip(named, codes, strict=True))
-    return () if all(len(some) == size for some, size in zip(codes, sizes, strict=True)) else pattern
-
-
 def random_facts(rng: Rng, table: Table, most: int = 4) -> list[Fact]:
     """One to four facts of any kinds."""
     kinds = rng.choice(KINDS, rng.integers(1, most + 1)).tolist()
@@ -162,26 +152,18 @@ def random_facts(rng: Rng, table: Table, most: int = 4) -> list[Fact]:
 
 
 def random_fact_case(rng: Rng) -> FactCase:
-    """A table with what is public of it, mostly in part; of fewer records where that leaves too many tables."""
+    """A table with what is public of it, mostly in part."""
     schema = random_schema(rng, chains=bool(rng.random() < 0.3), most_cells=int(rng.choice([12, 24, 60])))
     public = random_release(rng, schema)
     # much that is public whole leaves nothing to facts
     public = public[: rng.integers(0, 3)] if rng.random() < 0.6 else public
     table = random_table(rng, schema, MOST_RECORDS)
     zeros = random_zeros(rng, table) if rng.random() < 0.3 else NO_ZEROS
-    while True:
-        try:
-            return FactCase.of(table, public, zeros, random_facts(rng, table))
-        except TooManyTablesError:
-            kept = rng.random(table.total) < 0.7
-            table = Table.of(schema, np.repeat(table.codes, table.counts, axis=0)[kept])
+    return thinned(rng, table, lambda one: FactCase.of(one, public, zeros, random_facts(rng, one)))
 
 
-@hs.composite
-def fact_cases(draw: hs.DrawFn) -> FactCase:
-    of = random_fact_case(draw(generators()))
-    note(repr(of))
-    return of
+def fact_cases() -> hs.SearchStrategy[FactCase]:
+    return generators().map(random_fact_case)
 
 
 def nearly(rng: Rng, of: FactCase, number: int = 12) -> Counts:

@@ -1,10 +1,9 @@
 """Hostile configs, command lines and tables: each is one message and a status, and leaves nothing behind.
 
-    python -m tests.fuzz [configs 5000] [command lines 3000] [tables 2000] [forks]
+    python -m tests.fuzz {config,command,table} CASES [SEED] [FIRST]
 
-Each case runs in a fork of this process, which has everything imported; of the configs one in a thousand through the
-real `sdc run`, unless `forks` is said. A case is its kind and number: `python -m tests.fuzz case config 17`
-runs one and prints what it said. Exit status 1 where anything was found.
+Each case runs in a fork of this process, which has everything imported. A case is its kind, number and seed:
+`python -m tests.fuzz config 1 7 17` runs number 17 of seed 7 alone. Exit status 1 where anything was found.
 """
 
 from __future__ import annotations
@@ -16,11 +15,8 @@ import resource
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,10 +38,7 @@ from sdc.verify import run_folder as _verify
 from tests import hostile
 
 IMPORTED = (api, _plan, _cluster, _reading, _runs, _verify)
-LIMIT_SECONDS, REAL_SECONDS, MEMORY = 30.0, 120.0, 6 << 30  # a whole build with Prefect's server takes 15 s alone
-STATUSES = {0, 1, 2, 130}
-FAULTS = ("traceback", "abort", "status", "silent", "unforeseen", "left behind", "over 30 s")
-SHOWN, REAL_EVERY, FORKS = 20, 1000, "forks"
+LIMIT_SECONDS, MEMORY, STATUSES = 30.0, 6 << 30, {0, 1, 2, 130}
 
 
 @dataclass(frozen=True)
@@ -54,13 +47,11 @@ class End:
 
     status: int
     said: str
-    seconds: float
     is_late: bool
     left: tuple[str, ...]
 
     @property
     def faults(self) -> list[str]:
-        """Those of FAULTS that it has."""
         messages = [line for line in self.said.splitlines() if line.startswith("sdc: ")]
         found = {
             "traceback": "Traceback (most recent call last)" in self.said,
@@ -69,52 +60,29 @@ class End:
             "silent": self.status == 1 and len(messages) != 1,
             "unforeseen": "sdc: unforeseen" in self.said,
             "left behind": bool(self.left),
-            "over 30 s": self.is_late,
+            f"over {LIMIT_SECONDS:g} s": self.is_late,
         }
-        return [fault for fault in FAULTS if found[fault]]
+        return [fault for fault, holds in found.items() if holds]
 
 
 def main() -> None:
-    words = [word for word in sys.argv[1:] if word != FORKS]
+    kind, cases, seed, first = [*sys.argv[1:], *("", "0")[len(sys.argv) - 3 :]]
+    statuses, wrong = collections.Counter[int](), 0
     with tempfile.TemporaryDirectory(prefix="sdc-fuzz-") as top:
         finished = _finished(Path(top))
-        if words[:1] == ["case"]:
-            end = one(words[1], int(words[2]), Path(top), finished)
-            say(f"{end.said}\nstatus {end.status}, {end.seconds:.1f} s, left {end.left}, faults {end.faults}")
-            sys.exit(bool(end.faults))
-        numbers = [int(word) for word in (*words, *("5000", "3000", "2000")[len(words) :])]
-        say(f"{numbers[0]} configs, {numbers[1]} command lines, {numbers[2]} tables")
-        kinds = ("config", "command", "table")
-        wrong = sum(_count(kind, cases, Path(top), finished) for kind, cases in zip(kinds, numbers, strict=True))
-        sys.exit(wrong > 0)
+        for number in range(int(first), int(first) + int(cases)):
+            end = one(kind, number, seed, Path(top), finished)
+            statuses[end.status] += 1
+            if end.faults:
+                wrong += 1
+                print(f"FAULT {kind} 1 {seed!r} {number}: {end.faults} {end}"[:4000], flush=True)
+    print(f"{statuses.total()} cases, by status {dict(statuses)}")
+    sys.exit(wrong > 0)
 
 
-def say(text: str) -> None:
-    print(text, flush=True)
-
-
-def _count(kind: str, cases: int, top: Path, finished: Path) -> int:
-    """Runs the cases of a kind, prints what was found, and returns how many had a fault."""
-    faults, statuses = collections.Counter[str](), collections.Counter[int]()
-    begun, slowest, wrong = time.monotonic(), 0.0, 0
-    for number in range(cases):
-        end = one(kind, number, top, finished)
-        statuses[end.status] += 1
-        slowest = max(slowest, end.seconds)
-        faults.update(end.faults)
-        wrong += bool(end.faults)
-        if end.faults and wrong <= SHOWN:
-            last = end.said.strip().splitlines()[-1:]
-            say(f"FAULT case {kind} {number}: {', '.join(end.faults)}; status {end.status} {end.left} {last}"[:400])
-    by_status = ", ".join(f"{times} of status {status}" for status, times in sorted(statuses.items()))
-    say(f"{kind:8}{cases:6} cases in {time.monotonic() - begun:.0f} s, the slowest {slowest:.1f} s: {by_status}")
-    say("        " + ", ".join(f"{faults[fault]} {fault}" for fault in FAULTS))
-    return wrong
-
-
-def one(kind: str, number: int, top: Path, finished: Path) -> End:
+def one(kind: str, number: int, seed: str, top: Path, finished: Path) -> End:
     """Makes a case in a folder of its own, and runs it."""
-    rng, folder = random.Random(f"{kind} {number}"), top / "case"
+    rng, folder = random.Random(f"{kind} {number}{seed and f' {seed}'}"), top / "case"
     (folder / "tmp").mkdir(parents=True)
     try:
         hostile.small_table(folder)
@@ -122,27 +90,22 @@ def one(kind: str, number: int, top: Path, finished: Path) -> End:
             words = hostile.command(rng, folder, finished)
         else:
             words = {"config": hostile.config, "table": hostile.table}[kind](rng, folder)
-        if kind == "config" and number % REAL_EVERY == 0 and FORKS not in sys.argv:
-            return _ended(lambda: _start_real(folder), folder, REAL_SECONDS)
-        return _ended(lambda: _fork(words, folder), folder, LIMIT_SECONDS)
+        return _ended(_fork(words, folder), folder)
     finally:
         shutil.rmtree(folder)
 
 
-def _ended(start: Callable[[], int], folder: Path, limit: float) -> End:
-    begun = time.monotonic()
-    process = start()
+def _ended(process: int, folder: Path) -> End:
     watch = os.pidfd_open(process)
     try:
-        is_late = not select.select([watch], [], [], limit)[0]
+        is_late = not select.select([watch], [], [], LIMIT_SECONDS)[0]
         if is_late:
             os.kill(process, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     finally:
         os.close(watch)
-    seconds = time.monotonic() - begun
     said = (folder / "said").read_text(encoding="utf-8", errors="replace")
-    return End(status, said, seconds, is_late, tuple(_left(folder)))
+    return End(status, said, is_late, tuple(_left(folder)))
 
 
 def _fork(words: list[str], folder: Path) -> int:
@@ -183,19 +146,6 @@ def _command(words: list[str]) -> int:
         print(f"Traceback (most recent call last): {error!r}", file=sys.stderr)
         return 1
     return 0
-
-
-def _start_real(folder: Path) -> int:
-    own = {
-        "TMPDIR": str(folder / "tmp"),
-        "XDG_STATE_HOME": str(folder / "state"),
-        "PREFECT_HOME": str(folder / "prefect"),
-    }
-    command = [sys.executable, "-m", "sdc.commands.cli", "run", "c.yaml"]
-    path = os.pathsep.join(path for path in sys.path if path)
-    with (folder / "said").open("w") as said:
-        environment = {**os.environ, **own, "PYTHONPATH": path}
-        return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=said, env=environment).pid
 
 
 def _left(folder: Path) -> list[str]:

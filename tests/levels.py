@@ -5,17 +5,18 @@ These are listed by `tests.reference`, to which groups and counts are given as t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from hypothesis import note
 from hypothesis import strategies as hs
 
 from sdc.feasible.differences import Differences
+from sdc.model import subtable as st
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -27,6 +28,7 @@ from tests.profiles import scaled
 from tests.reference import Cell, Fact, TooManyTablesError
 
 Rng: TypeAlias = np.random.Generator
+Made = TypeVar("Made")
 
 MOST_CELLS, MOST_LEVELS, MOST_RECORDS = 24, 5, 12
 MOST_TABLES = 20_000
@@ -58,8 +60,7 @@ def categories(schema: Schema, variables: Iterable[int], cell: Sequence[int]) ->
     return tuple(int(reference.code(tuple(cell), variables_of(schema)[v])) for v in variables)
 
 
-def members(subtable: int) -> tuple[int, ...]:
-    return tuple(v for v in range(subtable.bit_length()) if subtable >> v & 1)
+members, bits = st.members, st.of
 
 
 def cells_of(schema: Schema) -> list[Cell]:
@@ -137,10 +138,6 @@ def axis_of(schema: Schema, variable: int) -> int:
     return variable if own.of is None else [v.name for v in schema.variables].index(own.of.axis)
 
 
-def bits(variables: Iterable[int]) -> int:
-    return sum(1 << v for v in set(variables))
-
-
 # Random cases
 
 
@@ -179,20 +176,11 @@ class Case:
     @cached_property
     def sharp(self) -> Counts:
         """(cells, 2) smallest and largest count of each over all tables that agree."""
-        return np.stack([self.tables.min(axis=0), self.tables.max(axis=0)], axis=1)
-
-    @property
-    def told(self) -> Iterable[Fact]:
-        """Everything that is public."""
-        return facts(self.table, self.subtables, self.zeros)
+        return reference.bounds(self.tables)
 
     @cached_property
-    def _told(self) -> tuple[Counts, Counts, Counts]:
-        """Of every fact which cells it is about, and between what they sum to."""
-        told = list(self.told)
-        inside = np.array([[cell in fact.cells for cell in cells_of(self.schema)] for fact in told], np.int64)
-        low, high = (np.array([getattr(fact, end) for fact in told], np.int64) for end in ("low", "high"))
-        return inside, low, high
+    def _agreeing(self) -> frozenset[Cell]:
+        return frozenset(map(tuple, self.tables.tolist()))
 
     def agrees(self, changes: dict[Cell, int]) -> bool:
         """Whether the table with these changes agrees with every fact."""
@@ -201,14 +189,11 @@ class Case:
 
     def holds(self, after: Counts) -> bool:
         """Whether the table with these (cells,) counts agrees with every fact."""
-        inside, low, high = self._told
-        sums = inside @ after
-        return bool((after >= 0).all() and (low <= sums).all() and (sums <= high).all())
+        return tuple(after.tolist()) in self._agreeing
 
     def sharp_at(self, cells: Codes) -> Counts:
         """(n, 2) the same of some cells."""
-        place = {cell: row for row, cell in enumerate(cells_of(self.schema))}
-        return self.sharp[[place[tuple(cell)] for cell in cells.tolist()]].reshape(-1, 2)
+        return self.sharp[np.ravel_multi_index(tuple(cells.T.astype(np.int64)), sizes_of(self.schema))]
 
 
 def random_schema(rng: Rng, *, chains: bool = False, most_cells: int = MOST_CELLS) -> Schema:
@@ -292,28 +277,37 @@ def random_zeros(rng: Rng, table: Table) -> StructuralZeros:
     found: list[Pattern] = []
     cells, counts = cells_of(table.schema), counts_of(table)
     for _ in range(3):
-        named = sorted(rng.permutation(len(table.schema))[: rng.integers(1, 4)].tolist())
-        sizes = [len(table.schema.variables[v].categories) for v in named]
-        codes = [rng.permutation(size)[: rng.integers(1, max(2, size))].tolist() for size in sizes]
-        pattern: Pattern = tuple((v, tuple(sorted(some))) for v, some in zip(named, codes, strict=True))
+        pattern = random_pattern(rng, table.schema, range(len(table.schema)), 3)
         hit = [cell for cell in cells if matches(table.schema, pattern, cell)]
         if len(hit) < len(cells) and not any(counts[cell] for cell in hit):
             found.append(pattern)
     return StructuralZeros(tuple(found))
 
 
-def random_case(rng: Rng, *, chains: bool = False, with_zeros: bool = True) -> Case:
-    """A table with levels, what is public of it, and all that agrees; of fewer records where that is too much."""
-    schema = random_schema(rng, chains=chains)
-    public = random_release(rng, schema)
-    table = random_table(rng, schema)
-    zeros = random_zeros(rng, table) if with_zeros and rng.random() < 0.5 else NO_ZEROS
+def random_pattern(rng: Rng, schema: Schema, variables: Sequence[int], most: int) -> Pattern:
+    """Some categories of up to so many of these variables."""
+    named = sorted(rng.permutation(variables)[: rng.integers(1, most + 1)].tolist())
+    sizes = [len(schema.variables[v].categories) for v in named]
+    codes = [rng.permutation(size)[: rng.integers(1, max(2, size))].tolist() for size in sizes]
+    return tuple((v, tuple(sorted(some))) for v, some in zip(named, codes, strict=True))
+
+
+def thinned(rng: Rng, table: Table, of: Callable[[Table], Made]) -> Made:
+    """What is made of a table; of fewer of its records where that leaves too many tables."""
     while True:
         try:
-            return Case(table, public, zeros, agreeing(table, public, zeros))
+            return of(table)
         except TooManyTablesError:
             kept = rng.random(table.total) < 0.7
-            table = Table.of(schema, np.repeat(table.codes, table.counts, axis=0)[kept])
+            table = Table.of(table.schema, np.repeat(table.codes, table.counts, axis=0)[kept])
+
+
+def random_case(rng: Rng, *, chains: bool = False, with_zeros: bool = True) -> Case:
+    """A table with levels, what is public of it, and all that agrees."""
+    schema = random_schema(rng, chains=chains)
+    public, table = random_release(rng, schema), random_table(rng, schema)
+    zeros = random_zeros(rng, table) if with_zeros and rng.random() < 0.5 else NO_ZEROS
+    return thinned(rng, table, lambda one: Case(one, public, zeros, agreeing(one, public, zeros)))
 
 
 def random_differences(rng: Rng, of: Case) -> Differences:
@@ -338,18 +332,12 @@ def generators(draw: hs.DrawFn) -> Rng:
     return np.random.default_rng(seed)
 
 
-@hs.composite
-def schemas(draw: hs.DrawFn, *, chains: bool = False) -> Schema:
-    schema = random_schema(draw(generators()), chains=chains)
-    note(repr(schema))
-    return schema
+def schemas() -> hs.SearchStrategy[Schema]:
+    return generators().map(random_schema)
 
 
-@hs.composite
-def cases(draw: hs.DrawFn, *, chains: bool = False, with_zeros: bool = True) -> Case:
-    of = random_case(draw(generators()), chains=chains, with_zeros=with_zeros)
-    note(repr(of))
-    return of
+def cases(*, chains: bool = False, with_zeros: bool = True) -> hs.SearchStrategy[Case]:
+    return generators().map(lambda rng: random_case(rng, chains=chains, with_zeros=with_zeros))
 
 
 def each(found: Differences) -> Iterator[dict[Cell, int]]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.fact import Between, Fact
+from sdc.model.fact import Between, Fact, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
-from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -19,7 +19,9 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.treat.suppression import Dense, Flags
 from tests import reference
-from tests.reference import every_cell, feasible, impossible, released
+from tests.facts import agreeing
+from tests.levels import random_pattern
+from tests.reference import every_cell
 from tests.strategies import schema_of
 
 MOST_TABLES = 300_000
@@ -66,23 +68,11 @@ class Case:
 
     def agreeing(self, hidden: Sequence[Flags], margins: Sequence[SubTable] = ()) -> Dense:
         """All tables with the zeros, the cells of each view that are not hidden, the release and the other facts."""
-        counts, zeros = self.table.dense, np.array(every_cell(self.sizes))[self.is_impossible].tolist()
-        facts = released(counts, map(st.members, [*margins, *self.known.release.frontier]))
-        facts += impossible(map(tuple, zeros))
+        facts, total = [*self.known.facts], self.table.total
         for view, flags in zip(self.views, hidden, strict=True):
-            facts += reference.suppressed(counts, st.members(view), np.flatnonzero(flags).tolist())
-        for fact in self.known.facts:
-            ends = {}
-            if fact.between is not None:
-                pairs = np.stack([fact.between.low, fact.between.high], axis=1).tolist()
-                ends = dict(zip(map(tuple, fact.between.cells.tolist()), map(tuple, pairs), strict=True))
-            facts += reference.published(counts, st.members(fact.view), fact.universe, ends)
-        return feasible(self.sizes, facts, MOST_TABLES)
-
-
-def pattern(rng: np.random.Generator, sizes: Sequence[int]) -> Pattern:
-    named = sorted(rng.permutation(len(sizes))[: rng.integers(1, len(sizes) + 1)].tolist())
-    return tuple((v, tuple(rng.permutation(sizes[v])[: rng.integers(1, sizes[v])].tolist())) for v in named)
+            cells = np.array(every_cell([self.sizes[v] for v in st.members(view)]), np.uint16)[flags]
+            facts.append(withheld(view, cells, total, ""))
+        return agreeing(self.table, [*margins, *self.known.release.frontier], self.known.zeros, facts, MOST_TABLES)
 
 
 def some_fact(rng: np.random.Generator, table: Table) -> Fact:
@@ -105,12 +95,13 @@ def drawn(
 ) -> tuple[Table, Knowledge]:
     """Counts up to `most` with some structural zeros, perhaps a release beside them and up to so many facts."""
     sizes = shapes[rng.integers(len(shapes))]
-    patterns = [pattern(rng, sizes) for _ in range(rng.integers(3))]
+    schema = schema_of([*sizes])
+    patterns = [random_pattern(rng, schema, range(len(sizes)), len(sizes)) for _ in range(rng.integers(3))]
     if sizes[1] == 4:  # the first variable is a coarser level of the second
         patterns += [((0, (1,)), (1, (0, 1))), ((0, (0,)), (1, (2, 3)))]
     zeros, cells = StructuralZeros(tuple(patterns)), np.array(every_cell(sizes))
     counts = rng.integers(0, most + 1, len(cells)) * (rng.random(len(cells)) < 0.7)
-    table = Table.of(schema_of([*sizes]), cells, counts * ~zeros.contains(cells, schema_of([*sizes])))
+    table = Table.of(schema, cells, counts * ~zeros.contains(cells, schema))
     release = Release.of(rng.integers(0, st.full(len(sizes)), 2).tolist() if public else [])
     return table, Knowledge.of(table, release, zeros, [some_fact(rng, table) for _ in range(rng.integers(facts + 1))])
 

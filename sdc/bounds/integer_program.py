@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
+from sdc.executor import kept_per_thread
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -46,7 +46,7 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
     return settled(known, place, program.farthest, known.method)
 
 
-@lru_cache(maxsize=1)
+@kept_per_thread(maxsize=1)
 def program_of(table: Table, knowledge: Knowledge) -> IntegerProgram:
     """The model, kept for whoever asks for other cells next; ReleaseError beyond 4,096 cells."""
     check_size(table)

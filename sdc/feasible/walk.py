@@ -11,10 +11,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sdc.executor import kept_per_thread
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
 from sdc.feasible.in_part import NO_PART, InPart, by_place, cells_of_places, places_of, shares, told_in_part
-from sdc.feasible.walk_cell_kernel import EASE, EMPTY, MAX_CHANGED, MAX_FLIPS, MAX_TRAIL, WRONG, Ints, WalkWork
+from sdc.feasible.walk_cell_kernel import (
+    EASE,
+    EMPTY,
+    MAX_CHANGED,
+    MAX_FLIPS,
+    MAX_TRAIL,
+    WRONG,
+    Ints,
+    TrueTable,
+    WalkWork,
+)
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import ReleaseError
@@ -243,7 +254,7 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
     return found
 
 
-@lru_cache(maxsize=2)
+@kept_per_thread(maxsize=2)
 def _walker(
     table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, in_part: tuple[SubTable, ...]
 ) -> _Walker:
@@ -316,7 +327,7 @@ class _Walker:
         """Has walks begin at the table that (n,) changes of (n,) cells make of the true one."""
         if len(self._changed) or len(keys):
             # what is kept of a cell follows from it and its neighbours
-            walk_cell_kernel.forget_near(self._work, np.concatenate([self._changed, keys]))
+            walk_cell_kernel.forget_near(self._work.table, np.concatenate([self._changed, keys]))
             self._changed = keys
             self._put(np.concatenate([self._keys, keys]), np.concatenate([self._counts, changes]))
 
@@ -326,14 +337,15 @@ class _Walker:
         slots = 1 << int(4 * len(keys) + 1).bit_length()
         long = sum(size > walk_cell_kernel.LONG for size in self._schema.keys.sizes)
         lines = 1 << int(2 * len(keys) * long + 1).bit_length()
-        self._work = self._work._replace(
+        filled = self._work.table._replace(
             keys=np.full(slots, EMPTY),
             counts=np.zeros(slots, np.int64),
             lines=np.full(lines, EMPTY),
             occupied=np.zeros(lines, np.int64),
         )
-        walk_cell_kernel.add(self._work, keys, counts)
-        walk_cell_kernel.count_lines(self._work)
+        walk_cell_kernel.add(filled, keys, counts)
+        walk_cell_kernel.count_lines(filled)
+        self._work = self._work._replace(table=filled)
 
     def shifted(self, keys: Ints, changes: Ints, nodes: Ints, tries: range) -> _Shifted:
         """Moves (n,) cells by (n,) changes with at most (n,) nodes for each."""
@@ -420,20 +432,9 @@ def _new_work(
         unreleased = [*st.minimal([*unreleased, *also.structure.minimal_unreleased])]
         released = released & also.structure.essential.listed(len(schema))
     unreleased = [s for s in unreleased if _is_of_flips(s, schema)]
-    return WalkWork(
+    true = TrueTable(
         np.array(schema.keys.sizes),
         schema.keys.strides,
-        *trie(unreleased),
-        axis=np.array(schema.levels.column_of),
-        flip_at=flip_at,
-        flip=flip,
-        order=order,
-        levels=np.concatenate(levels),
-        level_at=np.cumsum([0, *map(len, levels)]),
-        groups=np.concatenate(groups),
-        group_at=np.cumsum([0, *map(len, groups)])[:-1],
-        coarser=np.array(schema.levels.coarser, np.int64),
-        released=released,
         keys=np.full(1, EMPTY),
         counts=np.zeros(1, np.int64),
         totals=np.concatenate([np.zeros(0, np.uint8), *totals]),
@@ -447,6 +448,20 @@ def _new_work(
         occupied=np.zeros(1, np.int64),
         weighed=np.full(weighed, walk_cell_kernel.UNWEIGHED, np.uint8),
         whose=np.full(0 if weighed == schema.cells else weighed, EMPTY),
+    )
+    return WalkWork(
+        true,
+        *trie(unreleased),
+        axis=np.array(schema.levels.column_of),
+        flip_at=flip_at,
+        flip=flip,
+        order=order,
+        levels=np.concatenate(levels),
+        level_at=np.cumsum([0, *map(len, levels)]),
+        groups=np.concatenate(groups),
+        group_at=np.cumsum([0, *map(len, groups)])[:-1],
+        coarser=np.array(schema.levels.coarser, np.int64),
+        released=released,
         changed=np.full(2 * MAX_CHANGED, EMPTY),
         state=np.zeros((2 * MAX_CHANGED, WRONG + 1), np.int64),
         places=np.zeros(MAX_CHANGED, np.int64),

@@ -45,10 +45,43 @@ SCATTER = -7046029254386353131  # 2^64 over the golden ratio: multiplicative has
 FACTOR, TERM = 6364136223846793005, 1442695040888963407  # of a linear congruential generator (Knuth, vol. 2, 3.3.4)
 
 
+class TrueTable(NamedTuple):
+    """The true table and the weights of its cells: all that weighing a cell needs.
+
+    Numba counts each array that a function receives, so that a cell is weighed with these alone and not all `WalkWork`.
+
+    sizes, strides      of the axes; the key of a cell is sum(code * stride)
+    keys, counts        the table, a hash table
+    totals, total       released marginals, clipped, one after another, and where each begins
+    parts, part, reach  the axes of each marginal, from part[e] to part[e + 1], and where each begins in `shares`
+    shares              what each category of an axis adds to the place in a marginal
+    patterns            (structural zeros, axes, categories): whether a cell with that code may match
+    lines, occupied     for each axis of more than LONG categories: lines of cells that differ in that axis alone,
+                        hashed, and how many cells of each line have records
+    weighed, whose      what is kept of cells, see `_weigh`; the cell at each place, empty if each has its own place
+    """
+
+    sizes: Ints
+    strides: Ints
+    keys: Ints
+    counts: Ints
+    totals: npt.NDArray[np.uint8]
+    total: Ints
+    parts: Ints
+    part: Ints
+    reach: Ints
+    shares: Ints
+    patterns: Flags
+    lines: Ints
+    occupied: Ints
+    weighed: npt.NDArray[np.uint8]
+    whose: Ints
+
+
 class WalkWork(NamedTuple):
     """What the kernels work on, one release and one table at a time.
 
-    sizes, strides         of the axes; the key of a cell is sum(code * stride)
+    table                  the true table, and what each of its cells weighs
     variable, begin, end   the trie of the smallest unreleased sets: each node's variable, and from where to where its
                            children are; a node without any ends a set
     axis, flip_at          of each variable its axis' place, and where its categories are in `flip`
@@ -58,14 +91,6 @@ class WalkWork(NamedTuple):
     groups, group_at       of each variable the codes of its axis' categories, from group_at[variable] on
     coarser                of each variable those that it tells, as a bit set
     released               (2^variables,) whether each set of variables is released
-    keys, counts           the true table, a hash table
-    totals, total          released marginals, clipped, one after another, and where each begins
-    parts, part, reach     the axes of each of them, from part[e] to part[e + 1], and where each begins in `shares`
-    shares                 what each category of an axis adds to the place in a marginal
-    patterns               (structural zeros, axes, categories): whether a cell with that code may match
-    lines, occupied        of axes of more than LONG categories lines of cells that differ in it alone, hashed, and
-                           how many cells of each have records
-    weighed, whose         what is kept of cells, see `_kept`; of which cell it is, nothing where each has its own place
     changed, state, places cells that the walk has changed, a hash table; what is known of each, and where each is
     wrong, filled          (wrong cells,) where they are; how many cells have been changed, how many are wrong, how many
                            places were touched; the part of a price that counts, a place that moves must change, and how
@@ -80,8 +105,7 @@ class WalkWork(NamedTuple):
     moved, touched         by how much the walk has changed each of these cells; places where it may have, a ring
     """
 
-    sizes: Ints
-    strides: Ints
+    table: TrueTable
     variable: Ints
     begin: Ints
     end: Ints
@@ -95,19 +119,6 @@ class WalkWork(NamedTuple):
     group_at: Ints
     coarser: Ints
     released: Flags
-    keys: Ints
-    counts: Ints
-    totals: npt.NDArray[np.uint8]
-    total: Ints
-    parts: Ints
-    part: Ints
-    reach: Ints
-    shares: Ints
-    patterns: Flags
-    lines: Ints
-    occupied: Ints
-    weighed: npt.NDArray[np.uint8]
-    whose: Ints
     changed: Ints
     state: Ints
     places: Ints
@@ -133,7 +144,7 @@ CHANGED, WRONGS, TOUCHED, EASED, GOAL, BROKEN = range(6)  # of `WalkWork.filled`
 
 
 @inner
-def _slot(keys: Ints, key: Key) -> int:
+def slot(keys: Ints, key: Key) -> int:
     """Where the key is, or the empty slot where it would be."""
     mask = len(keys) - 1
     place = ((key * SCATTER) >> 24) & mask  # int64 wraps, as is meant; the lowest bits of a product are mixed least
@@ -143,44 +154,45 @@ def _slot(keys: Ints, key: Key) -> int:
 
 
 @kernel
-def add(work: WalkWork, keys: Ints, counts: Ints) -> None:
+def add(table: TrueTable, keys: Ints, counts: Ints) -> None:
     """Adds (n,) counts to (n,) cells of the table."""
     for i in range(len(keys)):
-        place = _slot(work.keys, keys[i])
-        work.keys[place] = keys[i]
-        work.counts[place] += counts[i]
+        place = slot(table.keys, keys[i])
+        table.keys[place] = keys[i]
+        table.counts[place] += counts[i]
 
 
 @inner
-def _line(work: WalkWork, key: Key, code: int, axis: int) -> Key:
+def _line(sizes: Ints, strides: Ints, key: Key, code: int, axis: int) -> Key:
     """A key of the cells that differ from one in an axis alone; int64 may wrap, and no two are alike even so."""
-    return (key - code * work.strides[axis]) * len(work.sizes) + axis
+    return (key - code * strides[axis]) * len(sizes) + axis
 
 
 @kernel
-def count_lines(work: WalkWork) -> None:
+def count_lines(table: TrueTable) -> None:
     """Counts the cells with records along each line of a long axis, of a table that is there as a whole."""
-    for place in range(len(work.keys)):
-        if work.counts[place] > 0:
-            key = work.keys[place]
-            codes = codes_of(key, work.sizes, work.strides)
+    sizes, strides, lines, occupied = table.sizes, table.strides, table.lines, table.occupied
+    for place in range(len(table.keys)):
+        if table.counts[place] > 0:
+            key = table.keys[place]
+            codes = codes_of(key, sizes, strides)
             for v in range(len(codes)):
-                if work.sizes[v] > LONG:
-                    line = _line(work, key, codes[v], v)
-                    at = _slot(work.lines, line)
-                    work.lines[at] = line
-                    work.occupied[at] += 1
+                if sizes[v] > LONG:
+                    line = _line(sizes, strides, key, codes[v], v)
+                    at = slot(lines, line)
+                    lines[at] = line
+                    occupied[at] += 1
 
 
 @kernel
-def forget_near(work: WalkWork, keys: Ints) -> None:
+def forget_near(table: TrueTable, keys: Ints) -> None:
     """Forgets what is kept of (n,) cells and of those that differ from them in one axis."""
     for i in range(len(keys)):
-        codes = codes_of(keys[i], work.sizes, work.strides)
+        codes = codes_of(keys[i], table.sizes, table.strides)
         for v in range(len(codes)):
-            for other in range(work.sizes[v]):
-                near = keys[i] + (other - codes[v]) * work.strides[v]
-                work.weighed[_kept_at(work.weighed, work.whose, near)] = UNWEIGHED
+            for other in range(table.sizes[v]):
+                near = keys[i] + (other - codes[v]) * table.strides[v]
+                table.weighed[_kept_at(table.weighed, table.whose, near)] = UNWEIGHED
 
 
 @inner
@@ -198,21 +210,21 @@ def codes_of(key: Key, sizes: Ints, strides: Ints) -> Ints:
 
 
 @inner
-def _is_impossible(work: WalkWork, codes: Ints) -> bool:
-    for p in range(len(work.patterns)):
+def _is_impossible(patterns: Flags, codes: Ints) -> bool:
+    for p in range(len(patterns)):
         inside = True
         for v in range(len(codes)):
-            inside &= work.patterns[p, v, codes[v]]
+            inside &= patterns[p, v, codes[v]]
         if inside:
             return True
     return False
 
 
 @inner
-def _smallest_total(work: WalkWork, codes: Ints, enough: int) -> int:
+def _smallest_total(table: TrueTable, codes: Ints, enough: int) -> int:
     """The smallest released total that a cell is part of; any other that is `enough`, where there is one."""
-    totals, total, parts, part, reach = work.totals, work.total, work.parts, work.part, work.reach
-    shares = work.shares
+    totals, total, parts, part, reach = table.totals, table.total, table.parts, table.part, table.reach
+    shares = table.shares
     smallest = 255
     for e in range(len(total)):
         at = total[e]
@@ -225,22 +237,22 @@ def _smallest_total(work: WalkWork, codes: Ints, enough: int) -> int:
 
 
 @inner
-def _weigh(work: WalkWork, key: Key, count: int) -> int:
+def _weight(table: TrueTable, key: Key, count: int) -> int:
     """How hard it is to give the cell a record: the fewer occupied cells are near it, and the smaller its totals."""
-    sizes, strides, keys, counts = work.sizes, work.strides, work.keys, work.counts
-    codes = codes_of(key, sizes, strides)
-    if _is_impossible(work, codes):
+    sizes, strides, keys, counts = table.sizes, table.strides, table.keys, table.counts
+    lines, occupied, codes = table.lines, table.occupied, codes_of(key, sizes, strides)
+    if _is_impossible(table.patterns, codes):
         return FORBIDDEN
     near = 0
     for v in range(len(codes)):
         if sizes[v] > LONG:
-            near += work.occupied[_slot(work.lines, _line(work, key, codes[v], v))] - (count > 0)
+            near += occupied[slot(lines, _line(sizes, strides, key, codes[v], v))] - (count > 0)
             continue
         for other in range(sizes[v]):
             if other != codes[v]:
-                near += counts[_slot(keys, key + (other - codes[v]) * strides[v])] > 0
+                near += counts[slot(keys, key + (other - codes[v]) * strides[v])] > 0
     weight = max(LIGHTEST, HEAVIEST - (3 * near) // 2)
-    smallest = _smallest_total(work, codes, count)
+    smallest = _smallest_total(table, codes, count)
     if smallest <= count:
         return weight + ALONE
     return weight + CLOSE if smallest <= count + CLOSE_BY else weight
@@ -259,46 +271,30 @@ def _is_kept(weighed: npt.NDArray[np.uint8], whose: Ints, place: int, key: Key) 
 
 
 @inner
-def _kept(work: WalkWork, key: Key) -> int:
-    """What is kept of a cell of the true table: twice its weight, and one more where it is occupied."""
-    weighed, whose, place = work.weighed, work.whose, _kept_at(work.weighed, work.whose, key)
-    if not _is_kept(weighed, whose, place, key):
-        count = work.counts[_slot(work.keys, key)]
-        weighed[place] = 2 * _weigh(work, key, count) | (count > 0)
-        if len(whose):
-            whose[place] = key
-    return int(weighed[place])
+def _weigh(table: TrueTable, key: Key) -> None:
+    """Keeps of a cell of the true table: twice its weight, and one more where it is occupied."""
+    weighed, whose, count = table.weighed, table.whose, table.counts[slot(table.keys, key)]
+    place = _kept_at(weighed, whose, key)
+    weighed[place] = 2 * _weight(table, key, count) | (count > 0)
+    if len(whose):
+        whose[place] = key
+
+
+@inner
+def _kept(table: TrueTable, key: Key) -> int:
+    """What is kept of a cell of the true table."""
+    place = _kept_at(table.weighed, table.whose, key)
+    if not _is_kept(table.weighed, table.whose, place, key):
+        _weigh(table, key)
+    return int(table.weighed[place])
 
 
 # Changes
 
 
 @inner
-def price(
-    changed: Ints,
-    state: Ints,
-    weighed: npt.NDArray[np.uint8],
-    whose: Ints,
-    free: bool,
-    key: Key,
-    up: bool,
-    now: int,
-) -> int:
-    """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it.
-
-    UNKNOWN where nothing is kept of the cell; `free` where no cell is impossible.
-    """
-    place = _slot(changed, key)
-    if changed[place] == EMPTY:
-        if up and free:
-            return 0
-        at = _kept_at(weighed, whose, key)
-        if not _is_kept(weighed, whose, at, key):
-            return UNKNOWN
-        kept = int(weighed[at])
-        if kept >= 2 * FORBIDDEN:
-            return 2 * NEVER  # whatever else is mended
-        return 0 if up or kept & 1 else kept >> 1
+def price_of_changed(state: Ints, place: int, up: bool, now: int) -> int:
+    """What it costs to change a cell by one: its weight where that makes it wrong, less that where it mends it."""
     value, weight = int(state[place, VALUE]), int(state[place, WEIGHT])
     if up:
         return -weight if value < state[place, LOW] else weight if value >= state[place, HIGH] else 0
@@ -309,22 +305,34 @@ def price(
 
 
 @inner
-def price_anew(work: WalkWork, key: Key, up: bool, now: int, room: int) -> int:
+def price_of_true(weighed: npt.NDArray[np.uint8], whose: Ints, key: Key, up: bool) -> int:
+    """The same of a cell as the true table has it; UNKNOWN where nothing is kept of it."""
+    place = _kept_at(weighed, whose, key)
+    if not _is_kept(weighed, whose, place, key):
+        return UNKNOWN
+    kept = int(weighed[place])
+    if kept >= 2 * FORBIDDEN:
+        return 2 * NEVER  # whatever else is mended
+    return 0 if up or kept & 1 else kept >> 1
+
+
+@inner
+def price_anew(table: TrueTable, key: Key, up: bool, room: int) -> int:
     """The same of a cell that nothing was kept of; where that is `room` or more it may be less than it is."""
     # no empty cell weighs less, so that many need not be weighed
-    if not up and room <= LIGHTEST and work.counts[_slot(work.keys, key)] == 0:
+    if not up and room <= LIGHTEST and table.counts[slot(table.keys, key)] == 0:
         return LIGHTEST
-    _kept(work, key)
-    free = len(work.patterns) == 0
-    return price(work.changed, work.state, work.weighed, work.whose, free, key, up, now)
+    _weigh(table, key)
+    return price_of_true(table.weighed, table.whose, key, up)
 
 
 @inner
 def enter(work: WalkWork, key: Key) -> int:
     """Where the state of a cell is, which begins as the true table has it."""
-    place = _slot(work.changed, key)
+    place = slot(work.changed, key)
     if work.changed[place] == EMPTY:
-        count, weight, state = work.counts[_slot(work.keys, key)], _kept(work, key) >> 1, work.state
+        table, state = work.table, work.state
+        count, weight = table.counts[slot(table.keys, key)], _kept(table, key) >> 1
         work.changed[place] = key
         work.places[work.filled[0]] = place
         work.filled[0] += 1
@@ -358,7 +366,7 @@ def _change(state: Ints, wrong: Ints, filled: Ints, place: int, by: int) -> None
 @inner
 def _places(work: WalkWork, part: int, key: Key, flipped: int, steps: Ints, places: Ints) -> bool:
     """Where the corners of a move are in a sub-table in part; False where its changes cancel there."""
-    place_of, sizes, strides = work.place_of, work.sizes, work.strides
+    place_of, sizes, strides = work.place_of, work.table.sizes, work.table.strides
     places[0] = 0
     for v in range(len(sizes)):
         places[0] += place_of[part, v, (key // strides[v]) % sizes[v]]
@@ -378,8 +386,8 @@ def places_of(work: WalkWork, key: Key) -> Ints:
     """(sub-tables in part,) where a cell is in each."""
     places = np.zeros(len(work.place_of), np.int64)
     for part in range(len(places)):
-        for v in range(len(work.sizes)):
-            places[part] += work.place_of[part, v, (key // work.strides[v]) % work.sizes[v]]
+        for v in range(len(work.table.sizes)):
+            places[part] += work.place_of[part, v, (key // work.table.strides[v]) % work.table.sizes[v]]
     return places
 
 
@@ -481,7 +489,7 @@ def apply(work: WalkWork, key: Key, flipped: int, steps: Ints, up: bool, until: 
         for j in range(flipped):
             if i >> j == 1:
                 corners[i] = corners[i - (1 << j)] + steps[j]
-        place = _slot(changed, corners[i])
+        place = slot(changed, corners[i])
         if changed[place] == EMPTY:
             place = enter(work, corners[i])
         raised = ODD[i] != up

@@ -10,15 +10,16 @@ mends one wrong cell after another by the cheapest move, as WalkSAT does clauses
 weights (Morris 1993): a donor of a record it does not have costs more the harder it is to give it one, and a cell that
 stays wrong costs more and more.
 
-The inner loops are no functions of their own and get the arrays they use one by one: with all of `WalkWork` handed
-over at each cell that is looked at, the walk took six times as long, when arrays were still counted (see `borrowed`).
+Numba counts each array that a function receives, by locked additions. It leaves them out only in a short function that
+calls nothing after its last branch. The inner loops therefore pass such functions few arrays, one by one. When they
+passed all of `WalkWork` at each cell, the walk took six times as long.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sdc.compiled import borrowed, inner, kernel
+from sdc.compiled import inner, kernel
 from sdc.feasible.walk_cell_kernel import (
     AMONG,
     AT,
@@ -58,10 +59,12 @@ from sdc.feasible.walk_cell_kernel import (
     draw,
     enter,
     places_of,
-    price,
     price_anew,
+    price_of_changed,
     price_of_shown,
+    price_of_true,
     restore,
+    slot,
 )
 
 MAX_BLOCKS = 6
@@ -88,15 +91,21 @@ def _changes(placed: Ints, costs: Ints, flips: int, goal: int) -> bool:
 @inner
 def _next_to(work: WalkWork, key: Key, own: Ints, up: bool, now: int) -> Ints:
     """(axes, categories) what it costs to change each cell next to one."""
-    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
-    sizes, strides = work.sizes, work.strides
+    changed, state, table = work.changed, work.state, work.table
+    weighed, whose, free = table.weighed, table.whose, len(table.patterns) == 0
+    sizes, strides = table.sizes, table.strides
     near = np.empty((len(sizes), sizes.max()), np.int64)
     for v in range(len(own)):
         for other in range(sizes[v]):
             corner = key + (other - own[v]) * strides[v]
-            near[v, other] = price(changed, state, weighed, whose, free, corner, up, now)
-            if near[v, other] == UNKNOWN:
-                near[v, other] = price_anew(work, corner, up, now, NEVER)
+            place = slot(changed, corner)
+            if changed[place] != EMPTY:
+                one = price_of_changed(state, place, up, now)
+            else:
+                one = 0 if up and free else price_of_true(weighed, whose, corner, up)
+                if one == UNKNOWN:
+                    one = price_anew(table, corner, up, NEVER)
+            near[v, other] = one
     work.looked[0] += sizes.sum()
     return near
 
@@ -109,8 +118,9 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
     move costs a whole one costs too, but for wrong cells that it might mend, which the bound leaves out.
     """
     # longer than a function should be, for the reason given at the top
-    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
-    sizes, strides, variable, begin, end = work.sizes, work.strides, work.variable, work.begin, work.end
+    changed, state, table = work.changed, work.state, work.table
+    weighed, whose, free = table.weighed, table.whose, len(table.patterns) == 0
+    sizes, strides, variable, begin, end = table.sizes, table.strides, work.variable, work.begin, work.end
     axis, flip_at, flip, order = work.axis, work.flip_at, work.flip, work.order
     shown, room, moved, eased, goal = work.shown, work.room, work.moved, work.filled[EASED], work.filled[GOAL]
     own, place_of, in_part = codes_of(key, sizes, strides), work.place_of, len(work.place_of) > 0
@@ -158,9 +168,13 @@ def _cheapest(work: WalkWork, key: Key, up: bool, now: int, most: int) -> int:
             corners[i] = corners[i - half] + step[d]
             looked += 1
             raised = ODD[i] != up
-            one = price(changed, state, weighed, whose, free, corners[i], raised, now)
-            if one == UNKNOWN:
-                one = price_anew(work, corners[i], raised, now, least - cost)
+            place = slot(changed, corners[i])
+            if changed[place] != EMPTY:
+                one = price_of_changed(state, place, raised, now)
+            else:
+                one = 0 if raised and free else price_of_true(weighed, whose, corners[i], raised)
+                if one == UNKNOWN:
+                    one = price_anew(table, corners[i], raised, least - cost)
             cost += one
             if cost >= least:
                 break
@@ -206,8 +220,9 @@ def _telling(work: WalkWork, axis: int, own: int, other: int) -> int:
 @inner
 def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) -> int:
     """Lists flips of up to `largest` axes, in random order: several only where the donor has a record to give."""
-    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
-    sizes, strides, flips, random = work.sizes, work.strides, work.flips, work.random
+    changed, state, table = work.changed, work.state, work.table
+    weighed, whose = table.weighed, table.whose
+    sizes, strides, flips, random = table.sizes, table.strides, work.flips, work.random
     own = codes_of(key, sizes, strides)
     # next axis, how many of its categories were looked at, axes flipped, steps, what tells
     stack = np.zeros((MAX_BLOCK + 1, 5), np.int64)
@@ -230,9 +245,13 @@ def _list_flips(work: WalkWork, key: Key, now: int, least: int, largest: int) ->
             continue
         axes, step = stack[d, 2] | 1 << v, stack[d, 3] + (other - own[v]) * strides[v]
         looked += 1
-        cost = price(changed, state, weighed, whose, free, key + step, False, now)
-        if cost == UNKNOWN:
-            cost = price_anew(work, key + step, False, now, NEVER)
+        place = slot(changed, key + step)
+        if changed[place] != EMPTY:
+            cost = price_of_changed(state, place, False, now)
+        else:
+            cost = price_of_true(weighed, whose, key + step, False)
+            if cost == UNKNOWN:
+                cost = price_anew(table, key + step, False, NEVER)
         telling = stack[d, 4] | _telling(work, v, own[v], other)
         if cost < least and (d == 0 or cost <= TABU_COST):
             found = _list_flip(flips, random, found, axes, step, cost, telling)
@@ -276,7 +295,8 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
     variable of each of them: where no such set is released the move leaves every released marginal.
     """
     # longer than a function should be, for the reason given at the top
-    changed, state, weighed, whose, free = work.changed, work.state, work.weighed, work.whose, len(work.patterns) == 0
+    changed, state, table = work.changed, work.state, work.table
+    weighed, whose, free = table.weighed, table.whose, len(table.patterns) == 0
     flips, sets, released, found = work.flips, work.sets, work.released, _list_flips(work, key, now, least, largest)
     corners = np.empty(1 << MAX_FLIPS, np.int64)
     shown, room, moved, eased = work.shown, work.room, work.moved, work.filled[EASED]
@@ -302,9 +322,14 @@ def _cheapest_of_blocks(work: WalkWork, key: Key, now: int, least: int, largest:
         for i in range(half + 1, 2 * half):
             corners[i] = corners[i - half] + step[d]
             looked += 1
-            one = price(changed, state, weighed, whose, free, corners[i], not ODD[i], now)
-            if one == UNKNOWN:
-                one = price_anew(work, corners[i], not ODD[i], now, least - cost)
+            raised = not ODD[i]
+            place = slot(changed, corners[i])
+            if changed[place] != EMPTY:
+                one = price_of_changed(state, place, raised, now)
+            else:
+                one = 0 if raised and free else price_of_true(weighed, whose, corners[i], raised)
+                if one == UNKNOWN:
+                    one = price_anew(table, corners[i], raised, least - cost)
             cost += one
             if cost >= least:
                 break
@@ -434,8 +459,8 @@ def _mend_in_part(work: WalkWork, now: int, most: int, done: int) -> bool:
         key = work.changed[at]
         for part in range(len(work.place_of)):
             place = 0
-            for v in range(len(work.sizes)):
-                place += work.place_of[part, v, (key // work.strides[v]) % work.sizes[v]]
+            for v in range(len(work.table.sizes)):
+                place += work.place_of[part, v, (key // work.table.strides[v]) % work.table.sizes[v]]
             moved = work.moved[place]
             low, high = work.room[place, 0], work.room[place, 1]
             if (moved > high and change > 0) or (moved < low and change < 0):
@@ -490,7 +515,6 @@ def shift(
     nodes     (n,) that may be used; afterwards those that were
     found     (n + 1,) target i has the entries found[i]:found[i + 1] of the (n * MAX_CHANGED,) keys and their changes
     """
-    work = borrowed(work)
     for t in range(len(targets)):
         most, reached = nodes[t] * LOOKUPS, 0
         work.looked[0] = 0
@@ -556,7 +580,6 @@ def shift_in_part(
 
     gone  (n,) how far each was changed
     """
-    work = borrowed(work)
     for t in range(len(places)):
         most = nodes[t] * LOOKUPS
         work.looked[0], found[t + 1], gone[t] = 0, found[t], 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from sdc.config.capabilities import require_together
 from sdc.config.release import AnnealingConfig
 from sdc.config.values import Objective
+from sdc.executor import kept_per_thread
 from sdc.feasible.bank import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -197,7 +198,7 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
     return start
 
 
-@lru_cache(maxsize=1)
+@kept_per_thread(maxsize=1)
 def _workspace(
     table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, wishes: Wishes, objective: Objective
 ) -> Workspace:

@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, combinations, product
@@ -311,8 +311,11 @@ class Case:
 
     def agree(self, released: Sequence[Sequence[str]]) -> np.ndarray:
         """The same for sub-tables by names."""
-        facts = (fact for names in released for fact in exact(self.counts, map(NAMES.index, names)))
-        return self.tables([*facts])
+        return self.tables(self.exactly(released))
+
+    def exactly(self, released: Iterable[Sequence[str]]) -> list[Fact]:
+        """All counts of sub-tables by names."""
+        return [fact for names in released for fact in exact(self.counts, [*map(NAMES.index, names)])]
 
     def narrow(self, facts: Sequence[Fact], has_run: bool = False) -> bool:
         """Whether some small cell has not the width for whoever has these and what is known, and what a run told."""
@@ -483,8 +486,7 @@ def judge_upload(case: Case) -> None:
 def judge_parts(case: Case) -> None:
     """Small cells of sub-tables in part are withheld, and keep the width where they would without them."""
     released = published(case.run / "release")
-    exactly = [fact for names in released for fact in exact(case.counts, map(NAMES.index, names))]
-    tables, others = case.agree(released), feasible(SIZES, [*case.known, *exactly])
+    tables, others = case.agree(released), feasible(SIZES, [*case.known, *case.exactly(released)])
     if table.ATTRIBUTES in case.asked:
         assert not any(any(case.empty(kept)) for names in case.parts for kept in case.within(names))
     for names in [*case.parts, *case.rounded]:
@@ -604,7 +606,7 @@ def _judge_explore(case: Case) -> None:
     space = space_of_run(case.run)
     named = [[st.names(t, space.schema) for t in one.of] for one in space.conflicts]
     for names in (one for one in named if {*chain.from_iterable(one)} <= {*NAMES}):
-        assert case.narrow([fact for one in names for fact in exact(case.counts, map(NAMES.index, one))])
+        assert case.narrow(case.exactly(names))
     assert {st.full(len(space.schema)) in space.released} == {[*case.whole] in _released(case)}
     assert not [t for t in space.state.unreleasable if t in space.released]
 
@@ -669,8 +671,7 @@ def _judge_enumerate(case: Case) -> None:
 
 def _fitted(case: Case) -> np.ndarray:
     """Every count that is public whole is scaled to, in turn; what is public in part is not fitted."""
-    exactly = [fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names))]
-    facts = [fact for fact in [*case.known, *case.merged, *exactly] if fact.low == fact.high]
+    facts = [fact for fact in [*case.known, *case.merged, *case.exactly(_released(case))] if fact.low == fact.high]
     fitted = np.ones(SIZES)
     inside = [tuple(np.array([*fact.cells]).T) for fact in facts]
     for _ in range(2000):
@@ -810,8 +811,7 @@ def _judge_round(case: Case) -> None:
             for cell, count in counts.items():
                 sums[tuple(c for v, c in zip(names, cell, strict=True) if v in margin)] += count
             facts += case.near([v for v in names if v in margin], sums)
-        exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
-        assert not case.narrow([*exactly, *facts], has_run=run)
+        assert not case.narrow([*case.exactly(released), *facts], has_run=run)
 
 
 def _judge_suppress(case: Case) -> None:
@@ -859,8 +859,7 @@ def _require_safe_beside(case: Case) -> None:
         for one in told["cells"]
         if one["count"] is not None
     ]
-    exactly = (fact for one in released for fact in exact(case.counts, map(NAMES.index, one)))
-    assert not case.narrow([*exactly, *shown], has_run=True)
+    assert not case.narrow([*case.exactly(released), *shown], has_run=True)
 
 
 def _relations(case: Case) -> Path:
@@ -877,8 +876,7 @@ def _relations(case: Case) -> Path:
 def _judge_check(case: Case) -> None:
     """What a folder tells by itself, to whoever knows nothing else."""
     status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", _relations(case))
-    facts = (fact for names in _released(case) for fact in exact(case.counts, map(NAMES.index, names)))
-    tables = feasible(SIZES, [*facts, *case.told])
+    tables = feasible(SIZES, [*case.exactly(_released(case)), *case.told])
     assert (status, told["consistent"]) == (0, True)
     for one in told["cells"]:
         inside = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -79,6 +80,8 @@ class Console:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps([str(place), *map(str, words)]), file=self._process.stdin, flush=True)
+        ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
+        assert ready, f"the console has not answered {words} within {SECONDS} s"
         line = self._process.stdout.readline()
         assert line, f"the console ended with status {self._process.wait(60)}"
         return Said(*json.loads(line))
@@ -89,5 +92,6 @@ class Console:
         assert self._process.wait(timeout=60) == 0
 
 
+SECONDS = 600.0
 LEFT_OUT = ("PREFECT_API_URL", "PREFECT_PROFILES_PATH")
 """Of the environment: it has a server of its own."""

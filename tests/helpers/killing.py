@@ -17,20 +17,6 @@ import psutil
 
 from sdc.storage.run_folder import RunFolder, folder_digest
 
-STAGES = (
-    *(
-        "table",
-        "widths",
-        "search",
-        "assessment",
-        "curve",
-        "remedies",
-        "posterior",
-        "uniques",
-        "confidential",
-        "release",
-    ),
-)
 SECONDS_BETWEEN_LOOKS = 0.02
 SECONDS_AFTER_AN_EVENT = 0.3
 LIMIT_SECONDS = 600.0
@@ -69,7 +55,7 @@ def made(runs: Path) -> Made:
     (manifest,) = runs.glob("*/*/manifest.json")
     folder = RunFolder(manifest.parent)
     assert not [path for path in folder.path.iterdir() if path.name.endswith((".unfinished", ".tmp"))]
-    digests = {name: folder_digest(folder.stage(name)) for name in STAGES if folder.stage(name).exists()}
+    digests = {name: folder_digest(folder.stage(name)) for name in folder.records()}
     return Made(digests, len(_events(runs)))
 
 
@@ -115,7 +101,7 @@ def _strike(
         found.kills.append(Kill(time.monotonic() - started, waiting[0], _stage_at_work(runs)))
         process.kill()
         if waiting.pop(0) == "driver":
-            attempt.wait()
+            attempt.wait(SECONDS_TO_END)
             assert_whole(runs, expected)
             return True
         moment += rng.randrange(1, max(2, expected.events - seen))

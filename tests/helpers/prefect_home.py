@@ -11,19 +11,18 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
 from flows.prefect_process import DATABASE, make_tables
 from tests.helpers.kept import ROOT
+from tests.helpers.waiting import wait_until
 
 
 def made_home(folder: Path) -> Path:
@@ -62,7 +61,8 @@ class PrefectServer:
     @property
     def environment(self) -> dict[str, str]:
         """Of a process that is to use it."""
-        return {"PREFECT_HOME": str(self.home), "PREFECT_API_URL": self.url, "PYTHONPATH": str(ROOT)}
+        own = {"PREFECT_HOME": str(self.home), "PREFECT_API_URL": self.url}
+        return {**own, "PYTHONPATH": str(ROOT), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
 
     def start(self) -> None:
         command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", self._port]
@@ -81,12 +81,23 @@ class PrefectServer:
         self._process.wait(timeout=60)
 
 
-def wait_until(true: Callable[[], Any]) -> Any:
-    for _ in range(600):
-        if found := true():
-            return found
-        time.sleep(0.2)
-    raise TimeoutError("it has not come true in two minutes")
+@contextmanager
+def running_server(folder: Path) -> Iterator[PrefectServer]:
+    server = PrefectServer(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrefectServer]:
+    """One of the test's own, which the processes that it starts use."""
+    with running_server(tmp_path) as server:
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 def migrated_database(database: Path) -> None:

@@ -12,9 +12,9 @@ from xdist.workermanage import WorkerController
 PROCESSES = 4  # on two cores: tests of processes and servers wait, and others run meanwhile
 TOGETHER = {
     "builds": (
-        "tests/integration/stages/",
+        "tests/system/stages/",
         "tests/system/execution/test_executors.py",
-        "tests/unit/ingest/test_counting.py",
+        "tests/integration/ingest/test_workers.py",
         "tests/unit/intruder/test_exchanges.py",
         "tests/unit/search/test_best.py",
         "tests/unit/search/test_bisection.py",
@@ -30,7 +30,12 @@ TOGETHER = {
         "tests/system/faults/test_killed_servers.py",
         "tests/system/faults/test_lost_processes.py",
     ),
-    "commands": ("tests/integration/commands/", "tests/system/test_examples.py", "tests/integration/test_handbook.py"),
+    "commands": (
+        "tests/system/commands/",
+        "tests/system/test_examples.py",
+        "tests/system/test_handbook.py",
+        "tests/system/test_readme.py",
+    ),
     "answers in part": ("tests/integration/server/test_in_part.py",),
     "parts": ("tests/unit/search/test_parts.py",),
 }

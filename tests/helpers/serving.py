@@ -22,9 +22,9 @@ import httpx
 import psutil
 import yaml
 
+from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with
 
-CONFIGS = Path(__file__).parents[2] / "configs"
 OPERATOR, PROXIED = "op", "x-user"
 SERVER = {
     "slot": 0.0,
@@ -41,9 +41,7 @@ Frontier = set[frozenset[str]]
 
 def czech_config(folder: Path, **server: Any) -> Path:
     """Of a server of the Czech table, in a folder."""
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    return written(folder, content, **server)
+    return write_czech(folder, "server.yaml", whole={"server": {**SERVER, **server}}, execution={"cluster": "local"})
 
 
 def written(folder: Path, content: dict[str, Any], **server: Any) -> Path:
@@ -99,7 +97,7 @@ class Server:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
     def operator(self, path: str) -> Any:
         found = httpx.get(f"{self.url}/api/operator/{path}", headers={PROXIED: OPERATOR}, timeout=SECONDS_TO_ASK)
@@ -192,7 +190,8 @@ def asking(server: Server, variables: str, clients: int, seed: int, told: Told) 
     finally:
         server.kill()
         for thread in threads:
-            thread.join()
+            thread.join(2 * SECONDS_TO_ASK)
+            assert not thread.is_alive(), "a client waits for a server that is gone"
 
 
 @dataclass
@@ -204,19 +203,15 @@ class Streams:
     requests: int
     seed: int
     told: Told = field(default_factory=Told)
-    seconds: float = 0.0
     end: float = 0.0
-    lost: int = 0
     versions: list[tuple[int, float, float, int]] = field(default_factory=list)
 
     def run(self, clients: int, strikes: Mapping[int, Callable[[], None]] = {}) -> Told:
         """What they were told; each strike happens when so many requests have been made."""
         for server in self.servers:
             assert server.wait()
-        begun = time.monotonic()
-        self.end = begun + SECONDS_OF_STREAMS
+        self.end = time.monotonic() + SECONDS_OF_STREAMS
         asyncio.run(self._run(clients, dict(strikes)))
-        self.seconds = time.monotonic() - begun
         return self.told
 
     async def _run(self, clients: int, strikes: dict[int, Callable[[], None]]) -> None:
@@ -242,7 +237,6 @@ class Streams:
                 url = f"{server.url}/api/requests"
                 answer = await client.post(url, json={"variables": asked}, headers=headers)
             except (httpx.TransportError, httpx.UnsupportedProtocol):
-                self.lost += 1
                 await asyncio.sleep(0.2)
                 continue
             self.told.note(who, asked, answer)
@@ -263,10 +257,6 @@ class Streams:
                     known = max(known, ended[before][2])
                     before += 1
                 assert version >= known
-
-    def __str__(self) -> str:
-        rate = self.requests / self.seconds
-        return f"{rate:.0f} requests a second, {self.seconds:.1f} s; {self.lost} unanswered; {self.told.statuses}"
 
 
 # The history, without the server's code
@@ -384,7 +374,11 @@ def audited(config: Path, history: str) -> dict[str, Any]:
     """What `sdc audit` says."""
     words = ["audit", history, "--table", str(config), "--json"]
     run = subprocess.run(
-        [sys.executable, "-m", "sdc.commands.cli", *words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "sdc.commands.cli", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_TO_DECIDE,
     )
     assert run.returncode == 0, run.stderr
     found: dict[str, Any] = json.loads(run.stdout)

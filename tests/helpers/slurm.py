@@ -9,14 +9,15 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.helpers import waiting
 
 DAEMONS = "munged", "slurmctld", "slurmd"
 SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -138,19 +139,16 @@ def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            process.wait(timeout=30)
 
 
 def wait_until(true: Callable[[], object], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            if true():
-                return
-        except subprocess.CalledProcessError:
-            pass  # the controller is still coming up
-        assert time.monotonic() < deadline, "SLURM is not as it should be within its time"
-        time.sleep(0.2)
+    def holds() -> bool:
+        with suppress(subprocess.CalledProcessError):  # while the controller is still coming up
+            return bool(true())
+        return False
+
+    waiting.wait_until(holds, seconds)
 
 
 def _free_ports(number: int) -> list[int]:

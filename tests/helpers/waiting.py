@@ -14,11 +14,13 @@ SECONDS = 120.0
 """Far more than any of these waits takes, on a busy machine too."""
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = SECONDS) -> None:
+def wait_until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """What is returned once it is true."""
     deadline = time.monotonic() + seconds
-    while not holds():
+    while not (found := holds()):
         assert time.monotonic() < deadline, f"it does not hold within {seconds:g} seconds"
-        time.sleep(0.01)
+        time.sleep(0.02)
+    return found
 
 
 def at_once(work: Callable[[Any], object], given: Iterable[Any], seconds: float = SECONDS) -> None:

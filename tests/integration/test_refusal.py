@@ -177,7 +177,7 @@ def test_a_limit_of_memory_is_named(tmp_path: Path) -> None:
         "with as_command():\n  raise RuntimeError"
     )
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
     assert done.returncode == 1
     assert done.stderr.startswith("sdc: unforeseen RuntimeError: raise the limit of memory, 2048 MiB, or report it; ")
 

@@ -19,7 +19,8 @@ from sdc.config.file import read_config
 from sdc.execution.settings import SlurmSettings, cluster_of
 from tests.helpers.console import Console
 from tests.helpers.folders import contents
-from tests.helpers.prefect_home import PrefectServer, made_home, wait_until
+from tests.helpers.prefect_home import PrefectServer, made_home
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -127,14 +128,6 @@ def test_the_yearbook_whatever_the_workers_and_twice_at_once(project: Path) -> N
         (release,) = place.glob("runs/yearbook/*/release")
         found.append(contents(release))
     assert found[0] == found[1] == found[2]
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PrefectServer]:
-    server = PrefectServer(tmp_path)
-    server.start()
-    yield server
-    server.end()
 
 
 @pytest.mark.slow

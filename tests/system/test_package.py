@@ -26,7 +26,7 @@ from sdc.model.errors import ConfigError, MissingLibraryError
 from sdc.model.extras import DISTRIBUTION, EXTRAS, require_packages
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.helpers.prefect_home import made_home
-from tests.system.execution.test_cluster import SLURM
+from tests.unit.config.test_cluster_files import SLURM
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OPTIONAL: dict[str, list[str]] = PROJECT["optional-dependencies"]
@@ -106,8 +106,8 @@ def _imported(node: ast.AST) -> set[str]:
 def test_each_extra_installs_what_messages_say_of_it() -> None:
     for module, extra in EXTRAS.items():
         assert module.replace("_", "-") in distributions(OPTIONAL[extra])
-    installed = next(Requirement(line) for line in OPTIONAL["test"] if line.startswith(DISTRIBUTION))
-    assert installed.extras == {*EXTRAS.values()} - {"attack"}
+    own = [Requirement(line) for name in ("test", "system") for line in OPTIONAL[name] if line.startswith(DISTRIBUTION)]
+    assert set[str]().union(*(one.extras for one in own)) == {*EXTRAS.values(), "test"} - {"attack"}
 
 
 # Without the extras

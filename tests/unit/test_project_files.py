@@ -32,7 +32,7 @@ def test_the_layout_lists_all_packages_in_the_order_of_imports() -> None:
 
 
 def test_the_commands_of_contributors_are_those_of_ci() -> None:
-    checks = re.findall(r'"([^"]+)"', re.findall(r"^checks=\((.*)\) ", CI.read_text(), re.MULTILINE)[0])
+    checks = re.findall(r'"([^"]+)"', re.findall(r"^checks=\((.*)\)$", CI.read_text(), re.MULTILINE)[0])
     hooks = read(".pre-commit-config.yaml")["repos"][0]["hooks"]
     assert [hook["entry"] for hook in hooks] == checks
     assert {hook["language"] for hook in hooks} == {"system"}

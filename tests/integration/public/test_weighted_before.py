@@ -4,61 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
-from sdc.public.published import read_published
 from sdc.stages.build import open_build
 from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
 from sdc.storage.parquet import write_csv
-from tests import reference
-from tests.profiles import scaled
 
-CASES, BASE, MIN_WIDTH = scaled(200, fewest=40), 300, 2
-LEAST, LARGEST = np.array([1.0, 100.0]), np.array([1.1, 100.1])  # weights of the records of each category of A
 REFUSAL = "publishes totals of weights, which cannot be judged together with counts"
-
-
-def narrowest(counts: np.ndarray, tables: np.ndarray) -> int:
-    """The least width of a cell with one record over these tables."""
-    widths = np.ptp(tables, axis=0)
-    return int(widths[counts.ravel() == 1].min())
-
-
-def agreeing_in_weight(tables: np.ndarray, totals: np.ndarray) -> np.ndarray:
-    """Those whose records can have weights that round to these totals of B*C."""
-    cells = tables.reshape(-1, 2, 2, 2)
-    least, largest = (np.tensordot(cells, ends, axes=(1, 0)) for ends in (LEAST, LARGEST))
-    return tables[((least <= totals + BASE / 2) & (largest >= totals - BASE / 2)).all(axis=(1, 2))]
-
-
-def test_each_safe_alone_and_together_not_is_refused(tmp_path: Path, night: list[int]) -> None:
-    """B*C with totals, and then the two-way tables: totals tell how many of a cell are of the heavy category."""
-    random = np.random.default_rng([39, 4, *night])
-    unsafe = 0
-    for number in range(CASES):
-        counts = random.choice([1, 2, 3, 4], (2, 2, 2), p=[0.25, 0.25, 0.25, 0.25])
-        if not (counts == 1).any():
-            counts[0, 0, 0] = 1
-        exact_totals = np.tensordot(counts, (LEAST + LARGEST) / 2, axes=(0, 0))
-        totals = np.round(exact_totals / BASE) * BASE
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        own = {"B": ["0", "0", "1", "1"], "C": ["0", "1", "0", "1"], "count": counts.sum(axis=0).ravel().tolist()}
-        write_csv(folder / "1.csv", {**own, "weighted_total": totals.ravel().astype(int).tolist()})
-        with pytest.raises(InputError, match=REFUSAL):
-            read_published(folder)
-        first = reference.feasible((2, 2, 2), reference.exact(counts, (1, 2)))
-        second = reference.feasible(
-            (2, 2, 2), [f for axes in ((0, 1), (0, 2), (1, 2)) for f in reference.exact(counts, axes)]
-        )
-        alone = min(narrowest(counts, agreeing_in_weight(first, totals)), narrowest(counts, second))
-        unsafe += alone >= MIN_WIDTH > narrowest(counts, agreeing_in_weight(second, totals))
-    assert unsafe > 0
 
 
 @pytest.mark.parametrize("publish", ["beside", "instead"])

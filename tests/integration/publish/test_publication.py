@@ -52,34 +52,18 @@ def test_what_is_published_reads_back_to_the_release(frontier: list[int], czech:
 
 
 def test_the_files(folder: Path, czech: Table) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "001_A-B-C.csv",
-        "001_A-B-C.parquet",
-        "002_D-E.csv",
-        "002_D-E.parquet",
-        "README.txt",
-        "SHA256SUMS",
-        "catalogue.json",
-        "croissant.json",
-        "data_dictionary.csv",
-        "datapackage.json",
-        "index.html",
-        "ro-crate-metadata.json",
-    ]
-    assert (folder / "002_D-E.csv").read_text() == (
-        "D,E,count\n"
-        + "".join(
-            f"{d},{e},{count}\n"
-            for (d, e), count in zip(
-                [("<140", "<3"), ("<140", ">=3"), (">=140", "<3"), (">=140", ">=3")],
-                czech.marginal(0b011000).counts,
-                strict=True,
-            )
-        )
-    )
+    tables = {f"{name}.{suffix}" for name in ("001_A-B-C", "002_D-E") for suffix in ("csv", "parquet")}
+    beside = {"README.txt", "SHA256SUMS", "catalogue.json", "croissant.json", "data_dictionary.csv"}
+    beside |= {"datapackage.json", "index.html", "ro-crate-metadata.json"}
+    assert {path.name for path in folder.iterdir()} == tables | beside
+    counts = czech.marginal(0b011000).counts.tolist()
+    with (folder / "002_D-E.csv").open(newline="") as file:
+        header, *rows = csv.reader(file)
+    cells = [["<140", "<3"], ["<140", ">=3"], [">=140", "<3"], [">=140", ">=3"]]
+    assert (header, rows) == (["D", "E", "count"], [[*cell, str(n)] for cell, n in zip(cells, counts, strict=True)])
     columns = pq.read_table(folder / "002_D-E.parquet")
     assert columns.schema.names == ["D", "E", "count"]
-    assert columns.column("count").to_pylist() == czech.marginal(0b011000).counts.tolist()
+    assert columns.column("count").to_pylist() == counts
 
 
 def test_the_metadata_name_each_file_its_sub_table_and_its_hash(folder: Path) -> None:
@@ -149,36 +133,53 @@ def test_tables_that_agree_on_the_release_publish_the_same_bytes(czech: Table, t
     assert contents(one) == contents(two)
 
 
-def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    file = folder / "datapackage.json"
-    metadata = json.loads(file.read_text())
-    change(metadata)
-    file.write_text(json.dumps(metadata))
+Damage = Callable[[Path], object]
 
 
-def test_a_changed_file_is_refused(folder: Path, czech: Table) -> None:
-    file = folder / "001_A-B-C.csv"
-    file.write_text(file.read_text().replace("no,no,no,", "no,no,no,1", 1))
-    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv is not the exact marginal of the table; nothing is rel"):
-        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+def edited(change: Callable[[dict[str, Any]], object]) -> Damage:
+    """Something else in the metadata."""
+
+    def damage(folder: Path) -> None:
+        metadata = json.loads((folder / "datapackage.json").read_text())
+        change(metadata)
+        (folder / "datapackage.json").write_text(json.dumps(metadata))
+
+    return damage
 
 
-def test_a_missing_file_is_refused(folder: Path, czech: Table) -> None:
-    (folder / "002_D-E.parquet").unlink()
-    with pytest.raises(RunFolderError, match=r"002_D-E\.parquet is missing; nothing is released, run again"):
-        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+def replaced(name: str, old: str, new: str) -> Damage:
+    def damage(folder: Path) -> None:
+        text = (folder / name).read_text()
+        assert old in text
+        (folder / name).write_text(text.replace(old, new, 1))
+
+    return damage
 
 
-def test_a_file_that_no_metadata_tell_of_is_refused(folder: Path, czech: Table) -> None:
-    (folder / "003_A-B-C-F.csv").write_text("A,B,C,F,count\nno,no,no,neg,1\n")
-    with pytest.raises(RunFolderError, match=r"003_A-B-C-F\.csv"):
-        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+def written_over(name: str, content: bytes) -> Damage:
+    return lambda folder: (folder / name).write_bytes(content)
 
 
-def test_a_table_that_hides_from_the_assessment_is_refused(folder: Path, czech: Table) -> None:
-    """Without its sub-table a file would be published and not be assessed."""
-    edit(folder, lambda metadata: metadata["resources"][0].pop("sub_table"))
-    with pytest.raises(RunFolderError, match=r"001_A-B-C\.csv"):
+DAMAGED: dict[str, tuple[Damage, str]] = {
+    "a changed file": (replaced("001_A-B-C.csv", "no,no,no,", "no,no,no,1"), r"001_A-B-C\.csv is not the exact"),
+    "a missing file": (lambda folder: (folder / "002_D-E.parquet").unlink(), r"002_D-E\.parquet is missing"),
+    "a file that no metadata tell of": (
+        written_over("003_A-B-C-F.csv", b"A,B,C,F,count\nno,no,no,neg,1\n"),
+        r"003_A-B-C-F\.csv",
+    ),
+    # without its sub-table a file would be published and not be assessed
+    "a table that hides": (edited(lambda metadata: metadata["resources"][0].pop("sub_table")), r"001_A-B-C\.csv"),
+    "another total": (edited(lambda metadata: metadata.update(records=1840)), r"datapackage\.json says 1840 records"),
+    "half of the metadata": (written_over("datapackage.json", b"{"), r"datapackage\.json cannot be read: .*run again"),
+    "no metadata": (lambda folder: (folder / "datapackage.json").unlink(), r"datapackage\.json cannot be read: .*run"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_folder_that_is_not_what_was_cleared_is_refused(name: str, folder: Path, czech: Table) -> None:
+    damage, message = DAMAGED[name]
+    damage(folder)
+    with pytest.raises(RunFolderError, match=message):
         check_publication(cleared_of(czech, FRONTIER), folder, "workers")
 
 
@@ -194,28 +195,9 @@ def test_another_release_than_was_cleared_is_refused(
 ) -> None:
     with pytest.raises(RunFolderError, match=message):
         check_publication(cleared_of(czech, Release.of(cleared)), folder, "workers")
-
-
-def test_another_table_is_refused(folder: Path, czech: Table) -> None:
-    counts = czech.counts.copy()
-    counts[[0, 1]] += [1, -1]
+    other = Table.of(czech.schema, czech.codes, czech.counts[::-1])
     with pytest.raises(RunFolderError, match="is not the exact marginal of the table"):
-        check_publication(cleared_of(Table.of(czech.schema, czech.codes, counts[::-1]), FRONTIER), folder, "workers")
-
-
-def test_another_total_is_refused(folder: Path, czech: Table) -> None:
-    edit(folder, lambda metadata: metadata.update(records=1840))
-    with pytest.raises(RunFolderError, match=r"datapackage\.json says 1840 records, the table has 1841"):
-        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
-
-
-@pytest.mark.parametrize("content", ["{", None])
-def test_metadata_that_cannot_be_read_are_refused(content: str | None, folder: Path, czech: Table) -> None:
-    (folder / "datapackage.json").unlink()
-    if content is not None:
-        (folder / "datapackage.json").write_text(content)
-    with pytest.raises(RunFolderError, match=r"datapackage\.json cannot be read: .*run again"):
-        check_publication(cleared_of(czech, FRONTIER), folder, "workers")
+        check_publication(cleared_of(other, FRONTIER), folder, "workers")
 
 
 # Text that is not only read
@@ -313,14 +295,9 @@ def test_metadata_and_guide_say_what_the_tables_are_of(labelled: Path) -> None:
         [{"title": "the statistics desk", "role": "contact"}],
         ["Counts are exact."],
     ]
-    assert (
-        (labelled / "README.txt")
-        .read_text()
-        .endswith(
-            "\nPopulation: men who were employed\nReference period: 1981\nSource: a prospective study\n"
-            "Licence: CC-BY-4.0\nContact: the statistics desk\nCounts are exact.\n"
-        )
-    )
+    guide = (labelled / "README.txt").read_text()
+    assert all(f"{what}: {said}\n" in guide for what, said in TEXTS.about.facts.items())
+    assert guide.endswith("\nCounts are exact.\n")
 
 
 @pytest.mark.parametrize(
@@ -347,29 +324,22 @@ def test_a_label_that_a_spreadsheet_would_run_is_refused_where_that_is_asked(cze
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new"),
-    [
-        ("README.txt", "1981", "1982"),
-        ("data_dictionary.csv", "mm Hg", "F: 12 records"),
-        ("data_dictionary.csv", "E,1", "F,1"),
-        ("datapackage.json", "at the first visit", "one is positive"),
-        ("datapackage.json", '"period"', '"F": 3, "period"'),
-    ],
-)
-def test_texts_that_say_more_than_was_cleared_are_refused(
-    file: str, old: str, new: str, labelled: Path, czech: Table
-) -> None:
-    said = (labelled / file).read_text()
-    assert old in said
-    (labelled / file).write_text(said.replace(old, new, 1))
-    with pytest.raises(RunFolderError, match=f"{file} is not what it was to say; nothing is released"):
-        check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
+NOT_SAID = "is not what it was to say; nothing is released"
+REWORDED: dict[str, tuple[Damage, str]] = {
+    "another period": (replaced("README.txt", "1981", "1982"), f"README.txt {NOT_SAID}"),
+    "a count in a unit": (replaced("data_dictionary.csv", "mm Hg", "F: 12 records"), f"data_dictionary.csv {NOT_SAID}"),
+    "another variable": (replaced("data_dictionary.csv", "E,1", "F,1"), f"data_dictionary.csv {NOT_SAID}"),
+    "a note": (replaced("datapackage.json", "at the first visit", "one is positive"), f"datapackage.json {NOT_SAID}"),
+    "a key": (replaced("datapackage.json", '"period"', '"F": 3, "period"'), f"datapackage.json {NOT_SAID}"),
+    "noise": (written_over("README.txt", b"\xff"), "labelled cannot be read: .*; nothing is released, run again"),
+}
 
 
-def test_a_guide_that_cannot_be_read_is_refused(labelled: Path, czech: Table) -> None:
-    (labelled / "README.txt").write_bytes(b"\xff")
-    with pytest.raises(RunFolderError, match=r"labelled cannot be read: .*; nothing is released, run again"):
+@pytest.mark.parametrize("name", REWORDED)
+def test_texts_that_say_more_than_was_cleared_are_refused(name: str, labelled: Path, czech: Table) -> None:
+    damage, message = REWORDED[name]
+    damage(labelled)
+    with pytest.raises(RunFolderError, match=message):
         check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
 
 
@@ -452,9 +422,7 @@ def test_children_of_the_frontier_are_published_where_they_are_asked_for(czech: 
 
 @pytest.mark.parametrize("child", ["A*D", "F", "A*nobody"])
 def test_a_child_that_the_release_does_not_imply_is_refused(child: str, czech: Table, tmp_path: Path) -> None:
-    with pytest.raises(
-        ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release does"
-    ):
+    with pytest.raises(ReleaseError, match=f"publication.children has {re.escape(repr(child))}, which the release"):
         published_as(czech, tmp_path / "out", children=(child,))
     assert not list((tmp_path / "out").iterdir())
 

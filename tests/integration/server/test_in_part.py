@@ -51,7 +51,7 @@ from tests import levels
 from tests.helpers.services import CRITERIA, czech_build, open_service, services_of, swept
 from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
-from tests.integration.server.test_audit import told as by_command
+from tests.integration.server.test_audit_command import told as by_command
 from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
 from tests.strategies import knows, schema_of
 from tests.suppressed import Case, cases

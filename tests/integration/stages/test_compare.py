@@ -6,27 +6,19 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from sdc.commands.cli import app
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
-from sdc.stages.build import Build, open_build
+from sdc.stages.build import Build
 from sdc.stages.compare import compare
-from sdc.stages.stages import run_all
-
-CZECH = Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv"
+from tests.helpers import builds
+from tests.helpers.builds import CZECH_CSV
 
 
 def built(folder: Path, name: str, **more: object) -> Build:
-    content = {"name": name, "table": {"path": str(CZECH)}, "risk": {"min_width": 6}, **more}
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}}
-    file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(content))
-    build = open_build(file)
-    run_all(build, IN_PROCESS)
-    return build
+    sections = {"table": {"path": str(CZECH_CSV)}, "risk": {"min_width": 6}, **more}
+    return builds.built(builds.written(folder, name, **sections))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +53,7 @@ def test_a_run_does_not_differ_from_itself(runs: tuple[Build, Build], tmp_path: 
 
 
 def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_path: Path) -> None:
-    fewer = built(tmp_path, "fewer", table={"path": str(CZECH), "variables": ["A", "B", "C"]})
+    fewer = built(tmp_path, "fewer", table={"path": str(CZECH_CSV), "variables": ["A", "B", "C"]})
     found = compare(runs[0].folder.path, fewer.folder.path)
     assert found.table["variables"] == ("A, B, C, D, E, F", "A, B, C")
     assert any("the table has no" in why for _, why in found.went)
@@ -69,7 +61,7 @@ def test_another_table_is_told_by_its_variables(runs: tuple[Build, Build], tmp_p
 
 def test_what_is_no_run_is_refused(runs: tuple[Build, Build], tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match=r"czech_auto_workers.csv is no run folder: it has no manifest.json"):
-        compare(runs[0].folder.path, CZECH)
+        compare(runs[0].folder.path, CZECH_CSV)
     with pytest.raises(RunFolderError, match=rf"narrow is no run folder: .* such as {runs[0].folder.path}"):
         compare(runs[0].folder.path.parent, tmp_path)
 

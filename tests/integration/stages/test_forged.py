@@ -34,6 +34,7 @@ from sdc.stages.stages import run_all, stages_of
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest, write_json
+from tests.helpers import builds
 from tests.helpers.clearing import cleared_of
 from tests.profiles import scaled
 from tests.strategies import dense, knows, schema_of
@@ -53,15 +54,8 @@ WIDER = [
 def built(folder: Path) -> Path:
     """An honest build; everything that it stores is in one run folder."""
     write_csv(folder / "table.csv", table_columns(TABLE))
-    settings = {
-        "name": "forged",
-        "table": {"path": str(folder / "table.csv")},
-        "risk": {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder / "runs")},
-    }
-    (folder / "honest.yaml").write_text(yaml.safe_dump(settings))
-    run_all(open_build(folder / "honest.yaml"), IN_PROCESS)
+    risk = {"small_count": SMALL_COUNT, "min_width": MIN_WIDTH}
+    builds.built(builds.written(folder, "honest", table={"path": str(folder / "table.csv")}, risk=risk))
     return folder
 
 

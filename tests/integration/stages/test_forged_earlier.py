@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from sdc.api import find_release
@@ -40,6 +39,7 @@ from sdc.storage.refutations import write_refutations
 from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import reference
+from tests.helpers import builds
 from tests.helpers.clearing import cleared_of
 from tests.integration.public.test_check import Told, marginal, part, recoded
 from tests.profiles import scaled
@@ -96,12 +96,9 @@ def is_safe(table: Table, release: Release, told: Told) -> bool:
 
 
 def config(folder: Path, earlier: list[dict[str, Any]], **more: Any) -> Path:
-    settings = {"name": "t", "table": {"path": "table.csv"}, "risk": RISK, "execution": {"cluster": "in-process"}}
     # the forger writes what a proof needs, no sharp bounds
-    settings |= {"output": {"folder": str(folder / "runs")}, "earlier": earlier, "assessment": "proven", **more}
-    path = folder / f"{digest_of([earlier, more])[:8]}.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    return path
+    sections = {"name": "t", "table": {"path": "table.csv"}, "risk": RISK, "earlier": earlier, "assessment": "proven"}
+    return builds.written(folder, digest_of([earlier, more])[:8], **sections | more)
 
 
 def written(folder: Path, table: Table, told: Told) -> Build:

@@ -26,8 +26,9 @@ from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv
 from sdc.storage.results import read_remedies
 from sdc.verify.run_folder import verify
-from tests.helpers.console import Console
-from tests.integration.stages.test_in_part import REQUIRED, built, config
+from tests.helpers.builds import built, document_of, report_of
+from tests.helpers.commands import invoked
+from tests.helpers.yearbook import REQUIRED, config
 from tests.profiles import scaled
 from tests.strategies import scattered
 
@@ -53,9 +54,9 @@ def test_a_proposal_with_merged_categories_is_what_a_build_with_it_publishes(
     refusing: Callable[[], Build], tmp_path: Path
 ) -> None:
     before = refusing()
-    rows = json.loads((before.folder.stage("remedies") / "redesigns.json").read_text())["redesigns"]
+    rows = document_of(before, "remedies", "redesigns.json")["redesigns"]
     ((told,),) = [row["instead"] for row in rows if row["sub_table"] == ["area", "age"]]
-    page = (before.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(before)
     assert told["config"] in page
     build = built(config(tmp_path, **yaml.safe_load(told["config"])))
     schema = build.made.table.schema
@@ -167,16 +168,16 @@ def by_place(first: list[int]) -> Table:
     return Table.of(schema, np.argwhere(counts >= 0).astype(np.uint16), counts.reshape(-1))
 
 
-def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_path: Path, console: Console) -> None:
+def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_path: Path) -> None:
     """Where the method is for whole sub-tables alone; a curve or remedies are said to have to go."""
     file = config(tmp_path, release={}, remedies={})
-    told = console("why", file.name, "area*age", "--redesign", "--json", place=tmp_path).document["redesign"]
+    told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
     assert [yaml.safe_load(one["config"])["release"]["in_part"] for one in told if "in_part" in one["config"]] == [
         [{"of": "area*age", "how": "coarsen"}]
     ]
-    said = console("why", file.name, "area*age", "--redesign", place=tmp_path).out
+    said = invoked("why", file, "area*age", "--redesign").stdout
     assert f"to be pasted   {told[0]['config']}" in said
     assert "leave out      remedies" in said
     file = config(tmp_path, release={"method": "decomposable"})
-    told = console("why", file.name, "area*age", "--redesign", "--json", place=tmp_path).document["redesign"]
+    told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
     assert not any("in_part" in one["config"] for one in told)

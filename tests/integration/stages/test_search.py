@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sdc.events import OUTLOOK, QUESTIONS, EventText, heard
 from sdc.executor import IN_PROCESS
@@ -16,6 +15,7 @@ from sdc.stages.search import QuestionLines
 from sdc.stages.stages import run_all
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.run_folder import folder_digest
+from tests.helpers.builds import written
 from tests.strategies import scattered
 
 FEW = {"seconds": 0.001, "seconds_per_cell": 0.3, "annealing": {"steps": 400, "chains": 2, "rounds": 2}}
@@ -26,16 +26,8 @@ def opened(folder: Path, method: str) -> Build:
     codes = table.codes.repeat(table.counts, axis=0)
     lines = [",".join(map(str, row)) for row in [table.schema.names, *codes.tolist()]]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    content = {
-        "name": "grown",
-        "table": {"path": str(folder / "table.csv")},
-        "risk": {"min_width": 3},
-        "release": {"method": method, **FEW},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder / "runs")},
-    }
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    return open_build(folder / "build.yaml")
+    table, release = {"path": str(folder / "table.csv")}, {"method": method, **FEW}
+    return open_build(written(folder, table=table, risk={"min_width": 3}, release=release))
 
 
 @pytest.mark.parametrize("method", ["ordered", "best"])

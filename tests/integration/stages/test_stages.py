@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,7 @@ from sdc.stages.stage import run_stage
 from sdc.stages.stages import run_all
 from sdc.stages.table import TABLE
 from sdc.storage.parquet import read_written_table
-from tests.helpers.folders import contents
+from tests.helpers.builds import report_of
 
 CONFIG = """
 name: parts
@@ -37,6 +34,10 @@ output: {folder: OUTPUT}
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
+    return recoded_parts(tmp_path)
+
+
+def recoded_parts(tmp_path: Path) -> Path:
     """Four parts of 60 records; of every 20, one has a negative age, and one of these an unknown school besides."""
     folder = tmp_path / "parts"
     folder.mkdir()
@@ -79,19 +80,10 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
     assert "table: 12 records set aside: age: value that no bin or group covers" in said
 
 
-def test_workers_and_memory_change_no_byte(config: Path, tmp_path: Path, two_workers: Executor) -> None:
-    one = open_build(config)
-    folder, _ = table_of(one)
-    expected = contents(folder)
-    config.write_text(CONFIG.replace("OUTPUT", str(tmp_path / "others")))
-    folder, _ = table_of(open_build(config), two_workers)
-    assert contents(folder) == expected
-
-
 def test_the_report_tells_what_was_set_aside(config: Path) -> None:
     build = open_build(config)
     run_all(build, IN_PROCESS)
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert "Of 240 records read, 12 were set aside" in page
     assert "age, value that no bin or group covers: 12." in page
 
@@ -126,20 +118,6 @@ def refusal(request: pytest.FixtureRequest, config: Path) -> str:
 def test_parts_without_what_is_named_are_refused(config: Path, refusal: str) -> None:
     with pytest.raises(InputError, match=refusal):
         check_before(open_build(config))
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    [LACKING[0], pytest.param(LACKING[1], marks=pytest.mark.slow)],
-    ids=["of one", "of all"],
-    indirect=True,
-)
-def test_they_are_refused_before_any_work(config: Path, refusal: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sdc.commands.cli", "run", str(config)], capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert re.fullmatch(rf".*: reads the config\nsdc: .*{refusal}.*\n", done.stderr)
     assert {path.name for path in config.parent.iterdir()} == {"build.yaml", "parts"}
 
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from sdc import api
 from sdc.bounds import method
 from sdc.commands import cli
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
+from tests.helpers.builds import built, written
 
 WIDTH = 2
 
@@ -30,21 +26,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     codes = np.minimum(random.exponential(0.9, (20_000, 5)).astype(int), np.array([4, 5, 4, 4, 3]) - 1)
     rows = [",".join(f"{name}{code}" for name, code in zip("abcde", row, strict=True)) for row in codes.tolist()]
     (folder / "t.csv").write_text("\n".join(["A,B,C,D,E", *rows]))
-    content: dict[str, Any] = {
-        "name": "large",
-        "table": {"path": str(folder / "t.csv")},
-        "risk": {"min_width": WIDTH, "small_count": 1},
-        "release": {"questions": 12},
-        "assessment": "proven",  # else the run has sharp bounds, and the certificate shows nothing more
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder / "runs")},
-    }
-    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    file = written(
+        folder,
+        table={"path": str(folder / "t.csv")},
+        risk={"min_width": WIDTH, "small_count": 1},
+        release={"questions": 12},
+        assessment="proven",  # else the run has sharp bounds, and the certificate shows nothing more
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(method, "LINEAR_ROWS", 0)
-        build = open_build(folder / "c.yaml")
-        run_all(build, IN_PROCESS)
-    return build.folder.path
+        return built(file).folder.path
 
 
 def test_bounds_of_a_run_are_as_wide_as_its_certificate_shows(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

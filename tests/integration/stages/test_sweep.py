@@ -23,10 +23,9 @@ from sdc.stages.needs import Needs
 from sdc.stages.stage import run_stage
 from sdc.stages.sweep import ALONE, sweep_facts, sweep_lines
 from sdc.storage.parquet import PartedTable
+from tests.helpers.builds import Config
 from tests.helpers.folders import contents
-from tests.integration.stages.test_build import Config, config
 
-__all__ = ["config"]
 BYTES = 20_000  # for the rows of a unit: not for all 63 cells
 
 
@@ -82,13 +81,11 @@ def test_a_floor_that_was_chosen_is_said(config: Config) -> None:
 
 
 @pytest.mark.parametrize("most", [12, 29])
-def test_a_floor_is_chosen_alike_in_parts_and_by_workers(
-    config: Config, most: int, two_workers: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_floor_is_chosen_alike_in_parts(
+    config: Config, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     whole = contents(swept(config(widths={"most": most}))[0].folder.stage("widths"))
-    file = config(widths={"most": most}, output={"folder": "again"})
-    assert contents(swept(file, two_workers)[0].folder.stage("widths")) == whole
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Needs, "sweep", lambda self, table: (BYTES, True))
         file = config(widths={"most": most}, table={"partitions": 3}, output={"folder": "parts"})

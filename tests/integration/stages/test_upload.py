@@ -8,7 +8,6 @@ from typing import Any
 
 import fsspec
 import pytest
-import yaml
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sdc.events import read_events
@@ -20,18 +19,14 @@ from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.stages.upload import check_upload, upload
 from sdc.storage.run_folder import LOG
-from tests.conftest import CZECH_CSV, CZECH_YAML
+from tests.helpers.builds import write_czech
 from tests.helpers.folders import contents
 
 PLACE = "memory://published/cars"
 
 
 def build_of(folder: Path, url: str | None, min_width: int = 6) -> Build:
-    content = yaml.safe_load(CZECH_YAML.read_text()) | {"risk": {"min_width": min_width}}
-    content["table"]["path"] = str(CZECH_CSV)
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs"), "upload": url}}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    return open_build(folder / "build.yaml")
+    return open_build(write_czech(folder, risk={"min_width": min_width}, output={"upload": url}))
 
 
 @pytest.fixture(scope="module")
@@ -164,29 +159,3 @@ def test_a_place_that_cannot_be_one(url: str, message: str, tmp_path: Path) -> N
     with pytest.raises(ConfigError, match=message) as refused:
         check_upload(build_of(tmp_path, url))
     assert "secret" not in str(refused.value)
-
-
-def test_s3(made: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a bucket that is not there one sentence, and it is not made."""
-    monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": endpoint, "key": "key", "secret": "secret"})
-    files = fsspec.filesystem("s3")
-    with pytest.raises(
-        SdcError, match=r"output\.upload cannot be written: s3://nowhere/cars \(\w+\); the release"
-    ) as no:
-        upload(build_of(made, "s3://nowhere/cars"), print)
-    assert status_of(no.value) == MEND
-    files.mkdirs("agency", exist_ok=True)
-    build = build_of(made, "s3://agency/2026/cars/")
-    upload(build, print)
-    assert there(files, "agency/2026/cars") == contents(build.folder.stage(RELEASE))
-    assert not files.exists("nowhere")
-
-
-def test_an_s3_that_is_away(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"endpoint_url": "http://127.0.0.1:9", "key": "key", "secret": "secret", "skip_instance_cache": True}
-    monkeypatch.setitem(fsspec.config.conf, "s3", settings)
-    with pytest.raises(
-        SdcError, match=r"output\.upload cannot be reached: s3://agency/x \(\w+\); the release is"
-    ) as no:
-        upload(build_of(made, "s3://agency/x"), print)
-    assert status_of(no.value) == TRY_AGAIN

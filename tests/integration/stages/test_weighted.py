@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 import sdc
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.stages.build import open_build
 from sdc.stages.built import Built
-from sdc.stages.stages import run_all
 from sdc.storage.weighted import read_weighted
 from sdc.verify.run_folder import verify
+from tests.helpers.builds import built, written
 
 ROUND = 500
 
@@ -40,18 +39,13 @@ def build_of(folder: Path, records: pa.Table, **more: Any) -> Path:
     """The run folder of a build of the records; `more` are sections of the config."""
     folder.mkdir(exist_ok=True)
     pq.write_table(records, folder / "records.parquet")
-    content = {
-        "name": "weighted",
+    sections = {
         "table": {"path": "records.parquet", "weight": "w"},
         "risk": {"min_width": 4},
         "weighted": {"round": ROUND},
-        "output": {"folder": str(folder / "runs")},
         **more,
     }
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    build = open_build(folder / "build.yaml")
-    run_all(build, IN_PROCESS)
-    return build.folder.path
+    return built(written(folder, **sections)).folder.path
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +157,7 @@ def test_it_is_the_same_again(run: Path, records: pa.Table, tmp_path: Path) -> N
 
 
 def test_instead_of_counts(records: pa.Table, tmp_path: Path) -> None:
-    run = build_of(tmp_path, records, weighted={"round": ROUND, "publish": "instead"})
+    run = build_of(tmp_path, records.slice(0, 1000), weighted={"round": ROUND, "publish": "instead"})
     for path in (run / "release").glob("0*.csv"):
         assert "count" not in path.read_text().splitlines()[0].split(",")
     assert verify(run).verified
@@ -187,8 +181,6 @@ def test_exact_totals_are_withheld(records: pa.Table, tmp_path: Path) -> None:
 
 def changed(run: Path, folder: Path, change: dict[str, Any]) -> Path:
     """A copy of the run with columns of its pairs changed."""
-    import shutil
-
     copy = folder / "copy"
     shutil.copytree(run, copy)
     path = copy / "weighted" / "pairs.parquet"
@@ -258,48 +250,32 @@ def test_bad_weights_are_refused(column: pa.Array, match: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("table", "match"),
+    ("column", "table", "error", "match"),
     [
-        ({"weight": "v"}, "weight names 'v', no column of"),
-        ({"weight": "w", "variables": ["a", "w"]}, "'w' cannot be a variable: it is the weight of a record"),
+        ("b", {"weight": "v"}, InputError, "weight names 'v', no column of"),
+        ("b", {"weight": "w", "variables": ["a", "w"]}, InputError, "'w' cannot be a variable: it is the weight of a"),
+        ("count", {"weight": "w"}, InputError, "its rows are cells, and weight = 'w' is that of a record"),
+        ("b", {}, ConfigError, r"weighted is given, and table\.weight names no column"),
     ],
 )
-def test_a_weight_that_is_none(table: dict[str, Any], match: str, tmp_path: Path) -> None:
-    records = pa.table({"a": ["x", "y", "z"], "b": [1, 2, 3], "w": [1.0, 2.0, 3.0]})
-    with pytest.raises(InputError, match=match):
+def test_a_weight_that_is_none(
+    column: str, table: dict[str, Any], error: type[Exception], match: str, tmp_path: Path
+) -> None:
+    records = pa.table({"a": ["x", "y", "z"], column: [4, 5, 6], "w": [1.0, 2.0, 3.0]})
+    with pytest.raises(error, match=match):
         build_of(tmp_path, records, table={"path": "records.parquet", **table})
 
 
-def test_counted_cells_have_no_weights(tmp_path: Path) -> None:
-    records = pa.table({"a": ["x", "y"], "count": [4, 5], "w": [1.0, 2.0]})
-    with pytest.raises(InputError, match="its rows are cells, and weight = 'w' is that of a record"):
-        build_of(tmp_path, records)
-
-
-def test_weighted_without_a_weight(tmp_path: Path) -> None:
-    records = pa.table({"a": ["x", "y"], "w": [1.0, 2.0]})
-    with pytest.raises(ConfigError, match=r"weighted is given, and table\.weight names no column"):
-        build_of(tmp_path, records, table={"path": "records.parquet"})
-
-
-def test_text_weights_with_a_decimal_comma(tmp_path: Path, records: pa.Table) -> None:
+def test_text_weights_with_a_decimal_comma(tmp_path: Path, run: Path, records: pa.Table) -> None:
     """The same table and weights as from Parquet."""
-    parquet = build_of(tmp_path / "parquet", records)
-    folder = tmp_path / "text"
-    folder.mkdir()
     weights = pc.replace_substring(pc.cast(records["w"], pa.string()), ".", ",")
     text = records.set_column(records.column_names.index("w"), "w", weights)
     options = pa_csv.WriteOptions(delimiter=";", quoting_style="none")
-    pa_csv.write_csv(text, folder / "records.csv", options)
+    pa_csv.write_csv(text, tmp_path / "records.csv", options)
     table = {"path": "records.csv", "weight": "w", "csv": {"delimiter": ";", "decimal": ","}}
-    content = yaml.safe_load((tmp_path / "parquet" / "build.yaml").read_text())
-    content |= {"table": table, "output": {"folder": str(folder / "runs")}}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    build = open_build(folder / "build.yaml")
-    run_all(build, IN_PROCESS)
-    assert (build.folder.path / "table" / "weights.parquet").read_bytes() == (
-        parquet / "table" / "weights.parquet"
-    ).read_bytes()
+    own = built(written(tmp_path, table=table, risk={"min_width": 4}, weighted={"round": ROUND})).folder.path
+    for name in ("table/weights.parquet", "weighted/weighted.json"):
+        assert (own / name).read_bytes() == (run / name).read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
+from tests.helpers.builds import document_of, report_of, written
 from tests.wide import wide_table
 
 VARIABLES, RECORDS, MOST = 24, 300, 400
@@ -27,16 +25,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, list[str]]:
     records = np.repeat(table.codes, table.counts, axis=0)
     columns = {name: records[:, v].astype(str) for v, name in enumerate(table.schema.names)}
     pq.write_table(pa.table(columns), folder / "wide.parquet")
-    config = {
-        "name": "wide",
-        "table": {"path": "wide.parquet"},
-        "risk": {"min_width": 3},
-        "widths": {"most": MOST},
-        "release": {"questions": 12},
-        "output": {"folder": "runs"},
-    }
-    (folder / "wide.yaml").write_text(yaml.safe_dump(config))
-    build, said = open_build(folder / "wide.yaml"), list[str]()
+    table, widths = {"path": "wide.parquet"}, {"most": MOST}
+    file = written(folder, table=table, risk={"min_width": 3}, widths=widths, release={"questions": 12})
+    build, said = open_build(file), list[str]()
     run_all(build, IN_PROCESS, said.append)
     return build, said
 
@@ -46,10 +37,10 @@ def test_the_floor_is_chosen_and_said(built: tuple[Build, list[str]]) -> None:
     widths, cut = build.made.widths, build.made.widths.cut(3)
     assert len(widths) <= MOST
     assert f"widths: {cut}" in said
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert f"{cut}; the search asked about none of the others." in page
     assert f"{cut}. Of every other one no width is listed." in page
-    assert json.loads((build.folder.stage("search") / "search.json").read_text())["reason"].startswith(cut)
+    assert document_of(build, "search", "search.json")["reason"].startswith(cut)
 
 
 def test_what_goes_out_is_on_the_list_and_verified(built: tuple[Build, list[str]]) -> None:

@@ -2,48 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sdc.config.file import read_config
-from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.search.reasons import NOTHING_ELSE
-from sdc.stages.build import Build, open_build
-from sdc.stages.stages import run_all
 from sdc.storage.run_folder import folder_digest
 from sdc.verify.run_folder import verify
+from tests.helpers.builds import built, document_of, report_of, write_czech
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 Written = Callable[..., Path]
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Written:
     """Writes the Czech config with settings of the release."""
-
-    def write(**release: Any) -> Path:
-        content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-        content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-        content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "runs")}}
-        content["release"] = release
-        file = tmp_path / "build.yaml"
-        file.write_text(yaml.safe_dump(content))
-        return file
-
-    return write
-
-
-def built(config: Path) -> Build:
-    build = open_build(config)
-    run_all(build, IN_PROCESS)
-    return build
+    return lambda **release: write_czech(tmp_path, whole={"release": release})
 
 
 def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written, tmp_path: Path) -> None:
@@ -61,9 +40,9 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
     assert st.parse("A*B*C*D*F", schema) not in public
     assert not any(st.is_within(st.parse("B*C*E", schema), element) for element in public.frontier)
     assert all(st.parse(pair, schema) in public for pair in ("A*E", "A*F", "E*F"))
-    utility = json.loads((build.folder.stage("confidential") / "utility.json").read_text())
+    utility = document_of(build, "confidential", "utility.json")
     assert utility["requests_served"] == 1.0
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert "3 of 4 required sub-tables are published" in page
     assert "A*B*C*D*F is not releasable" in page
     assert verify(build.folder.path, lambda line: None).verified
@@ -77,7 +56,7 @@ def test_only_what_is_required_goes_out_each_in_a_file_of_its_own(written: Writt
     folder = build.folder.stage("release")
     assert sorted(path.name for path in folder.glob("0*.csv")) == ["001_A-B-C.csv", "002_F.csv", "003_A-B.csv"]
     assert verify(build.folder.path, lambda line: None).verified
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert "3 of 3 required sub-tables are published" in page
     assert NOTHING_ELSE in page
     more = built(written(require=["A*B*C", "A*B", "F"]))
@@ -93,7 +72,7 @@ def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has
     assert far is not None
     assert far.rounds == 0
     assert verify(build.folder.path, lambda line: None).verified
-    page = (build.folder.stage("confidential") / "report.html").read_text()
+    page = report_of(build)
     assert "The chains were told to end after 0 rounds" in page or "The search was told to end after" in page
     again = built(written(method="best", ended_after=far.facts, annealing={"steps": 2000}))
     for stage in ("search", "assessment", "release"):

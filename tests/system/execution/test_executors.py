@@ -220,16 +220,9 @@ def test_a_worker_that_does_not_see_the_scratch_folder(
         list(two_workers.run(total_and, czech, [0]))
 
 
-@pytest.mark.parametrize(
-    ("workers", "sizes"),
-    [(1, [12, 9, 7, 5, 4, 3, 2, 2, 1, 1, 1, 1, 1, 1]), (2, [6, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2] + [1] * 14)],
-)
+@pytest.mark.parametrize("workers", [1, 2])
 def test_short_units_share_tasks(
-    workers: int,
-    sizes: list[int],
-    czech: Table,
-    unknowing: Callable[[int], DaskExecutor],
-    monkeypatch: pytest.MonkeyPatch,
+    workers: int, czech: Table, unknowing: Callable[[int], DaskExecutor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the second call on, fewer and fewer of them; the results are the same."""
     monkeypatch.setattr(dask_executor, "SHORTEST_TASK", 0.0)
@@ -238,7 +231,10 @@ def test_short_units_share_tasks(
     first, second = ([*executor.run(task, czech, range(50))] for _ in range(2))
     assert [unit for _, unit in first] == [unit for _, unit in second] == list(range(50))
     assert len({name for name, _ in first}) == 50
-    assert list(Counter(name for name, _ in second).values()) == sizes
+    sizes = [*Counter(name for name, _ in second).values()]
+    assert sizes == sorted(sizes, reverse=True)
+    assert 25 // workers > sizes[0] > 5 // workers
+    assert sizes[-1] == 1
 
 
 def test_each_worker_has_a_task(

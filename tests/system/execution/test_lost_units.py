@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from sdc.execution.dask_executor import DaskExecutor, Rest
 from sdc.executor import Executor
 from sdc.model.errors import SdcError
 from sdc.model.table import Table
+from tests.helpers.waiting import wait_until
 
 ON_ITS_WAY = "it got lost on its way"
 PAUSED = "it waits at a worker that is paused, short of memory (memory_per_worker), or got lost on its way"
@@ -46,8 +46,7 @@ def mark(table: Table, unit: str) -> str:
 def until_seen(table: Table, unit: str) -> str:
     """Runs until there is a file beside its own that says that it has been seen."""
     done = mark(table, unit)
-    while not Path(unit).with_name("seen").exists():
-        time.sleep(0.01)
+    wait_until(Path(unit).with_name("seen").exists)
     return done
 
 
@@ -59,8 +58,7 @@ def pause_once(table: Table, unit: str) -> tuple[str, str]:
     if done == "a" and worker.status == Status.running:
         worker.loop.add_callback(setattr, worker.memory_manager, "memory_pause_fraction", False)
         worker.loop.add_callback(setattr, worker, "status", Status.paused)
-        while worker.status == Status.running:
-            time.sleep(0.01)
+        wait_until(lambda: worker.status != Status.running)
     return done, worker.address
 
 
@@ -269,45 +267,3 @@ def test_a_unit_that_a_worker_is_at_is_not_handed_out_again(
     assert len(looks) >= 30
     assert not any(looks)
     assert [path.name for path in tmp_path.glob("a.*")] == ["a.0"]
-
-
-def worker(last_seen: float, status: str = "running", /, **counts: int) -> dict[str, Any]:
-    """As a scheduler knows it."""
-    return {"status": status, "last_seen": last_seen, "metrics": {"task_counts": counts}}
-
-
-@pytest.mark.parametrize("state", ["executing", "ready", "waiting", "constrained", "cancelled", "fetch", "any other"])
-def test_who_has_a_unit_does_not_rest(state: str) -> None:
-    """One that is given up is computed to its end, and another may wait for that."""
-    rest = Rest()
-    assert not any(rest.lasts({"a": worker(look, **{state: 1}), "b": worker(look)}) for look in range(100))
-
-
-def test_who_is_paused_rests_once_it_is_at_no_unit() -> None:
-    """It may never come to what it has; another worker could."""
-    rest, never = Rest(), Rest()
-    assert any(rest.lasts({"a": worker(look, "paused", ready=1), "b": worker(look)}) for look in range(100))
-    assert not any(never.lasts({"a": worker(look, "paused", executing=1), "b": worker(look)}) for look in range(100))
-
-
-def test_workers_rest_that_have_nothing_but_results() -> None:
-    rest = Rest()
-    looks = [rest.lasts({"a": worker(look, memory=3, error=1, executing=0), "b": worker(look)}) for look in range(32)]
-    assert looks == [False] * 30 + [True] * 2
-
-
-def test_who_is_not_heard_may_be_at_a_unit() -> None:
-    """A unit may keep its worker from being heard: what is known of it is then from before."""
-    rest = Rest()
-    assert not any(rest.lasts({"a": worker(7), "b": worker(look)}) for look in range(100))
-
-
-def test_looks_at_rest_are_in_a_row() -> None:
-    rest = Rest()
-    assert not any(rest.lasts({"a": worker(look, executing=look % 30 == 29)}) for look in range(100))
-
-
-def test_who_takes_no_unit_does_not_rest() -> None:
-    """There is no worker, or all of them are paused: that is another fault, which has its own message."""
-    rest = Rest()
-    assert not any(rest.lasts(workers) for look in range(100) for workers in ({}, {"a": worker(look, "paused")}))

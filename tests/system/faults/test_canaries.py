@@ -9,12 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
@@ -23,13 +21,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.refusal import FILES, as_command
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
-from tests.helpers.prefect_home import DATABASE, made_home
+from tests.helpers.builds import written
+from tests.helpers.prefect_home import PrefectServer, running_server
 
 CANARY = "kanarienvogel"
 COUNT = 774_411_993
@@ -97,78 +95,34 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """A Prefect server as it runs elsewhere, and its database."""
-    home = made_home(tmp_path_factory.mktemp("prefect"))
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false"}
-    environment["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{home}/{DATABASE}"
-    command = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "server",
-        "start",
-        "--host",
-        "127.0.0.1",
-        "--no-ui",
-        "--port",
-        str(port),
-    ]
-    with (home / "server.log").open("wb") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-    try:
-        url = f"http://127.0.0.1:{port}/api"
-        _await(f"{url}/health")
-        yield url, home
-    finally:
-        server.terminate()
-        server.wait(30)
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    """As it runs elsewhere: what it logs, and its database, are in a folder of its own."""
+    with running_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
 
 
-def _await(url: str) -> None:
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def written(case: Case, folder: Path) -> Path:
+def config_of(case: Case, folder: Path) -> Path:
     """The config of a build in a folder where nothing else is."""
     source = folder / "source"
     source.mkdir()
-    settings: dict[str, Any] = {
-        "name": "canary",
-        "table": {"path": str(case.write(source)), **case.settings},
-        "risk": {"small_count": 2, "min_width": 1},
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder / "runs")},
-    }
-    if zeros := settings["table"].get("structural_zeros"):
+    settings = {"path": str(case.write(source)), **case.settings}
+    if zeros := settings.get("structural_zeros"):
         (source / "zeros.yaml").write_text(zeros)
-        settings["table"]["structural_zeros"] = str(source / "zeros.yaml")
-    (folder / "build.yaml").write_text(yaml.safe_dump(settings))
-    return folder / "build.yaml"
+        settings["structural_zeros"] = str(source / "zeros.yaml")
+    return written(folder, table=settings, risk={"small_count": 2, "min_width": 1})
 
 
-def built(case: Case, folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+def built(case: Case, folder: Path, server: PrefectServer) -> subprocess.CompletedProcess[str]:
     """The flow in a process of its own, at a server that keeps its logs."""
     environment = {
         **os.environ,
-        "PREFECT_API_URL": url,
+        "PREFECT_API_URL": server.url,
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_LOGGING_LEVEL": "DEBUG",
         "XDG_STATE_HOME": str(folder / "state"),
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-c", BUILD, str(written(case, folder))]
+    command = [sys.executable, "-c", BUILD, str(config_of(case, folder))]
     return subprocess.run(
         command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300
     )
@@ -234,7 +188,7 @@ def test_nothing_confidential_is_in_other_files(
     """Of a build in this process, without Prefect."""
     case, heard = CASES[name], list[str]()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    file = written(case, tmp_path)
+    file = config_of(case, tmp_path)
     with pytest.raises(SystemExit) if case.said else nullcontext(), as_command():
         run_all(open_build(file), IN_PROCESS, heard.append)
     said = "".join([*capfd.readouterr(), *heard])
@@ -245,14 +199,14 @@ def test_nothing_confidential_is_in_other_files(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_confidential_is_anywhere_else(name: str, tmp_path: Path, api: tuple[str, Path]) -> None:
-    case, (url, home) = CASES[name], api
-    ended = built(case, tmp_path, url)
+def test_nothing_confidential_is_anywhere_else(name: str, tmp_path: Path, server: PrefectServer) -> None:
+    case = CASES[name]
+    ended = built(case, tmp_path, server)
     assert (ended.returncode == 0) == (not case.said), ended.stderr
     assert case.said in ended.stderr
     assert not has_canary(ended.stdout + ended.stderr)
     time.sleep(1.0)  # the server writes logs and events a little after the build has ended
-    assert found_in(home) == []
+    assert found_in(server.home.parent) == []
     assert_kept_apart(case, tmp_path)
 
 

@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import RunFolder, StageRecord, folder_digest
+from tests.helpers.builds import write_czech
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 NAMES = [stage.name for stage in STAGES]
 
 
@@ -30,11 +29,7 @@ def change(part: Path) -> None:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv"), "partitions": 2}
-    content["output"] = {"folder": str(tmp_path / "runs")}
-    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
-    return tmp_path / "build.yaml"
+    return write_czech(tmp_path, table={"partitions": 2}, execution={"cluster": "local"})
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,11 @@ from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
 from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
+from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with, left_behind
 from tests.helpers.prefect_home import made_home
+from tests.helpers.waiting import wait_until
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
 LIMIT_SECONDS = 300.0
 ONCE = "sdc: the search ends with what is proven so far; interrupt again to stop at once"
@@ -122,10 +123,7 @@ def ended(
     folder: Path, end: Callable[[subprocess.Popen[str]], None], release: dict[str, Any] = LONG
 ) -> tuple[subprocess.Popen[str], str]:
     """A build that ended upon what was done to it while it searched, and what it said."""
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv")}
-    content |= {"release": release, "output": {"folder": "runs"}}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    write_czech(folder, whole={"release": release}, execution={"cluster": "local"}, output={"folder": "runs"})
     command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
     own = {"PREFECT_HOME": str(made_home(folder / "prefect")), "TMPDIR": str(folder)}
     with subprocess.Popen(
@@ -134,19 +132,18 @@ def ended(
         try:
             _await_search(build, folder / "runs")
             end(build)
+            return build, build.communicate(timeout=LIMIT_SECONDS)[1]
         except BaseException:
             os.killpg(build.pid, signal.SIGKILL)  # else it is waited for until its end, which is far
             raise
-        assert build.stderr is not None
-        said = build.stderr.read()
-    return build, said
 
 
 def _await_search(build: subprocess.Popen[str], runs: Path) -> None:
     """Waits until workers are at the search."""
-    begun = time.monotonic()
-    while not any('"stage": "search"' in log.read_text() for log in runs.glob("*/*/log.jsonl")):
+
+    def searches() -> bool:
         assert build.poll() is None
-        assert time.monotonic() - begun < LIMIT_SECONDS
-        time.sleep(0.1)
+        return any('"stage": "search"' in log.read_text() for log in runs.glob("*/*/log.jsonl"))
+
+    wait_until(searches, LIMIT_SECONDS)
     time.sleep(2)

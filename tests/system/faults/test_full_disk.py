@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import RunFolderError
@@ -16,8 +15,8 @@ from sdc.refusal import MEND, TRY_AGAIN, status_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import RunFolder, folder_digest
+from tests.helpers.builds import write_czech
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 NAMES = [stage.name for stage in STAGES]
 
 
@@ -64,14 +63,14 @@ Disk = SmallDisk | LimitedFiles
 def disk(tmp_path: Path) -> Iterator[Disk]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True, timeout=60)
     disk = LimitedFiles(folder) if mounted.returncode else SmallDisk(folder)
     try:
         yield disk
     finally:
         disk.free()
         if not mounted.returncode:
-            subprocess.run(["umount", folder], check=True)
+            subprocess.run(["umount", folder], check=True, timeout=60)
 
 
 def test_a_disk_that_is_full(disk: Disk, tmp_path: Path) -> None:
@@ -105,11 +104,7 @@ def test_a_disk_that_is_full_before_anything_is_done(disk: Disk, tmp_path: Path)
 
 
 def config(folder: Path, output: Path) -> Path:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    content["output"] = {"folder": str(output)}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    return folder / "build.yaml"
+    return write_czech(folder, execution={"cluster": "local"}, output={"folder": str(output)})
 
 
 def run_folder(file: Path) -> RunFolder:

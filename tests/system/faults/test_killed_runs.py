@@ -1,22 +1,21 @@
-"""Builds with real Dask workers, killed at random moments and resumed: tests/killed_runs.py in short."""
+"""Builds with real Dask workers, killed at random moments, drivers and workers in turn, and resumed until done."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from sdc.executor import IN_PROCESS
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
-from tests.helpers.killing import killed, left_behind, made
+from tests.helpers.builds import built, write_czech
+from tests.helpers.killing import Made, killed, left_behind, made
+from tests.profiles import scaled
 
-CONFIGS = Path(__file__).parents[3] / "configs"
-RELEASE = {"method": "decomposable", "annealing": {"steps": 20_000, "rounds": 10, "patience": 0, "chains": 2}}
-
+WHOLE = {
+    "release": {"method": "decomposable", "annealing": {"steps": 20_000, "rounds": 10, "patience": 0, "chains": 2}},
+    "curve": {"min_width": [20], "methods": ["decomposable"]},
+    "posterior": {"laws": ["released", "saturated"], "draws": 20, "chains": 2, "error": None},
+}
 BUILD = """
 import sys
 from pathlib import Path
@@ -28,26 +27,28 @@ if __name__ == "__main__":
     with open_executor(ExecutionConfig(workers=2)) as executor:
         run_all(open_build(Path("build.yaml")), executor)
 """
+RUNS = scaled(6, fewest=1)
 
 
-VICTIMS, SEED = ["worker", "driver"], 2
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """What the build leaves that nobody disturbs."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    built(write_czech(folder, whole=WHOLE, table={"partitions": 2}))
+    return made(folder / "runs")
 
 
 @pytest.mark.slow
-def test_a_build_that_is_killed_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"] |= {"path": str(CONFIGS / "czech_auto_workers.csv"), "partitions": 2}
-    content |= {"release": RELEASE, "output": {"folder": str(tmp_path / "undisturbed")}}
-    run_all(open_build(written(tmp_path, content)), IN_PROCESS)
-    expected = made(tmp_path / "undisturbed")
-    written(tmp_path, {**content, "output": {"folder": "runs"}})
-    found = killed([sys.executable, "-c", BUILD], tmp_path / "runs", VICTIMS, expected, SEED)
-    assert found.kills[0].victim == VICTIMS[0]
+@pytest.mark.parametrize("number", range(RUNS))
+def test_a_build_that_is_killed_ends_as_if_nothing_had_happened(
+    number: int, expected: Made, tmp_path: Path, night: list[int]
+) -> None:
+    """One to three victims; `release/` is never seen before it is whole."""
+    victims = [("worker", "driver")[(number + i) % 2] for i in range(2 if RUNS == 1 else 1 + number // 2 % 3)]
+    seed = int.from_bytes(bytes([2 + number, *night]), "little")
+    write_czech(tmp_path, whole=WHOLE, table={"partitions": 2}, output={"folder": "runs"})
+    found = killed([sys.executable, "-c", BUILD], tmp_path / "runs", victims, expected, seed)
+    assert found.kills[0].victim == victims[0]
     assert found.restarts == len([kill for kill in found.kills if kill.victim == "driver"])
     assert found.digests == expected.digests
     assert left_behind(tmp_path) == []
-
-
-def written(folder: Path, content: dict[str, Any]) -> Path:
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    return folder / "build.yaml"

@@ -22,6 +22,7 @@ from sdc.stages.build import open_build
 from tests.helpers.databases import running_cluster
 from tests.helpers.killing import left_behind
 from tests.helpers.serving import (
+    SECONDS_TO_ASK,
     Replayed,
     Streams,
     Told,
@@ -58,9 +59,8 @@ def test_a_server_killed_at_any_moment(tmp_path: Path) -> None:
                 time.sleep(rng.uniform(0, MOST_SECONDS))
             with serving(config, history) as again:
                 again.wait()
-                found = assert_as_the_history_says(again, history, told)
+                assert_as_the_history_says(again, history, told)
         assert audited(config, history)["verified"]
-        print(f"{len(found.asked)} requests, version {found.version}, told {told.decisions.total()} {told.statuses}")
 
 
 KILLED_AT = """
@@ -115,45 +115,32 @@ def test_a_server_killed_beside_a_commit(
 
 KILLS_OF_WORKERS = 6
 FEW_REQUESTS, SECONDS_AWAY = 600, 4.0
-REQUESTS, ASKERS = scaled(10_000), 32
+REQUESTS, ASKERS = scaled(5_000), 32
 
 
 @pytest.mark.slow
-def test_two_servers_on_one_database(tmp_path: Path, czech: Table, postgres_url: str) -> None:
-    """Thousands of requests to both; one is killed in the middle and started again."""
+@pytest.mark.parametrize("number", [1, 2])
+def test_many_requests(number: int, tmp_path: Path, czech: Table, request: pytest.FixtureRequest) -> None:
+    """To one server on a file; and to two on a database, one of which is killed in the middle and started again."""
     config = czech_config(tmp_path)
+    history = str(tmp_path / "history.db" if number == 1 else request.getfixturevalue("postgres_url"))
     prepare(config)
     with ExitStack() as running:
-        servers = [running.enter_context(serving(config, postgres_url)) for _ in range(2)]
+        servers = [running.enter_context(serving(config, history)) for _ in range(number)]
         streams = Streams(servers, VARIABLES, REQUESTS, SEED)
 
         def strike() -> None:
             servers[0].kill()
-            servers[0] = running.enter_context(serving(config, postgres_url))
+            servers[0] = running.enter_context(serving(config, history))
 
-        told = streams.run(ASKERS, {REQUESTS * 2 // 5: strike})
+        told = streams.run(ASKERS, {REQUESTS * 2 // 5: strike} if number > 1 else {})
         for server in servers:
-            found = assert_as_the_history_says(server, postgres_url, told)
+            found = assert_as_the_history_says(server, history, told)
     assert len(found.asked) >= told.statuses.total() == REQUESTS
-    streams.assert_versions_grow()
-    assert_never_a_breach(found, czech)
-    assert audited(config, postgres_url)["verified"]
-    print(streams)
-
-
-@pytest.mark.slow
-def test_many_requests_on_a_file(tmp_path: Path, czech: Table) -> None:
-    config, history = czech_config(tmp_path), str(tmp_path / "history.db")
-    prepare(config)
-    with serving(config, history) as server:
-        streams = Streams([server], VARIABLES, REQUESTS, SEED)
-        told = streams.run(ASKERS)
-        found = assert_as_the_history_says(server, history, told)
-    assert len(found.asked) == told.statuses[200] == REQUESTS
+    assert number > 1 or len(found.asked) == told.statuses[200]
     streams.assert_versions_grow()
     assert_never_a_breach(found, czech)
     assert audited(config, history)["verified"]
-    print(streams)
 
 
 def assert_never_a_breach(found: Replayed, table: Table) -> None:
@@ -184,7 +171,8 @@ def test_a_worker_killed_while_it_decides(victim: str, tmp_path: Path, public_da
                     server.kill()
                     break
                 rng.choice(workers).kill()
-            assert answer.result().status_code in (200, 202), answer.result().text
+            answered = answer.result(SECONDS_TO_ASK)
+            assert answered.status_code in (200, 202), answered.text
             assert server.process.poll() is None
         if victim == "worker":
             found = assert_as_the_history_says(server, history, told)
@@ -209,7 +197,7 @@ def test_a_database_that_ends_for_a_while(fate: str, tmp_path: Path, czech: Tabl
         streams = Streams([server], VARIABLES, FEW_REQUESTS, SEED)
         told = streams.run(ASKERS, {20: strike, FEW_REQUESTS // 2: strike})
         for timer in timers:
-            timer.join()
+            timer.join(SECONDS_TO_ASK)
         found = assert_as_the_history_says(server, history, told)
         assert audited(config, history)["verified"]
     assert told.statuses[503] > 0
@@ -217,7 +205,6 @@ def test_a_database_that_ends_for_a_while(fate: str, tmp_path: Path, czech: Tabl
     assert FEW_REQUESTS == told.statuses[200] + told.statuses[202] <= len(found.asked)
     streams.assert_versions_grow()
     assert_never_a_breach(found, czech)
-    print(streams)
 
 
 Away = tuple[str, Callable[[], None], Callable[[], None]]
@@ -252,5 +239,5 @@ def freeze(folder: Path, is_frozen: bool) -> None:
     sign = "+i" if is_frozen else "-i"
     # what lies in memory stays as it is: a process that writes to it would be ended by the system
     paths = [folder, *(path for path in folder.iterdir() if not path.name.endswith("-shm"))]
-    if subprocess.run(["chattr", sign, *map(str, paths)], check=False, capture_output=True).returncode:
+    if subprocess.run(["chattr", sign, *map(str, paths)], check=False, capture_output=True, timeout=60).returncode:
         pytest.skip("this user or this disk makes no file immutable (chattr +i)")

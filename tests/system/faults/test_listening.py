@@ -13,9 +13,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 
-from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
+from tests.conftest import ROOT
+from tests.helpers.builds import write_czech
 from tests.helpers.listening import PATHS, listened_to, status_of
 from tests.helpers.prefect_home import made_home
 
@@ -34,10 +34,7 @@ if __name__ == "__main__":
 
 
 def write_config(folder: Path, cluster: str) -> None:
-    content = yaml.safe_load(CZECH_YAML.read_text())
-    content["table"]["path"] = str(CZECH_CSV)
-    content |= {"execution": {"cluster": cluster}, "output": {"folder": "runs"}}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
+    write_czech(folder, execution={"cluster": cluster}, output={"folder": "runs"})
 
 
 @pytest.mark.parametrize(("cluster", "processes"), [("local", 3), ("in-process", 0)])

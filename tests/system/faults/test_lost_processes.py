@@ -46,7 +46,7 @@ class Cluster:
         for name in names:
             process = self._processes.pop(name)
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.wait(timeout=30)
 
     def stop(self) -> None:
         self.kill(*self._processes)

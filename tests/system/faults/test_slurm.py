@@ -17,15 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.executor import IN_PROCESS
 from sdc.ingest.reading import read_table
 from sdc.refusal import TRY_AGAIN
 from sdc.risk.critical_width import critical_widths
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.storage.results import read_widths
 from tests.conftest import ROOT
-from tests.helpers.folders import contents
+from tests.helpers.folders import contents, released_here
 from tests.helpers.listening import listened_to, status_of
 from tests.helpers.prefect_home import made_home
 from tests.helpers.slurm import SHORT, Slurm, slurm, wait_until
@@ -92,14 +89,7 @@ class OnSlurm:
         """What is to be published has the bytes of a build in this process."""
         monkeypatch.chdir(self.folder)
         (release,) = Path("runs").glob("*/*/release")
-        found = contents(release)
-        content = yaml.safe_load(Path("build.yaml").read_text())
-        Path("here.yaml").write_text(
-            yaml.safe_dump(content | {"execution": {"cluster": "in-process"}, "output": {"folder": "here"}})
-        )
-        here = open_build(Path("here.yaml"))
-        run_all(here, IN_PROCESS)
-        assert found == contents(here.folder.stage("release"))
+        assert contents(release) == released_here(Path("build.yaml").absolute())
 
 
 @pytest.fixture

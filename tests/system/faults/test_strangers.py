@@ -18,24 +18,20 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml
 
 from flows import prefect_process
 from sdc.commands import cli
 from sdc.config.build import ExecutionConfig
 from sdc.execution.cluster import _scratch_below, open_executor
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.refusal import FILES
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.storage.parquet import open_memory_form, write_memory_form
+from tests.helpers.builds import built, write_czech
 from tests.helpers.listening import status_of
 from tests.helpers.prefect_home import served_home
 from tests.strategies import czech
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 NOBODY = 65534
 
 
@@ -119,9 +115,8 @@ PAGES = ["/", "/status", "/info/main/workers.html", "/json/counts.json", "/metri
 @pytest.mark.slow
 def test_prefect_s_server_answers_nobody_without_the_token(tmp_path: Path) -> None:
     """In a home that it makes; a server in an existing one is tried by flows/test_release_build.py."""
-    home = tmp_path / "prefect"
-    with served_home(home) as url:
-        assert_closed(url, home)
+    with served_home(tmp_path / "prefect") as url:
+        assert_closed(url, tmp_path / "prefect")
 
 
 def assert_closed(url: str, home: Path) -> None:
@@ -156,19 +151,9 @@ def run(umask: int, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built")
     before = os.umask(umask)
     try:
-        return built(folder)
+        return built(write_czech(folder)).folder.path
     finally:
         os.umask(before)
-
-
-def built(folder: Path) -> Path:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    content["execution"], content["output"] = {"cluster": "in-process"}, {"folder": str(folder / "runs")}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    build = open_build(folder / "build.yaml")
-    run_all(build, IN_PROCESS)
-    return build.folder.path
 
 
 def test_only_what_is_published_is_open_to_others(umask: int, run: Path) -> None:

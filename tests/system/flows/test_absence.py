@@ -7,29 +7,28 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 import pytest
-import yaml
 
 from flows import absence
-from flows.absence import AT_WORK, at_work, refusals_of_the_server, require_server
+from flows.absence import AT_WORK, at_work, refusals_of_the_server
 from flows.deployments import register
 from sdc.events import EventLog, heard, tell
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, SdcError, TemporaryError
 from sdc.refusal import TRY_AGAIN
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
-from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
-from tests.helpers.folders import contents
-from tests.helpers.prefect_home import PrefectServer, wait_until
+from tests.conftest import ROOT
+from tests.helpers.builds import write_czech
+from tests.helpers.folders import contents, released_here
+from tests.helpers.prefect_home import PrefectServer, server
+from tests.helpers.waiting import wait_until
 
+__all__ = ["server"]
 REQUEST = httpx.Request("GET", "http://127.0.0.1:9/api/flow_runs")
 
 
@@ -86,18 +85,6 @@ def test_a_bound_that_is_none(given: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv(absence.VARIABLE, given)
     with pytest.raises(ConfigError, match=f"SDC_PREFECT_SECONDS = '{given}' is no number of seconds, such as 600"):
         absence.patience()
-
-
-def test_a_server_that_is_not_there_at_the_start() -> None:
-    from prefect.settings import PREFECT_API_URL, temporary_settings
-
-    with (
-        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
-        pytest.raises(
-            TemporaryError, match=r"no Prefect server answers at PREFECT_API_URL = http://127\.0\.0\.1:9/api: .*; st"
-        ),
-    ):
-        require_server()
 
 
 def test_what_a_server_refuses_is_no_fault_of_the_build() -> None:
@@ -157,35 +144,15 @@ def test_runs_whose_process_is_gone_have_crashed(prefect_server: None, tmp_path:
 # Real servers
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[PrefectServer]:
-    server = PrefectServer(tmp_path)
-    server.start()
-    yield server
-    server.end()
-
-
 LONG = {"method": "decomposable", "annealing": {"steps": 50_000, "rounds": 20, "patience": 0, "chains": 2}}
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a build of some seconds."""
-    content = yaml.safe_load(CZECH_YAML.read_text())
-    content["table"]["path"] = str(CZECH_CSV)
-    content |= {"release": LONG, "execution": {"cluster": "in-process"}, "output": {"folder": "runs"}}
-    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    write_czech(tmp_path, whole={"release": LONG, "output": {"folder": "runs"}})
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def made_here(project: Path) -> dict[str, bytes]:
-    """What is to be published of a build in this process."""
-    content = yaml.safe_load((project / "build.yaml").read_text()) | {"output": {"folder": "here"}}
-    (project / "here.yaml").write_text(yaml.safe_dump(content))
-    here = open_build(Path("here.yaml"))
-    run_all(here, IN_PROCESS)
-    return contents(here.folder.stage("release"))
 
 
 def states(server: PrefectServer) -> dict[str, str]:
@@ -204,7 +171,7 @@ def events(project: Path) -> list[dict[str, Any]]:
 def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectServer, seconds: str) -> None:
     """The build goes on with it, to the same bytes; or ends with one sentence, and the next takes its stages over."""
     command = [sys.executable, "-m", "sdc.commands.cli", "run", "build.yaml"]
-    environment = os.environ | server.environment | {absence.VARIABLE: seconds}
+    environment = os.environ | {absence.VARIABLE: seconds}
     with (project / "said").open("w") as said:
         build = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)
     wait_until(lambda: [e for e in events(project) if e["event"] == "stage started" and e["stage"] == "search"])
@@ -224,20 +191,16 @@ def test_a_server_that_dies_at_a_stage_boundary(project: Path, server: PrefectSe
         assert f"Prefect's server at {server.url} answers again" in (project / "said").read_text()
         assert list(states(server).values()) == ["Completed"]
     (release,) = Path("runs").glob("*/*/release")
-    assert contents(release) == made_here(project)
+    assert contents(release) == released_here(project / "build.yaml")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_its_run", [True, False])
-def test_a_worker_that_is_killed(
-    project: Path, server: PrefectServer, monkeypatch: pytest.MonkeyPatch, with_its_run: bool
-) -> None:
+def test_a_worker_that_is_killed(project: Path, server: PrefectServer, with_its_run: bool) -> None:
     """A run goes on without it. Where that is killed too, the next run of the deployment says so, and takes it up."""
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
     shipped = (ROOT / "cluster" / "prefect.yaml").read_text()
     # the one place of a deployment is Prefect's to give away, five minutes after its run died: too long for a test
     two = shipped.replace("limit: 1,", "limit: 2,").replace("configs/czech_auto_workers.yaml", "build.yaml")
@@ -265,4 +228,4 @@ def test_a_worker_that_is_killed(
             wait_until(lambda: states(server)[first] != "Running")
             assert states(server)[first] == "Completed"
     (release,) = Path("runs").glob("*/*/release")
-    assert contents(release) == made_here(project)
+    assert contents(release) == released_here(project / "build.yaml")

@@ -24,10 +24,12 @@ import yaml
 from flows.deployments import Parameters, main, read_deployments, register
 from sdc.model.errors import ConfigError, RunFolderError, TemporaryError
 from sdc.stages.build import open_build
-from tests.helpers.prefect_home import PrefectServer, wait_until
+from tests.helpers.prefect_home import PrefectServer, server
+from tests.helpers.waiting import line_of, wait_until
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = ROOT / "cluster" / "prefect.yaml"
+__all__ = ["server"]
 
 
 @pytest.fixture
@@ -165,14 +167,10 @@ def test_workers_that_the_cluster_of_the_config_has_already(project: Path) -> No
         read_deployments(edited(project, lambda c: first(c)["parameters"].update(workers=4)))
 
 
-def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def worked_once() -> subprocess.CompletedProcess[str]:
+    """A worker that has taken up what was due."""
+    words = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "sdc", "--run-once"]
+    return subprocess.run(words, capture_output=True, text=True, timeout=240)
 
 
 def test_the_command_only_checks_where_asked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -210,26 +208,15 @@ def test_an_embedded_server_gets_no_deployments(project: Path, monkeypatch: pyte
         register(project / "prefect.yaml")
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The address of a Prefect server with a database of its own."""
-    server = PrefectServer(tmp_path)
-    for name in ("PREFECT_HOME", "PREFECT_API_URL"):
-        monkeypatch.setenv(name, server.environment[name])
-    server.start()
-    yield server.url
-    server.end()
-
-
 @pytest.mark.slow
-def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
+def test_a_nightly_release_on_a_real_server(project: Path, server: PrefectServer) -> None:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.filters import FlowRunFilter
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    with temporary_settings({PREFECT_API_URL: server}):
+    with temporary_settings({PREFECT_API_URL: server.url}):
         register(project / "prefect.yaml")
-    with SyncPrefectClient(api=server) as client:
+    with SyncPrefectClient(api=server.url) as client:
         deployment = client.read_deployment_by_name("release-build/nightly-release")
         assert deployment.global_concurrency_limit.limit == 1
         assert deployment.concurrency_options.collision_strategy == "ENQUEUE"
@@ -242,7 +229,7 @@ def test_a_nightly_release_on_a_real_server(project: Path, server: str) -> None:
         widths = client.read_deployment_by_name("width-sweep/weekly-widths")
         for asked in (widths, deployment):
             run = client.create_flow_run_from_deployment(asked.id)
-            worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
+            worker = worked_once()
             assert worker.returncode == 0, worker.stderr
             ended = client.read_flow_runs(flow_run_filter=FlowRunFilter(id={"any_": [run.id]}))[0]
             assert ended.state.is_completed(), worker.stderr
@@ -289,7 +276,7 @@ def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
 
 @pytest.mark.slow
 def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
-    project: Path, late_soon: None, server: str, hook: tuple[str, list[dict[str, str]]]
+    project: Path, late_soon: None, server: PrefectServer, hook: tuple[str, list[dict[str, str]]]
 ) -> None:
     """Of each once, by names alone, and of no other deployment. What is no longer in the file is no longer told."""
     from prefect.client.orchestration import SyncPrefectClient
@@ -301,7 +288,7 @@ def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
     build.write_text(build.read_text().replace(source.name, "kanarienvogel.csv"))
     source.rename(project / "kanarienvogel.csv")
     edited(project, lambda content: content.update(alerts={"webhook": url}, deployments=unscheduled(content)))
-    with temporary_settings({PREFECT_API_URL: server}), SyncPrefectClient(api=server) as client:
+    with temporary_settings({PREFECT_API_URL: server.url}), SyncPrefectClient(api=server.url) as client:
         for _ in range(2):  # the second time it is there
             register(project / "prefect.yaml")
         nightly = client.read_deployment_by_name("release-build/nightly-release")
@@ -313,7 +300,7 @@ def test_a_program_of_this_machine_hears_of_late_and_failed_runs(
         late = client.create_flow_run_from_deployment(nightly.id)
         wait_until(lambda: posted)
         (project / "kanarienvogel.csv").unlink()
-        worker = command("prefect", "worker", "start", "--pool", "sdc", "--run-once")
+        worker = worked_once()
         assert worker.returncode == 0, worker.stderr
         assert "kanarienvogel" in str(client.read_flow_run(late.id).state.message)
 
@@ -357,7 +344,7 @@ def test_two_builds_of_the_same_cannot_run_at_once(project: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", HOLD], env=environment, text=True, **pipes) as other:
-        assert other.stdout.readline() == "held\n"
+        assert line_of(other) == "held\n"
         build = open_build(Path("build.yaml"))
         where = re.escape(str(build.folder.path))
         message = (

@@ -18,7 +18,6 @@ from typing import Any
 import fsspec
 import psutil
 import pytest
-import yaml
 
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
@@ -27,15 +26,14 @@ from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError, TemporaryError
 from sdc.model.schema import Schema
 from sdc.stages.build import open_build
-from sdc.stages.stages import STAGES, SWEEP, run_all
+from sdc.stages.stages import SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
+from tests.helpers.builds import FRONTIER, NAMES, write_czech
 from tests.helpers.folders import contents
 from tests.helpers.prefect_home import made_home
+from tests.helpers.waiting import line_of
 from tests.system.faults.test_strangers import assert_closed
 
-CONFIGS = Path(__file__).parents[3] / "configs"
-FRONTIER = [list(names) for names in ("ABCDE", "ABDEF", "ACDEF", "ABCF", "BCDF", "BCEF")]
-NAMES = [stage.name for stage in STAGES]
 UPLOAD = "memory://flows/czech"
 
 QUIET = {
@@ -46,14 +44,7 @@ QUIET = {
 
 
 def write_config(folder: Path, **sections: dict[str, Any]) -> str:
-    content = yaml.safe_load((CONFIGS / "czech_auto_workers.yaml").read_text())
-    content["table"]["path"] = str(CONFIGS / "czech_auto_workers.csv")
-    content["execution"] = {"cluster": "local", "workers": 2}
-    content["output"] = {"folder": str(folder / "runs")}
-    content |= sections
-    file = folder / "build.yaml"
-    file.write_text(yaml.safe_dump(content))
-    return str(file)
+    return str(write_czech(folder, whole={"execution": {"cluster": "local", "workers": 2}} | sections))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +124,7 @@ def test_the_build_takes_them_over_and_makes_the_rest(flow_runs: dict[str, Any])
     build = flow_runs["build"]
     assert list(build) == ["run_folder", "release", "stages"]
     assert build["run_folder"] == flow_runs["sweep"]["run_folder"]
-    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert build["release"] == {"frontier": [*map(list, FRONTIER)], "sub_tables": 59, "sub_tables_with_total": 60}
     assert statuses(build) == {**dict.fromkeys(NAMES, "done"), "table": "reused", "widths": "reused"}
     assert json.loads(json.dumps(build)) == build
     assert len(list((Path(build["run_folder"]) / "release").iterdir())) == 20
@@ -146,33 +137,18 @@ def test_a_third_run_reuses_everything_whatever_the_workers(flow_runs: dict[str,
     assert statuses(again) == dict.fromkeys(NAMES, "reused")
 
 
-def test_prefect_holds_the_frontier(flow_runs: dict[str, Any]) -> None:
-    artifact = flow_runs["artifacts"]["released-frontier"]
-    assert artifact.type == "markdown"
-    assert artifact.data.splitlines()[0] == "# Released frontier"
-    assert artifact.data.splitlines()[2:] == [f"- {' * '.join(names)}" for names in FRONTIER]
-
-
-def test_prefect_holds_the_stages(flow_runs: dict[str, Any]) -> None:
-    artifact = flow_runs["artifacts"]["stages"]
-    assert artifact.type == "table"
-    rows = json.loads(artifact.data)
+def test_prefect_holds_the_frontier_and_the_stages(flow_runs: dict[str, Any]) -> None:
+    """And of each stage a page with what became of it, its log and its resources."""
+    artifacts = flow_runs["artifacts"]
+    listed = re.findall(r"^- (.*)$", artifacts["released-frontier"].data, re.MULTILINE)
+    assert listed == [" * ".join(names) for names in FRONTIER]
+    rows = json.loads(artifacts["stages"].data)
     assert [(row["name"], row["status"]) for row in rows] == list(statuses(flow_runs["build"]).items())
-    assert all(set(row) == {"name", "key", "output", "status", "seconds", "driver_mib", "worker_mib"} for row in rows)
-
-
-def test_prefect_holds_a_page_of_each_stage(flow_runs: dict[str, Any]) -> None:
-    pages = {name: flow_runs["artifacts"][f"stage-{name}"].data for name in NAMES}
-    assert pages["search"].splitlines()[0] == "# search: finds a release"
-    for fact in (
-        r"| status | done |",
-        "| seconds |",
-        "| driver_mib |",
-        "- search: 59 sub-tables without the grand total",
-    ):
+    assert {"key", "output", "seconds", "driver_mib", "worker_mib"} <= {*rows[0]}
+    pages = {name: artifacts[f"stage-{name}"].data for name in NAMES}
+    for fact in ("| status | done |", "| seconds |", "| driver_mib |", "| worker_mib |", "59 sub-tables"):
         assert fact in pages["search"]
     assert "| status | reused |" in pages["table"]
-    assert "| worker_mib |" in pages["search"]
 
 
 def test_the_log_tells_what_happened(flow_runs: dict[str, Any]) -> None:
@@ -228,7 +204,7 @@ def test_the_best_of_both_with_a_curve(prefect_server: None, tmp_path: Path) -> 
     release = {"method": "best", "annealing": {"steps": 2000, "chains": 2}}
     config = write_config(tmp_path, release=release, curve={"min_width": [6, 11]})
     build = release_build(config)
-    assert build["release"] == {"frontier": FRONTIER, "sub_tables": 59, "sub_tables_with_total": 60}
+    assert build["release"] == {"frontier": [*map(list, FRONTIER)], "sub_tables": 59, "sub_tables_with_total": 60}
     assert list(statuses(build).items()) == [(name, "done") for name in [*NAMES[:4], "curve", *NAMES[4:]]]
     alone = open_build(Path(write_config(tmp_path, release=release, curve={"min_width": [6, 11]})))
     trace = (alone.folder.stage("search") / "trace.parquet").read_bytes()
@@ -314,15 +290,18 @@ def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
     }
     command, pipe = [sys.executable, "-c", STARTED], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=os.environ | home) as build:
-        assert build.stdout is not None
-        assert build.stdout.readline() == "up\n"
+        assert line_of(build) == "up\n"
         servers = psutil.Process(build.pid).children(recursive=True)
         assert [Path(server.cmdline()[2]).name for server in servers] == ["prefect_process.py"]
         if killed:
             build.kill()
         build.communicate("\n", timeout=60)
     assert build.returncode == (-signal.SIGKILL if killed else 0)
-    _, alive = psutil.wait_procs(servers, timeout=60)
+    assert_gone(servers)
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    _, alive = psutil.wait_procs(processes, timeout=60)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
 
 
@@ -343,15 +322,13 @@ def test_an_interrupt_of_a_start_leaves_nothing_behind(tmp_path: Path) -> None:
     command, pipe = [sys.executable, "-c", INTERRUPTED], subprocess.PIPE
     own = {"PREFECT_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment | own) as build:
-        assert build.stdout is not None
-        assert build.stdout.readline() == "waits\n"
+        assert line_of(build) == "waits\n"
         servers = psutil.Process(build.pid).children(recursive=True)
         build.send_signal(signal.SIGINT)
         _, said = build.communicate(timeout=60)
     assert (build.returncode, said) == (130, "sdc: interrupted; nothing was published\n")
     assert len(servers) == 1
-    _, alive = psutil.wait_procs(servers, timeout=60)
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert_gone(servers)
     assert [path for path in tmp_path.iterdir() if path.name != "home"] == []
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,65 +16,30 @@ from typing import Any
 
 import pytest
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from distributed import Security
 
 from sdc.config.build import ExecutionConfig
-from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import connection
-from sdc.execution.cluster import check_cluster, open_executor
-from sdc.execution.connection import Waiting, connect
+from sdc.execution.cluster import check_cluster
+from sdc.execution.connection import connect
 from sdc.execution.settings import AddressSettings, read_cluster
 from sdc.execution.slurm import Jobs
-from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError
-from sdc.model.table import Table
 from sdc.refusal import TRY_AGAIN, status_of
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
+from tests.helpers.builds import built, write_czech
 from tests.helpers.folders import contents
+from tests.helpers.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
-CONFIG = ROOT / "configs" / "czech_auto_workers.yaml"
 
 pytestmark = pytest.mark.slow
 
 
-@dataclass(frozen=True)
-class Authority:
-    """Signs certificates; its own, and all others, are `<name>.pem` and `<name>.key` in its folder."""
-
-    folder: Path
-    name: str
-    key: Any
-
-    @classmethod
-    def founded(cls, folder: Path, name: str) -> Authority:
-        authority = cls(folder, name, ec.generate_private_key(ec.SECP256R1()))
-        authority._write(name, authority.key, ca=True)
-        return authority
-
-    def sign(self, name: str) -> None:
-        self._write(name, ec.generate_private_key(ec.SECP256R1()), ca=False)
-
-    def _write(self, name: str, key: Any, *, ca: bool) -> None:
-        subject, issuer = (x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, n)]) for n in (name, self.name))
-        certificate = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))
-            .not_valid_after(datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .sign(self.key, hashes.SHA256())
-        )
-        pem = serialization.Encoding.PEM
-        (self.folder / f"{name}.pem").write_bytes(certificate.public_bytes(pem))
-        plain = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        (self.folder / f"{name}.key").write_bytes(plain)
+def certificate(folder: Path, name: str) -> None:
+    """One that signs itself, and its key: `<name>.pem` and `<name>.key`."""
+    found = Security.temporary()
+    (folder / f"{name}.pem").write_text(found.tls_scheduler_cert)
+    (folder / f"{name}.key").write_text(found.tls_scheduler_key)
 
 
 @contextmanager
@@ -98,11 +61,7 @@ def processes(*commands: list[str], folder: Path) -> Iterator[None]:
 
 def address_in(file: Path) -> str:
     """What a scheduler has written when it is up."""
-    for _ in range(300):
-        if file.exists() and (text := file.read_text()):
-            return str(json.loads(text)["address"])
-        time.sleep(0.1)
-    raise TimeoutError(f"no scheduler has written {file}")
+    return str(json.loads(wait_until(lambda: file.exists() and file.read_text()))["address"])
 
 
 SCHEDULER = ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"]
@@ -111,10 +70,10 @@ WORKER = ["distributed.cli.dask_worker", "--nthreads", "1", "--memory-limit", "2
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of two authorities, and the scratch folder."""
+    """Two certificates, and the scratch folder."""
     folder = tmp_path_factory.mktemp("cluster")
     for name in ("ca", "other"):
-        Authority.founded(folder, name).sign(f"{name}-node")
+        certificate(folder, name)
     (folder / "scratch").mkdir()
     return folder
 
@@ -122,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tls_address(folder: Path) -> Iterator[str]:
     """A scheduler that speaks TLS, and its two workers."""
-    tls = ["--tls-ca-file", "ca.pem", "--tls-cert", "ca-node.pem", "--tls-key", "ca-node.key"]
+    tls = ["--tls-ca-file", "ca.pem", "--tls-cert", "ca.pem", "--tls-key", "ca.key"]
     scheduler = [*SCHEDULER, "--protocol", "tls", "--scheduler-file", "tls.json", *tls]
     worker = [*WORKER, "--scheduler-file", "tls.json", *tls]
     with processes(scheduler, worker, worker, folder=folder):
@@ -139,7 +98,7 @@ def plain_address(folder: Path) -> Iterator[str]:
         yield address_in(folder / "plain.json")
 
 
-def cluster_file(folder: Path, address: str, tls: str | None = "ca ca-node ca-node", **changes: Any) -> Path:
+def cluster_file(folder: Path, address: str, tls: str | None = "ca ca ca", **changes: Any) -> Path:
     """`tls` names the authority, the certificate and the key."""
     content = {
         "kind": "address",
@@ -169,54 +128,42 @@ def check(file: Path) -> int:
 def test_a_build_on_two_workers_over_tls(folder: Path, tls_address: str, prefect_server: None, tmp_path: Path) -> None:
     from flows.release_build import release_build
 
-    content = yaml.safe_load(CONFIG.read_text())
-    content["table"]["path"] = str(CONFIG.with_suffix(".csv"))
-    content["execution"] = {"cluster": str(cluster_file(folder, tls_address))}
-    content["output"] = {"folder": str(tmp_path / "cluster")}
-    config = tmp_path / "build.yaml"
-    config.write_text(yaml.safe_dump(content))
-    assert check(Path(content["execution"]["cluster"])) == 2
-    built = Path(release_build(str(config))["run_folder"])
-    content |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(tmp_path / "alone")}}
-    config.write_text(yaml.safe_dump(content))
-    alone = open_build(config)
-    run_all(alone, IN_PROCESS)
-    assert contents(built / "release") == contents(alone.folder.stage("release"))
+    cluster = cluster_file(folder, tls_address)
+    assert check(cluster) == 2
+    made = release_build(str(write_czech(tmp_path, execution={"cluster": str(cluster)})))
+    alone = built(write_czech(tmp_path, output={"folder": str(tmp_path / "alone")}))
+    assert contents(Path(made["run_folder"]) / "release") == contents(alone.folder.stage("release"))
     assert list((folder / "scratch").iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("tls", "message"),
+    ("scheduler", "protocol", "tls", "changes", "message"),
     [
-        (
-            "ca ca-node other-node",
-            r"tls\.key = '.*other-node\.key' is not the key of tls\.cert = '.*ca-node\.pem' \(key",
-        ),
-        ("other ca-node ca-node", r"its certificate is not signed by tls\.ca_file"),
-        ("ca other-node other-node", r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
-        ("none ca-node ca-node", r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "ca ca other", {}, r"tls\.key = '.*other\.key' is not the key of tls\.cert"),
+        ("tls", "tls", "other ca ca", {}, r"its certificate is not signed by tls\.ca_file"),
+        ("tls", "tls", "ca other other", {}, r"it does not accept tls\.cert \(tlsv1 alert unknown ca\)"),
+        ("tls", "tls", "none ca ca", {}, r"tls\.ca_file = '.*none\.pem': there is no such file"),
+        ("tls", "tls", "empty ca ca", {}, r"tls\.ca_file = '.*empty\.pem' holds no certificate"),
+        ("tls", "tcp", None, {"timeout_seconds": 1}, r"within 1 s: it says nothing; is it .* a tls:// scheduler"),
+        ("plain", "tls", "ca ca ca", {}, r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"),
+        ("tls", "tls", "ca ca ca", {"scratch": "elsewhere"}, r"scratch = '.*/elsewhere': there is no such folder"),
+        ("tls", "tls", "ca ca ca", {"memory_per_worker": "3GiB"}, r"2147483648 bytes .*, less than .* \(3221225472\)"),
     ],
 )
-def test_wrong_certificates(folder: Path, tls_address: str, tls: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        check(cluster_file(folder, tls_address, tls))
-
-
-def test_a_file_that_is_no_certificate(folder: Path, tls_address: str) -> None:
+def test_what_does_not_fit_the_scheduler(
+    scheduler: str,
+    protocol: str,
+    tls: str | None,
+    changes: dict[str, Any],
+    message: str,
+    folder: Path,
+    tls_address: str,
+    plain_address: str,
+) -> None:
     (folder / "empty.pem").touch()
-    with pytest.raises(ConfigError, match=r"tls\.ca_file = '.*empty\.pem' holds no certificate"):
-        check(cluster_file(folder, tls_address, "empty ca-node ca-node"))
-
-
-def test_a_client_without_tls(folder: Path, tls_address: str) -> None:
-    plain = tls_address.replace("tls://", "tcp://")
-    with pytest.raises(ConfigError, match=r"within 1 s: it says nothing; is it another service, or a tls:// scheduler"):
-        check(cluster_file(folder, plain, None, timeout_seconds=1))
-
-
-def test_a_scheduler_without_tls(folder: Path, plain_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"it does not speak TLS \(wrong version number\); is it a tcp:// scheduler"):
-        check(cluster_file(folder, plain_address.replace("tcp://", "tls://")))
+    address = {"tls": tls_address, "plain": plain_address}[scheduler].partition("://")[2]
+    with pytest.raises(ConfigError, match=message):
+        check(cluster_file(folder, f"{protocol}://{address}", tls, **changes))
 
 
 def test_a_scheduler_without_workers(folder: Path, plain_address: str) -> None:
@@ -246,18 +193,6 @@ def test_no_scheduler(folder: Path) -> None:
         check(cluster_file(folder, "tcp://host.invalid:1", None, open_to_the_network=True))
 
 
-def test_no_scratch_folder(folder: Path, tls_address: str) -> None:
-    with pytest.raises(ConfigError, match=r"scratch = '.*/elsewhere': there is no such folder; make it"):
-        check(cluster_file(folder, tls_address, scratch="elsewhere"))
-
-
-def test_workers_with_less_memory_than_the_file_says(folder: Path, tls_address: str) -> None:
-    with pytest.raises(
-        ConfigError, match=r"has 2147483648 bytes of memory, less than memory_per_worker \(3221225472\)"
-    ):
-        check(cluster_file(folder, tls_address, memory_per_worker="3GiB"))
-
-
 def test_workers_that_do_not_see_the_scratch_folder(
     folder: Path, tls_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,17 +215,14 @@ def test_workers_with_other_code(folder: Path, tls_address: str, monkeypatch: py
 
 
 def test_the_command_line_says_one_sentence(folder: Path, tls_address: str, tmp_path: Path) -> None:
-    content = yaml.safe_load(CONFIG.read_text()) | {"output": {"folder": str(tmp_path / "runs")}}
-    content["table"]["path"] = str(CONFIG.with_suffix(".csv"))
-    content["execution"] = {"cluster": str(cluster_file(folder, tls_address, "ca other-node other-node"))}
-    config = tmp_path / "build.yaml"
-    config.write_text(yaml.safe_dump(content))
+    cluster = cluster_file(folder, tls_address, "ca other other")
+    config = write_czech(tmp_path, execution={"cluster": str(cluster)})
     command = [sys.executable, "-m", "sdc.commands.cli", "run", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "")
-    at_work, told = done.stderr.splitlines()
-    assert at_work.endswith(": reads the config")
-    assert told.startswith(f"sdc: {folder}/address.yaml: no scheduler accepts us at '{tls_address}' within")
+    assert done.stderr.splitlines()[-1].startswith(
+        f"sdc: {folder}/address.yaml: no scheduler accepts us at '{tls_address}' within"
+    )
     assert not (tmp_path / "runs").exists()
 
 
@@ -344,28 +276,6 @@ def slurm_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def arguments_of_my_nanny(table: Table, unit: int) -> str:
-    return Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
-
-
-def test_workers_that_slurm_starts(slurm_file: Path, czech: Table) -> None:
-    execution = ExecutionConfig(cluster=str(slurm_file))
-    assert check_cluster(execution) == 1
-    assert list((slurm_file.parent / "jobs").iterdir()) == []
-    with open_executor(execution) as executor:
-        (arguments,) = executor.run(arguments_of_my_nanny, czech, [0])
-        for option in (
-            "tls://127.0.0.1",
-            "--lifetime 360s --lifetime-stagger 60s",
-            "--tls-key",
-            "--memory-limit 1.00GiB",
-            "--no-dashboard --dashboard-address 127.0.0.1:0",
-        ):
-            assert option in arguments
-    assert len(list((slurm_file.parent / "jobs").glob("*.sh"))) == 1
-    assert not list((slurm_file.parent / "scratch").glob("sdc-*"))
-
-
 def test_a_job_that_slurm_would_refuse(slurm_file: Path) -> None:
     slurm_file.write_text(slurm_file.read_text() + "account: nobody\n")
     with pytest.raises(ConfigError, match="SLURM would refuse the job of a worker: sbatch: error: Invalid account"):
@@ -412,18 +322,3 @@ def test_what_slurm_says_of_jobs_without_a_worker(slurm_file: Path) -> None:
     ):
         jobs.before_the_first()
     assert Jobs(ClusterOfJobs({})).before_the_first() == ""
-
-
-def test_what_is_waited_for_is_told_once_a_minute_and_when_it_changes() -> None:
-    now, lines = [0.0], list[str]()
-    with heard(EventText(lines.append), EXECUTION):
-        waiting = Waiting(100, lambda: now[0])
-        for at in range(0, 80, 10):
-            now[0] = at
-            waiting.tell("no worker yet", "Priority" if at == 70 else "Resources")
-    assert lines == [
-        "no worker yet (Resources); waiting, 0 s of 100 s",
-        "no worker yet (Resources); waiting, 60 s of 100 s",
-        "no worker yet (Priority); waiting, 70 s of 100 s",
-    ]
-    assert waiting.seconds_left == 30

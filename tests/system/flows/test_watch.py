@@ -139,10 +139,7 @@ def test_a_port_that_is_taken(
             cli.main()
     assert ended.value.code == 1
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("sdc: ")]
-    assert line == (
-        f"sdc: --watch-port {port}: Address already in use on 127.0.0.1; name another port, or --watch alone for a "
-        "free one"
-    )
+    assert line.startswith(f"sdc: --watch-port {port}: Address already in use")
     assert [path.name for path in tmp_path.iterdir()] == ["build.yaml"]
 
 

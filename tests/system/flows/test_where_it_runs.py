@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +20,11 @@ from distributed.utils import key_split
 from sdc.config.build import ExecutionConfig
 from sdc.execution import cluster
 from sdc.executor import Executor
-from sdc.handbook import pages
 from sdc.model.table import Table
 from sdc.stages.build import open_build
 from sdc.stages.needs import Needs
 from sdc.storage.parquet import PartedTable
-from tests.integration.stages.test_sharp import config as large
+from tests.helpers.sharp import large
 from tests.integration.stages.test_sweep import BYTES
 from tests.system.flows.test_release_build import write_config
 from tests.system.flows.test_running_cluster import slurm_file
@@ -38,32 +35,8 @@ CZECH_TABLE = {
     **yaml.safe_load((ROOT / "configs" / "czech_auto_workers.yaml").read_text())["table"],
     "path": str(ROOT / "configs" / "czech_auto_workers.csv"),
 }
-ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 
 pytestmark = pytest.mark.slow
-
-
-def rows() -> list[tuple[str, list[str], list[str]]]:
-    """Each phrase of the handbook's table, the files where it is, and the tests that show it."""
-    text = dict(pages())["11_clusters.md"].partition("## What runs where")[2].partition("\n## ")[0]
-    found = [
-        (phrase, re.findall("`(.*?)`", where), re.findall("`(.*?)`", test)) for phrase, where, test in ROW.findall(text)
-    ]
-    return found[2:]  # the head, and the line below it
-
-
-def test_every_test_of_the_table_is_there_and_runs() -> None:
-    assert len(rows()) >= 6
-    for phrase, where, tests in rows():
-        assert where, phrase
-        assert tests, phrase
-        assert all((ROOT / place).exists() for place in where), phrase
-        for test in tests:
-            file, _, name = test.partition("::")
-            module = import_module(f"tests.{file.removesuffix('.py').replace('/', '.')}")
-            marks = {mark.name for mark in getattr(getattr(module, name), "pytestmark", [])}
-            assert name.startswith("test_"), test
-            assert not marks & {"nightly", "skip", "xfail"}, test
 
 
 @dataclass
@@ -185,7 +158,7 @@ def bisected(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> 
     execution = {"cluster": "local", "workers": 2}
     with seen() as found:
         made = release_build(str(large(tmp_path_factory.mktemp("bisected"), release=method, execution=execution)))
-        found.build = open_build(Path(made["run_folder"]).parents[2] / "c.yaml")
+        found.build = open_build(Path(made["run_folder"]).parents[2] / "large.yaml")
     return found
 
 

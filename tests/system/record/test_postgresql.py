@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
-from sdc.refusal import MEND, status_of
+from sdc.refusal import MEND, TRY_AGAIN, status_of
 from tests.helpers.databases import WITH_PASSWORD, Cluster, of_histories, running_cluster
 from tests.integration.record import test_chain as in_sqlite
 from tests.integration.record.test_chain import (
@@ -137,6 +137,20 @@ def test_a_database_that_cannot_keep_every_name_is_refused(postgres_cluster: Clu
     postgres_cluster.execute("postgres", "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with pytest.raises(ChainError, match="the database is encoded in LATIN1; make one with ENCODING 'UTF8'"):
         Chain.open(postgres_cluster.url("latin"), ABOUT)
+
+
+def test_no_message_shows_a_password(tmp_path: Path) -> None:
+    for url in (
+        f"postgresql://ann:secret@/x?host={tmp_path}",
+        f"postgresql://ann@/x?host={tmp_path}&password=secret",
+        "postgresql://ann:secret@127.0.0.1:1/x",
+    ):
+        with pytest.raises(
+            ChainUnavailableError, match=r"the history postgresql://ann.*x cannot be reached"
+        ) as refusal:
+            Chain.open(url, ABOUT)
+        assert status_of(refusal.value) == TRY_AGAIN
+        assert "secret" not in str(refusal.value)
 
 
 def test_a_user_or_a_database_that_is_not_there_is_not_waited_for(postgres_url: str) -> None:

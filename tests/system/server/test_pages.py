@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Locator, Page
@@ -43,11 +44,13 @@ class Visit:
     def go(self, path: str) -> int:
         response = self.page.goto(self.url + path)
         assert response is not None
+        if self.page.locator("#space").count():
+            self.page.locator("#space[aria-busy=false]").wait_for()
         return response.status
 
     def hear(self, message: ConsoleMessage) -> None:
         # that a page is a 404 is said on the console too
-        if message.type in ("error", "warning") and "status of 404" not in message.text:
+        if message.type in ("error", "warning") and "Failed to load resource" not in message.text:
             self.complaints.append(message.text)
 
     def fault(self, error: Error) -> None:
@@ -100,14 +103,20 @@ def enter(context: BrowserContext, site: Site, role: str) -> None:
     context.add_cookies([{"name": SESSION, "value": site.sessions[role], "url": site}])
 
 
-def visiting(tab: Page, url: Site, role: str = "user", width: int = 1200, is_dark: bool = False) -> Visit:
-    tab.set_viewport_size({"width": width, "height": 800})
-    tab.emulate_media(color_scheme="dark" if is_dark else "light")
-    enter(tab.context, url, role)
-    visit = Visit(url, tab.context, tab)
-    tab.on("console", visit.hear)
-    tab.on("pageerror", visit.fault)
-    return visit
+@contextmanager
+def visited(
+    tab: Page, desk: SmallDesk, role: str = "user", width: int = 1200, is_dark: bool = False, **settings: Any
+) -> Iterator[Visit]:
+    """Somebody at a server, whose browser has nothing to complain of until the block ends."""
+    with serving(desk, **settings) as site:
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.emulate_media(color_scheme="dark" if is_dark else "light")
+        enter(tab.context, site, role)
+        visit = Visit(site, tab.context, tab)
+        tab.on("console", visit.hear)
+        tab.on("pageerror", visit.fault)
+        yield visit
+        assert visit.complaints == []
 
 
 def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
@@ -116,14 +125,13 @@ def labels(subtables: tuple[SubTable, ...], desk: SmallDesk) -> list[str]:
 
 def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
-    with serving(desk) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk) as visit:
         page = visit.page
         visit.go("/")
         visit.choose(0b1111, desk)
         assert "A*B*C*D has 16 cells" in page.inner_text("#chosen")
         visit.ask()
-        assert page.url == f"{url}/tables/A*B*C*D"
+        assert page.url == f"{visit.url}/tables/A*B*C*D"
         assert 0b1111 in desk.state.released
         shown = [int(text) for text in visit.items(".counts td")]
         assert sum(shown) == desk.records
@@ -142,7 +150,7 @@ def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, be
         reply = desk.reply_to(2, "user")
         assert reply is not None
         assert reply.decision == "refused"
-        assert page.url == f"{url}/jobs/2"
+        assert page.url == f"{visit.url}/jobs/2"
         assert visit.items("main .names li") == labels(reply.projection, desk)
         assert visit.items(".asks button") == ["Ask for B*C*D*E*F in part"]
         visit.go("/tables/A*B*C*D*E*F")
@@ -154,12 +162,10 @@ def test_a_user_asks_gets_is_refused_and_goes_to_what_is_to_be_had(tab: Page, be
         assert page.inner_text("h1") == " by ".join(st.names(reply.projection[0], desk.schema))
         visit.go("/requests")
         assert visit.items("tbody th") == [st.label(r.sub_table, desk.schema) for r in desk.requests("user")]
-        assert visit.complaints == []
 
 
 def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk, limits={"cells_on_screen": 8, "cells": 32}) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk, limits={"cells_on_screen": 8, "cells": 32}) as visit:
         visit.go("/tables/A*B")
         visit.follow(visit.page.get_by_role("link", name="Show totals"))
         visit.follow(visit.page.get_by_role("link", name="Show cells without records"))
@@ -180,12 +186,11 @@ def test_zeros_and_totals_are_links_and_large_tables_downloads(tab: Page, desk: 
 
 
 def test_nothing_chosen_and_unknown_names(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk) as visit:
         visit.go("/")
         post, csrf = visit.context.request.post, visit.page.locator("input[name=csrf]").first.get_attribute("value")
-        assert post(f"{url}/requests", form={"csrf": csrf or ""}).status == 400
-        unknown = post(f"{url}/requests", form={"csrf": csrf or "", "variable": "<b>"})
+        assert post(f"{visit.url}/requests", form={"csrf": csrf or ""}).status == 400
+        unknown = post(f"{visit.url}/requests", form={"csrf": csrf or "", "variable": "<b>"})
         assert (unknown.status, "&lt;b&gt;" in unknown.text()) == (400, True)
         assert visit.go("/tables/A*X") == visit.go("/jobs/99") == 404
         assert [visit.go(path) for path in FOR_OPERATORS] == [403] * len(FOR_OPERATORS)
@@ -195,8 +200,7 @@ def test_nothing_chosen_and_unknown_names(tab: Page, desk: SmallDesk) -> None:
 def test_what_can_no_longer_be_released_is_told_where_that_is_published(
     tab: Page, desk: SmallDesk, is_published: bool
 ) -> None:
-    with serving(desk, publish_unreleasable=is_published) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk, publish_unreleasable=is_published) as visit:
         page = visit.page
         visit.go("/")
         element = desk.state.unreleasable[0]
@@ -250,8 +254,7 @@ def marks_of(matrix: Locator) -> dict[str, str]:
 
 
 def test_a_frontier_too_large_for_a_matrix_is_a_list(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk, limits={"cells_on_screen": 6}) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator", limits={"cells_on_screen": 6}) as visit:
         visit.go("/operator/frontier")
         assert visit.page.locator("table.matrix").count() == 0
         assert visit.items("main .names li") == [
@@ -261,8 +264,7 @@ def test_a_frontier_too_large_for_a_matrix_is_a_list(tab: Page, desk: SmallDesk)
 
 
 def test_users_see_what_could_not_be_released_before_nowhere(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk, publish_unreleasable=True) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk, publish_unreleasable=True) as visit:
         for path, count in {"/frontier": 2, "/frontier?version=1": 2, "/frontier?version=0": 1}.items():
             visit.go(path)
             assert visit.page.locator("table.matrix").count() == count
@@ -273,12 +275,10 @@ def test_a_pending_request_is_looked_at_again(tab: Page, desk: SmallDesk, monkey
     waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
     told = [waiting, waiting]
     monkeypatch.setattr(desk, "reply_to", lambda number, who: told.pop(0) if told else decided)
-    with serving(desk) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk) as visit:
         assert visit.go("/jobs/1") == 202
         assert visit.page.inner_text("#job") == waiting.message
         visit.page.wait_for_url("**/tables/A*B*C*E*F")
-        assert visit.complaints == []
 
 
 def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
@@ -286,10 +286,10 @@ def test_a_server_that_answers_again_is_no_longer_said_to_be_away(
 ) -> None:
     waiting = Reply("pending", "in-progress", "It is being looked into.", 0b110111, 0, job=1)
     monkeypatch.setattr(desk, "reply_to", lambda number, who: waiting)
-    with serving(desk) as url:
-        page = visiting(tab, url).page
+    with visited(tab, desk) as visit:
+        page = visit.page
         page.route("**/api/jobs/*", lambda route: route.abort())
-        page.goto(f"{url}/jobs/1")
+        page.goto(f"{visit.url}/jobs/1")
         page.get_by_text("The server does not answer").wait_for()
         page.unroute("**/api/jobs/*")
         page.get_by_text(waiting.message).wait_for()
@@ -299,25 +299,22 @@ def test_a_refused_request_leads_to_its_table_once_that_is_released(tab: Page, b
     desk = begun.copy()
     refused = 0b111111
     assert desk.ask(refused, "user").result().decision == "refused"
-    with serving(desk) as url:
-        visit = visiting(tab, url)
+    with visited(tab, desk) as visit:
         assert visit.go("/jobs/1") == 200
         assert visit.page.inner_text("h1").startswith("Not released")
         # by another rule than refused it
         desk._state = desk.state.releasing(refused)
         visit.go("/jobs/1")
-        assert visit.page.url == f"{url}/tables/{st.label(refused, desk.schema)}"
+        assert visit.page.url == f"{visit.url}/tables/{st.label(refused, desk.schema)}"
 
 
 def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, desk: SmallDesk) -> None:
     subtable = next(t for t in range(63, 0, -1) if desk.state.status(t) is Status.OPEN)
     effect = desk.effect(subtable).result()
     assert effect.unreleasable
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         page = visit.page
         visit.go("/operator/space")
-        page.locator("#space[aria-busy=false]").wait_for()
         x, y = page.evaluate("t => space.view.places[t]", subtable)
         page.locator("#space").hover(position={"x": x + 5, "y": y + 5})
         page.get_by_text("Releasing it would make").wait_for()
@@ -334,12 +331,10 @@ def test_an_operator_points_at_a_sub_table_and_reads_the_effect(tab: Page, desk:
         joins = "#effect h3:text('Joins the released frontier') + ul li"
         news = set(effect.released_frontier) - set(desk.state.released.frontier)
         assert set(visit.items(joins)) == set(labels(tuple(news), desk))
-        assert visit.complaints == []
 
 
 def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk) as url:
-        visit = visiting(tab, url, "auditor")
+    with visited(tab, desk, "auditor") as visit:
         visit.go("/operator/space")
         rows = [re.findall(r"\d+", row) for row in visit.items("#counts tbody tr")]
         state = desk.state
@@ -348,7 +343,6 @@ def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDe
             assert [int(n) for n in row] == [dimension, len(level), *(level.count(status) for status in Status)]
         assert visit.items("#released + ul li") == labels(state.released.frontier, desk)
         assert visit.items("#unreleasable + ul li") == labels(state.unreleasable, desk)
-        visit.page.locator("#space[aria-busy=false]").wait_for()
         assert visit.page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
         visit.go("/operator/requests")
         explained = [desk.explained(request.number) for request in desk.requests()]
@@ -360,11 +354,9 @@ def test_the_text_of_the_query_space_is_the_desks_state(tab: Page, desk: SmallDe
 
 def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         page = visit.page
         visit.go("/operator/space")
-        page.locator("#space[aria-busy=false]").wait_for()
         assert page.locator("#stale").is_hidden()
         assert desk.ask(0b11, "user").result().decision == "released"
         x, y = page.evaluate("space.view.places[3]")
@@ -373,23 +365,18 @@ def test_the_query_space_follows_the_version_and_says_that_its_text_does_not(tab
         page.get_by_text("It is public.").wait_for()
         assert page.evaluate("[...space.view.statuses]") == desk.statuses().tolist()
         assert "Releasing it" not in page.inner_text("#effect")
-        assert visit.complaints == []
 
 
 def test_a_query_space_that_is_not_to_be_had_is_said_to_be_so(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         visit.page.route("**/api/operator/statuses", lambda route: route.fulfill(status=503))
-        visit.go("/operator/space")
+        visit.page.goto(f"{visit.url}/operator/space")
         visit.page.get_by_text("The query space could not be had (status 503)").wait_for()
-        assert [said for said in visit.complaints if "503" not in said] == []
 
 
 def test_statuses_and_marks_are_told_apart_without_colours(tab: Page, desk: SmallDesk) -> None:
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         visit.go("/operator/space")
-        visit.page.locator("#space[aria-busy=false]").wait_for()
         # of each square which points are of another colour than its corner
         shapes = visit.page.evaluate("""[...document.querySelectorAll(".swatch")].map(swatch => {
             const points = new Uint32Array(swatch.getContext("2d").getImageData(0, 0, 22, 22).data.buffer);
@@ -408,8 +395,7 @@ def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
     requests = [replace(one.request, number=number) for number, one in ones.items() if one]
     monkeypatch.setattr(desk, "requests", lambda who=None, limit=1000: requests[:limit])
     monkeypatch.setattr(desk, "explained", ones.get)
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         leading = {6: [9], 9: [6, 14], 14: [9]}
         for number, beside in leading.items():
             visit.go(f"/operator/requests/{number}")
@@ -425,19 +411,16 @@ def test_of_many_variables_there_are_the_frontiers_alone(
         raise ReleaseError("too many variables")
 
     monkeypatch.setattr(desk, "statuses", statuses)
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         assert visit.go("/operator") == visit.go("/operator/space") == 200
         assert visit.page.locator("canvas, #counts").count() == 0
         assert visit.items("#released + ul li") == labels(desk.state.released.frontier, desk)
         assert visit.items("#unreleasable + ul li") == labels(desk.state.unreleasable, desk)
-        assert visit.complaints == []
 
 
 def test_keyboard_only(tab: Page, begun: SmallDesk) -> None:
     desk = begun.copy()
-    with serving(desk) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator") as visit:
         page = visit.page
         visit.go("/")
         page.keyboard.press("Tab")
@@ -461,7 +444,6 @@ def test_keyboard_only(tab: Page, begun: SmallDesk) -> None:
         for key in ("Home", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowDown"):
             page.keyboard.press(key)
         assert page.inner_text("#effect h2") == "(total)"
-        assert visit.complaints == []
 
 
 def focused(page: Page) -> str:
@@ -483,13 +465,11 @@ def tab_to(page: Page, name: str) -> None:
 
 @pytest.mark.parametrize(("width", "is_dark"), [(320, False), (1200, True)])
 def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bool) -> None:
-    with serving(desk, publish_unreleasable=True) as url:
-        visit = visiting(tab, url, "operator", width, is_dark)
+    with visited(tab, desk, "operator", width, is_dark, publish_unreleasable=True) as visit:
         for path in (*FOR_ALL, *FOR_OPERATORS):
             visit.go(path)
             assert_whole(visit.page)
             assert " · " in visit.page.title()
-        assert visit.complaints == []
 
 
 def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> None:
@@ -508,11 +488,9 @@ def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> No
 
 def test_of_levels_there_is_a_square_for_each_sub_table(tab: Page, opened: SmallDesk) -> None:
     desk = opened.copy()
-    with serving(desk, publish_unreleasable=True) as url:
-        visit = visiting(tab, url, "operator")
+    with visited(tab, desk, "operator", publish_unreleasable=True) as visit:
         page = visit.page
         visit.go("/operator/space")
-        page.locator("#space[aria-busy=false]").wait_for()
         shown = page.evaluate("space.view.levels.map(level => level.map(t => space.view.tables.label(t)))")
         by_dimension = [[t for t in sorted(EVERY) if st.ways(t, SCHEMA) == dimension] for dimension in range(4)]
         assert shown == [[st.label(t, SCHEMA) for t in level] for level in by_dimension]
@@ -527,4 +505,3 @@ def test_of_levels_there_is_a_square_for_each_sub_table(tab: Page, opened: Small
         for name in ("area", "region", "sex"):
             page.locator(f"input[value={name}]").check()
         assert page.inner_text("#chosen") == "sex*area has 8 cells."
-        assert visit.complaints == []

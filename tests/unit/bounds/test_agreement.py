@@ -37,7 +37,6 @@ from tests.strategies import (
 METHODS = {name: method_called(name) for name in method_names()}
 SHARP = ("auto", "reducible", "branch-and-bound", "integer-program", "exact", "enumeration")
 EXACT = ("decomposable", "dichotomous", *SHARP)
-KINDS = ("nested", "reducible", "cyclic", "all-ways", "uncovered", "any")
 SIZES = [(2, 4), (2, 3, 4), (3, 3, 2), (4, 4), (2, 2, 2), (2, 2, 2, 2), (2, 3, 2, 2), (2, 2, 2, 2, 2), (2,) * 6]
 
 
@@ -55,19 +54,10 @@ def random_release(rng: np.random.Generator, kind: str, variables: int) -> Relea
     order = rng.permutation(variables).tolist()
     if kind == "nested":
         return Release.of(st.of(order[:k]) for k in rng.integers(0, variables + 1, 3).tolist())
-    if kind == "reducible":
-        cut = int(rng.integers(1, variables))
-        shared = order[max(0, cut - int(rng.integers(0, 3))) : cut]
-        sides = (order[:cut], shared + order[cut:])
-        pairs = [st.of((a, b)) for side in sides for a, b in zip(side, side[1:] + side[:1], strict=True)]
-        return Release.of([*pairs, st.of(shared)])
     if kind == "cyclic":
         pairs = [st.of((a, b)) for a, b in zip(order, order[1:] + order[:1], strict=True)]
         return Release.of([*pairs, *rng.integers(0, 1 << variables, rng.integers(0, 3)).tolist()])
-    if kind == "all-ways":
-        return all_ways(variables, int(rng.integers(1, variables)))
-    kept = st.full(variables) & ~(1 << order[0]) if kind == "uncovered" else st.full(variables)
-    return Release.of(int(s) & kept for s in rng.integers(0, 1 << variables, rng.integers(1, 7)))
+    return Release.of(rng.integers(0, 1 << variables, rng.integers(1, 7)).tolist())
 
 
 # two patterns exclude together what neither does: A = 0 is impossible only because both B are

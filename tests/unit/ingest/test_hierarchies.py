@@ -102,9 +102,7 @@ def test_a_level_of_one_group_is_none() -> None:
 
 def test_a_level_that_is_the_axis_is_refused() -> None:
     same = pa.table({"region": ["n", "s"], "town": ["a", "b"]})
-    with pytest.raises(
-        InputError, match="'region' and 'town' are the same partition of the categories of 'town'; drop"
-    ):
+    with pytest.raises(InputError, match="'region' and 'town' are the same partition of the categories of 'town'"):
         sdc.read_table(same, hierarchies=LEVELS)
 
 
@@ -121,10 +119,7 @@ def test_a_hierarchy_that_is_not_nested_names_its_rows_in_confidence() -> None:
     [
         ({"place": ["region"]}, "hierarchy 'place' has 1 levels; give two at least, the coarsest first"),
         ({"place": ["region", "city"]}, "hierarchy 'place' names 'city', no variable of the table; it has region"),
-        (
-            {"one": ["region", "town"], "two": ["region", "sex"]},
-            "'region' is in the hierarchy 'one' and again in 'two'",
-        ),
+        ({"one": ["region", "town"], "two": ["region", "sex"]}, "'region' is in the hierarchy 'one' and again in"),
         ({"place": ["town", "region"]}, "are not nested; recode one of the two, or drop the hierarchy"),
     ],
 )

@@ -66,10 +66,7 @@ def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
         ("- {age: adult, age: under 15}", r"not valid YAML: line 1 gives 'age' a second time"),
         ("- {}", r"zeros\.yaml: pattern 1 is \{\}; give a mapping from variables to categories, one at least"),
         ("- {age: under 15, employed: yes}\n- age", r"pattern 2 is 'age'; give a mapping"),
-        (
-            "- {Age: under 15}",
-            r"pattern 1 names 'Age', no variable of the table; did you mean age. it has age, employed, zip: correct",
-        ),
+        ("- {Age: under 15}", r"pattern 1 names 'Age', no variable of the table; did you mean age. it has age"),
         ("- {age: under 16, employed: yes}", r"pattern 1: age has no category 'under 16'; correct it, or list it"),
         ("- {age: under 15, zip: 2}", r"pattern 1: zip has no category '2'; correct it"),
         ("- {age: [under 15, [adult]]}", r"age has no category \['adult'\]"),
@@ -77,10 +74,7 @@ def test_the_order_of_the_file_does_not_matter(file: Path, table: Path) -> None:
         ("- {age: under 15, employed: {yes: 1}}", r"employed = \{'yes': '1'\}; give a category"),
         ("- {age: under 15, employed: }", r"employed has no category ''; correct it"),
         ("- {age: [under 15, adult]}", r"makes every cell impossible: age = under 15 or adult; name the categories"),
-        (
-            "- {age: under 15}",
-            r"structural zeros contradict the data: age = under 15 .*, but 1 such cells",
-        ),
+        ("- {age: under 15}", r"structural zeros contradict the data: age = under 15 .*, but 1 such cells"),
     ],
 )
 def test_a_faulty_file_is_refused(text: str, message: str, file: Path, table: Path) -> None:

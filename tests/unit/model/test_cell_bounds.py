@@ -6,23 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.model import subtable as st
-from sdc.model.cell_bounds import CellBounds, Intervals, combine
-from sdc.model.knowledge import Knowledge
-from sdc.model.table import Table
-from tests.strategies import (
-    components,
-    every_cell,
-    frontier,
-    knows,
-    rewritten,
-    schema_of,
-    sharp_ends,
-    tables_and_knowledge,
-)
+from sdc.model.cell_bounds import CellBounds, combine
+from tests.reference import bounds, every_cell, exact, feasible, marginal
 
 
 def test_bounds_that_are_not_nested_are_refused() -> None:
@@ -47,50 +35,25 @@ def test_two_known_components_are_a_two_way_table(margins: tuple[int, int, int])
     assert combine(known, np.array([n])).tolist() == [[min(every), max(every)]]
 
 
-def combined(table: Table, known: Knowledge, narrowed: int = 0, seed: int = 0) -> Intervals:
-    """Of every cell, from the sharp ends of the components' cells, or ends up to `narrowed` within or beyond them."""
-    cells, rng = every_cell(table.schema), np.random.default_rng(seed)
-    tree = components(known.release, len(table.schema), known.zeros.subtables)
-    parts = []
-    for part in tree.cliques:
-        inside, kept = table.marginal(part), st.members(part)
-        ends = sharp_ends(inside, knows(inside, rewritten(known.release.frontier, part), known.zeros.within(part)))
-        counts = inside.count_at(every_cell(inside.schema))
-        low, high = rng.integers(0, abs(narrowed) + 1, (2, len(ends)))
-        if narrowed > 0:
-            ends = np.stack([np.minimum(ends[:, 0] + low, counts), np.maximum(ends[:, 1] - high, counts)], axis=1)
-        elif narrowed < 0:
-            ends = np.stack([np.maximum(ends[:, 0] - low, 0), ends[:, 1] + high], axis=1)
-        parts.append(ends[np.ravel_multi_index(tuple(cells[:, kept].T.astype(np.int64)), inside.schema.sizes)])
-    between = sum((table.marginal_at(s, cells) for s in tree.separators), np.zeros(len(cells), np.int64))
-    return combine(parts, between)
-
-
-@given(tables_and_knowledge(max_records=6))
-@settings(max_examples=150)
-def test_sharp_ends_of_components_combine_to_sharp_ends(example: tuple[Table, Knowledge]) -> None:
-    """By the listing of all feasible tables, of each component and of the whole; impossible cells included."""
-    table, known = example
-    assert np.array_equal(combined(table, known), sharp_ends(table, known))
-
-
-@given(tables_and_knowledge(max_records=6), hs.integers(1, 3), hs.integers(0, 99))
-@settings(max_examples=60)
-def test_inner_ends_combine_to_inner_and_outer_to_outer(example: tuple[Table, Knowledge], by: int, seed: int) -> None:
-    table, known = example
-    sharp = sharp_ends(table, known)
-    inner, outer = combined(table, known, by, seed), combined(table, known, -by, seed)
-    assert (outer[:, 0] <= sharp[:, 0]).all()
-    assert (sharp[:, 0] <= inner[:, 0]).all()
-    assert (inner[:, 1] <= sharp[:, 1]).all()
-    assert (sharp[:, 1] <= outer[:, 1]).all()
+@given(hs.data())
+def test_wider_intervals_of_components_combine_to_wider_ones(data: hs.DataObject) -> None:
+    """So inner ends combine to inner ones and outer ends to outer ones, since sharp ends do to sharp ones."""
+    numbers = hs.integers(0, 9)
+    ends = [np.sort([[data.draw(numbers) for _ in range(2)]]) for _ in range(data.draw(hs.integers(1, 4)))]
+    wider = [part + np.array([-data.draw(numbers), data.draw(numbers)]) for part in ends]
+    between = np.array([data.draw(hs.integers(0, 20))])
+    (low, high), (wide_low, wide_high) = combine(ends, between)[0], combine(wider, between)[0]
+    assert wide_low <= low
+    assert high <= wide_high
 
 
 def test_three_components_in_a_chain() -> None:
     """AB - BC - CD of two categories each: LB takes both separators, and is 0 where their counts are more."""
-    table = Table.of(schema_of([2, 2, 2, 2]), np.array([[0, 0, 0, 0]] * 3 + [[1, 0, 0, 1]] + [[1, 1, 1, 1]] * 2))
-    known = knows(table, frontier("AB", "BC", "CD"))
-    ends = combined(table, known)
-    assert ends[0].tolist() == [2, 3]
-    assert ends[15].tolist() == [2, 2]
-    assert np.array_equal(ends, sharp_ends(table, known))
+    counts = np.zeros((2, 2, 2, 2), np.int64)
+    counts[0, 0, 0, 0], counts[1, 0, 0, 1], counts[1, 1, 1, 1] = 3, 1, 2
+    released = [marginal(counts, pair) for pair in ((0, 1), (1, 2), (2, 3))]
+    tables = feasible(counts.shape, [fact for pair in ((0, 1), (1, 2), (2, 3)) for fact in exact(counts, pair)])
+    for cell, sharp in zip(every_cell(counts.shape), bounds(tables).tolist(), strict=True):
+        ends = [np.full((1, 2), own[cell[v : v + 2]]) for v, own in enumerate(released)]
+        separators = marginal(counts, (1,))[cell[1:2]] + marginal(counts, (2,))[cell[2:3]]
+        assert combine(ends, np.array([separators])).tolist() == [sharp]

@@ -1,7 +1,7 @@
 """What facts do everywhere, against every table that agrees with them, by a judge that shares no code with the engine.
 
-A test of random cases names CASES of them, a slow one a fifth: the night takes all, 17,600 in this file, CI a
-sixteenth, and the profile `long` twenty times as many.
+A test of random cases names CASES of them, a slow one fewer: the night takes all, CI a sixteenth, and the profile
+`long` twenty times as many.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from sdc.feasible.walk import find, reached, shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, combine
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.fact import NO_FACTS, withheld
+from sdc.model.fact import NO_FACTS, Fact, withheld
 from sdc.model.knowledge import Knowledge
-from sdc.model.levels import numbered
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -54,8 +53,9 @@ from tests.facts import (
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, controlled, nearest
-from tests.strategies import dense, schema_of, subtable
+from tests.strategies import assert_around, dense, schema_of, subtable
 from tests.unit.feasible.test_level_walks import check as check_moves
+from tests.unit.model.test_levels import OVERLAPPING
 from tests.unit.risk.test_level_widths import assert_inside, searched
 
 SLOW = ("auto", "exact", "integer-program", "linear-program", "moves")
@@ -155,13 +155,9 @@ def test_listed_are_the_tables_that_agree(of: FactCase) -> None:
 
 
 def check_bounds(of: FactCase, bounds: CellBounds) -> None:
-    """Of all cells: outer around the sharp range, and inner within it."""
-    told = f"{bounds.method}: sharp {of.sharp.tolist()}, outer {bounds.outer.tolist()}, inner {bounds.inner.tolist()}"
-    assert np.array_equal(bounds.cells, of.cells), told
-    assert (bounds.outer[:, 0] <= of.sharp[:, 0]).all(), told
-    assert (bounds.outer[:, 1] >= of.sharp[:, 1]).all(), told
-    assert (bounds.inner[:, 0] >= of.sharp[:, 0]).all(), told
-    assert (bounds.inner[:, 1] <= of.sharp[:, 1]).all(), told
+    """Of all cells."""
+    assert np.array_equal(bounds.cells, of.cells)
+    assert_around(bounds, of.sharp)
 
 
 def held(of: FactCase, method: str) -> None:
@@ -182,11 +178,11 @@ def test_methods_agree_with_the_judge(of: FactCase) -> None:
         held(of, method)
 
 
-@given(fact_cases())
+@pytest.mark.parametrize("method", SLOW)
+@given(of=fact_cases())
 @settings(max_examples=CASES // 5)
-def test_slow_methods_agree_with_the_judge(of: FactCase) -> None:
-    for method in SLOW:
-        held(of, method)
+def test_slow_methods_agree_with_the_judge(of: FactCase, method: str) -> None:
+    held(of, method)
 
 
 @given(fact_cases())
@@ -254,6 +250,8 @@ def test_sharp_ends_of_components_combine_to_sharp_ends(of: FactCase) -> None:
 def test_a_part_of_what_is_known_holds_for_the_marginal_of_all_that_agrees(of: FactCase, rng: Rng) -> None:
     part = closure(of.schema, int(rng.integers(1, 1 << len(of.schema))))
     inside, public = of.table.marginal(part), of.known.within(part)
+    assert public.schema == inside.schema
+    assert public.release == public.release.closed(public.schema)
     equations = MarginalEquations.of(inside, public)
     for counts in of.tables[:: 1 + len(of.tables) // 20]:
         assert equations.holds(Table.of(of.schema, of.cells, counts).marginal(part).dense.reshape(-1))
@@ -283,7 +281,7 @@ def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) 
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
-@settings(max_examples=CASES)
+@settings(max_examples=CASES // 2)
 def test_small_tables_are_decided_by_the_sharp_widths(of: FactCase, small_count: int, width: int) -> None:
     criteria = Criteria.of(small_count, width)
     found, own = judged(of, criteria, Effort(), is_small=True), own_widths(of, small_count, width)
@@ -312,7 +310,7 @@ def test_searches_decide_nothing_against_the_sharp_widths(of: FactCase, rng: Rng
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
-@settings(max_examples=CASES)
+@settings(max_examples=CASES // 2)
 def test_support_is_within_the_sharp_bounds(of: FactCase, small_count: int, width: int) -> None:
     """Before anything is found, then with what is found for less, and for all: no more is claimed than is so."""
     bank = Bank.of(of.table, small_count)
@@ -331,7 +329,7 @@ def test_support_is_within_the_sharp_bounds(of: FactCase, small_count: int, widt
 
 
 @given(fact_cases(), generators(), hs.integers(1, 6))
-@settings(max_examples=CASES)
+@settings(max_examples=CASES // 2)
 def test_a_cell_that_is_too_narrow_by_what_is_known_is_so(of: FactCase, rng: Rng, width: int) -> None:
     """Of every view, whether or not anything is published of it."""
     views = {fact.view for fact in of.known.facts} | {
@@ -362,7 +360,7 @@ def test_a_cell_that_others_tell_is_not_to_be_protected() -> None:
 
 
 @given(fact_cases(), hs.integers(1, 6))
-@settings(max_examples=CASES)
+@settings(max_examples=CASES // 2)
 def test_every_table_found_is_feasible(of: FactCase, width: int) -> None:
     check_moves(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW_NODES).differences)
 
@@ -385,7 +383,7 @@ def test_every_sparsest_difference_is_feasible(of: FactCase, change: int) -> Non
 def test_many_sharp_ends_are_reached() -> None:
     """Of those that are not the count itself four in five or so."""
     seen = Counter[str]()
-    for seed in range(scaled(100, fewest=40)):
+    for seed in range(scaled(100, fewest=20)):
         of = random_fact_case(np.random.default_rng(seed))
         counts = of.table.count_at(of.cells)
         for end in (0, 1):
@@ -394,7 +392,7 @@ def test_many_sharp_ends_are_reached() -> None:
             seen["moves"] += int(moves.sum())
             ends = reached(found, of.cells, counts, of.table)[:, end]
             seen["reached"] += int((ends == of.sharp[:, end])[moves].sum())
-    assert seen["moves"] > scaled(300, fewest=100), seen
+    assert seen["moves"] > scaled(300, fewest=50), seen
     assert seen["reached"] > 0.7 * seen["moves"], seen
 
 
@@ -463,19 +461,10 @@ def test_a_region_of_one_area_tells_the_counts_of_the_area() -> None:
     assert [sharp_at(of, cell) for cell in ((0, 0), (2, 0), (2, 1))] == [[0, 6], [1, 1], [3, 3]]
 
 
-OVERLAPPING = [
-    Variable("A", tuple("1234")),
-    Variable("low", ("12", "3", "4"), Coarser("A", (0, 0, 1, 2))),
-    Variable("mid", ("1", "23", "4"), Coarser("A", (0, 1, 1, 2))),
-    Variable("B", ("b", "c")),
-    Variable("C", ("d", "e")),
-]
-
-
 @pytest.mark.parametrize("whole", [True, False])
 def test_levels_that_overlap(whole: bool) -> None:
     """{12|3|4} with B and {1|23|4} with C, of which two cliques without a separator would make [0, 2]."""
-    schema = Schema(tuple(OVERLAPPING))
+    schema = Schema(OVERLAPPING)
     cells = np.array([[2, 0, 1], [3, 0, 0], [3, 0, 1], [3, 1, 0]], np.uint16)
     public = [closure(schema, 0b01010), closure(schema, 0b10100)]
     table = Table.of(schema, cells)
@@ -485,17 +474,6 @@ def test_levels_that_overlap(whole: bool) -> None:
     of = FactCase.of(table, public if whole else [], NO_ZEROS, views)
     assert sharp_at(of, (3, 0, 0)) == [1, 2]
     assert (covering_bounds(CellMarginals(table, of.cells), of.known)[:, 0] >= of.sharp[:, 0]).all()
-
-
-def test_equal_levels_are_one() -> None:
-    """However the groups are numbered: two of them are refused, and so is one that is the axis."""
-    low = OVERLAPPING[1]
-    again = Variable("again", ("4", "3", "12"), Coarser("A", (2, 2, 1, 0)))
-    with pytest.raises(InputError, match="'low' and 'again' are the same partition"):
-        Schema((OVERLAPPING[0], low, again))
-    assert np.array_equal(numbered([0, 0, 1, 2]), numbered(np.array([2, 2, 1, 0])))
-    with pytest.raises(InputError, match="are the same partition"):
-        Schema((AREA, Variable("other", ("3", "2", "1"), Coarser("area", (2, 1, 0)))))
 
 
 def of_ab(of: FactCase) -> list[int]:
@@ -530,13 +508,6 @@ def test_a_count_of_fewer_variables_as_a_fact() -> None:
     assert (of_ab(of), without_c(of)) == ([2, 4], [1, 4])
 
 
-def test_cells_of_fewer_axes_than_are_kept() -> None:
-    """AC and BC public, a cell of AB: what C tells is lost with it, and the bounds are outer."""
-    table = dense(schema_of([2, 2, 2]), [2, 1, 0, 2, 0, 4, 1, 2])
-    of = FactCase.of(table, [subtable("AC"), subtable("BC")], NO_ZEROS, [])
-    assert (of_ab(of), without_c(of)) == ([1, 5], [0, 5])
-
-
 def test_4_printed_as_5() -> None:
     """To the next 5 that may be 1 to 9, to the nearest 5 it is 3 to 7."""
     table = dense(schema_of([3]), [4, 7, 9])
@@ -569,22 +540,6 @@ def test_a_fact_of_another_table() -> None:
             Knowledge.of(table, public, NO_ZEROS, [wrong])
 
 
-def test_facts_that_contradict_each_other() -> None:
-    """Whatever the table: of no count both can be so."""
-    schema = schema_of([2, 2])
-    one = fact_of(schema, 3, (), {(1, 0): (3, 6), (0, 0): (0, 9)}, "the yearbook")
-    other = fact_of(schema, 3, ((0, (1,)),), {(1, 0): (7, 9)}, "the atlas")
-    with pytest.raises(InputError, match="the yearbook and the atlas contradict each other about A"):
-        Knowledge(schema, 15, NOTHING, NO_ZEROS, (one, other))
-
-
-@pytest.mark.parametrize(("low", "high"), [(4, 3), (-3, -1)])
-def test_an_empty_interval(low: int, high: int) -> None:
-    schema = schema_of([2, 2])
-    with pytest.raises(InputError, match="the atlas: of 1 cells of A\\*B the interval is empty"):
-        Knowledge(schema, 15, NOTHING, NO_ZEROS, (fact_of(schema, 3, (), {(1, 0): (low, high)}, "the atlas"),))
-
-
 def test_more_than_63_levels() -> None:
     """A fact of the last of 63 variables is held, and there is no 64th."""
     others = tuple(Variable(f"v{i}", ("only",)) for i in range(60))
@@ -596,28 +551,29 @@ def test_more_than_63_levels() -> None:
     assert of.sharp.tolist() == [[0, 3], [0, 3], [0, 3], [0, 3], [1, 1], [3, 3]]
     for method in EXACT:
         assert cell_bounds(table, of.known, of.cells, method).outer.tolist() == of.sharp.tolist(), method
-    with pytest.raises(InputError, match="64 variables; a table has 1 to 63"):
-        Schema((*others, Variable("v60", ("only",)), AREA, REGION, SEX))
 
 
-@pytest.mark.parametrize("groups", [(0, 0), (0, 0, 2), (0, 0, 0), (0, 1, 2, 2)])
-def test_a_level_that_is_no_partition(groups: tuple[int, ...]) -> None:
-    with pytest.raises(InputError, match="'region' is no partition of the 3 categories of 'area'"):
-        Schema((AREA, Variable("region", ("north", "south"), Coarser("area", groups))))
+SCHEMA = Schema((AREA, REGION, SEX))
+YEARBOOK = fact_of(SCHEMA, 0b110, (), {(1, 0): (3, 6), (0, 0): (0, 9)}, "the yearbook")
 
 
-def test_a_view_that_does_not_fit() -> None:
-    """Not closed, of a variable that is not there, with a universe outside of it, and cells that are not its own."""
-    schema = Schema((AREA, REGION, SEX))
-    for wrong, match in (
-        (fact_of(schema, 0b001), "it: its view is no sub-table of area, region, sex"),
-        (fact_of(schema, 0b1011), "it: its view is no sub-table"),
-        (fact_of(schema, 0b011, ((2, (0,)),)), "it: its universe names sex, which its view has not"),
-        (fact_of(schema, 0b110, (), {(2, 0): (0, 1)}), "it: it names cells that region\\*sex has not"),
+@pytest.mark.parametrize(
+    ("facts", "match"),
+    [
+        ([fact_of(SCHEMA, 0b001)], "it: its view is no sub-table of area, region, sex"),
+        ([fact_of(SCHEMA, 0b1011)], "it: its view is no sub-table"),
+        ([fact_of(SCHEMA, 0b011, ((2, (0,)),))], "it: its universe names sex, which its view has not"),
+        ([fact_of(SCHEMA, 0b110, (), {(2, 0): (0, 1)})], r"it: it names cells that region\*sex has not"),
+        ([fact_of(SCHEMA, 0b110, ((2, (0,)),), {(0, 1): (0, 1)})], "it: .* cells that are not of region where sex = f"),
+        ([fact_of(SCHEMA, 0b110, (), {(1, 0): (4, 3)})], r"it: of 1 cells of region\*sex the interval is empty"),
+        ([fact_of(SCHEMA, 0b110, (), {(1, 0): (-3, -1)})], r"it: of 1 cells of region\*sex the interval is empty"),
         (
-            fact_of(schema, 0b110, ((2, (0,)),), {(0, 1): (0, 1)}),
-            "it: it names cells that are not of region where sex = f",
+            [YEARBOOK, fact_of(SCHEMA, 0b110, ((1, (1,)),), {(1, 0): (7, 9)}, "the atlas")],
+            "the yearbook and the atlas contradict each other about region",
         ),
-    ):
-        with pytest.raises(InputError, match=match):
-            Knowledge(schema, 15, NOTHING, NO_ZEROS, (wrong,))
+    ],
+)
+def test_facts_that_no_table_has(facts: list[Fact], match: str) -> None:
+    """They do not fit the variables, or no count can be as they say."""
+    with pytest.raises(InputError, match=match):
+        Knowledge(SCHEMA, 15, NOTHING, NO_ZEROS, tuple(facts))

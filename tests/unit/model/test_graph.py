@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 
 import networkx as nx
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
@@ -19,7 +19,6 @@ from tests.strategies import (
     components,
     frontier,
     releases,
-    schema_of,
     subtable,
 )
 
@@ -40,46 +39,21 @@ def test_chordality_as_networkx_says(adjacency: graph.Adjacency) -> None:
     assert graph.is_chordal(adjacency) == nx.is_chordal(as_networkx(adjacency))
 
 
+def assert_running_intersection(found: graph.Decomposition) -> None:
+    """What a clique has in common with all before it lies within one of them, and is its separator."""
+    for j, separator in enumerate(found.separators, start=1):
+        assert found.cliques[j] & st.union(found.cliques[:j]) == separator
+        assert any(st.is_within(separator, earlier) for earlier in found.cliques[:j])
+
+
 @given(graphs)
 def test_decomposition_has_the_cliques_and_the_running_intersection(adjacency: graph.Adjacency) -> None:
     cliques = {st.of(c) for c in nx.find_cliques(as_networkx(adjacency))}
     found = graph.decompose(Release.of(cliques), len(adjacency))
     assert (found is not None) == nx.is_chordal(as_networkx(adjacency))
-    if found is None:
-        return
-    assert set(found.cliques) == cliques
-    for position, separator in enumerate(found.separators, start=1):
-        earlier = found.cliques[:position]
-        union = 0
-        for clique in earlier:
-            union |= clique
-        assert separator == found.cliques[position] & union
-        assert any(st.is_within(separator, clique) for clique in earlier)
-
-
-@given(graphs)
-def test_sub_tables_by_inclusion_and_exclusion(adjacency: graph.Adjacency) -> None:
-    """sum_j (2^|C_j| - 1) - sum_j (2^|S_j| - 1), REFERENCE section 1, for a decomposable release."""
-    cliques = [st.of(c) for c in nx.find_cliques(as_networkx(adjacency))]
-    found = graph.decompose(Release.of(cliques), len(adjacency))
     if found is not None:
-        sizes = Counter(2 ** st.dimension(c) - 1 for c in found.cliques)
-        sizes.subtract(2 ** st.dimension(s) - 1 for s in found.separators)
-        assert Release.of(cliques).sub_tables(schema_of([2] * len(adjacency))) == sum(
-            size * times for size, times in sizes.items()
-        )
-
-
-@given(some.integers(1, 7).flatmap(lambda n: some.tuples(some.just(n), some.lists(some.integers(0, 2**n - 1)))))
-def test_chordal_cover_is_decomposable_and_contains_the_release(drawn: tuple[int, list[int]]) -> None:
-    variables, subtables = drawn
-    release = Release.of(subtables)
-    cover = graph.chordal_cover(release, variables)
-    assert cover.contains(release)
-    assert cover.variables == release.variables
-    assert graph.decompose(cover, variables) is not None
-    if graph.decompose(release, variables) is not None:
-        assert cover == release
+        assert set(found.cliques) == cliques
+        assert_running_intersection(found)
 
 
 def test_a_triangle_of_two_way_sub_tables_is_not_decomposable() -> None:
@@ -104,51 +78,27 @@ def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
         assert not nx.is_chordal(without)
 
 
-def test_components_of_two_cycles() -> None:
-    parts = components(TWO_CYCLES, 6)
-    assert set(parts.cliques) == {subtable("ABCD"), subtable("CDEF")}
-    assert parts.separators == (subtable("CD"),)
+PAIRWISE = ("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
 
 
-def test_a_separator_that_is_not_released_does_not_separate() -> None:
-    """ABC are pairwise released and separate D from E, but their joint marginal is unknown."""
-    release = frontier("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
-    assert components(release, 5).cliques == (subtable("ABCDE"),)
-    assert set(components(release.add(subtable("ABC")), 5).cliques) == {subtable("ABCD"), subtable("ABCE")}
-
-
-def test_a_decomposable_release_falls_into_its_cliques() -> None:
-    release = frontier("ABC", "BCD", "DE", "F")
-    parts = components(release, 7)
-    assert set(parts.cliques) == {*release.frontier, subtable("G")}
-    assert sorted(parts.separators) == sorted(map(subtable, ("BC", "D", "", "")))
-
-
-def test_variables_of_a_structural_zero_stay_together() -> None:
-    assert components(TWO_CYCLES, 6, (subtable("AE"),)).cliques == (subtable("ABCDEF"),)
-
-
-@given(some.data(), some.integers(2, 7))
-@settings(max_examples=300)
-def test_components_are_the_finest_junction_tree(data: some.DataObject, variables: int) -> None:
-    """Running intersection, everything released lies in one component, and no released sub-table separates one."""
-    release = data.draw(releases(variables))
-    parts = components(release, variables)
-    assert st.of(v for part in parts.cliques for v in st.members(part)) == st.full(variables)
-    for element in release.frontier:
-        assert any(st.is_within(element, part) for part in parts.cliques)
-    earlier = parts.cliques[0]
-    for k, (part, separator) in enumerate(zip(parts.cliques[1:], parts.separators, strict=True), 1):
-        assert part & earlier == separator
-        assert any(st.is_within(separator, other) for other in parts.cliques[:k])
-        assert separator in release
-        earlier |= part
-    for part in parts.cliques:
-        assert not any(
-            separates(release, variables, part, cut)
-            for cut in release.views(schema_of([2] * variables))
-            if st.is_within(cut, part)
-        )
+@pytest.mark.parametrize(
+    ("release", "variables", "together", "cliques", "separators"),
+    [
+        (TWO_CYCLES, 6, (), ["ABCD", "CDEF"], ["CD"]),
+        (TWO_CYCLES, 6, ("AE",), ["ABCDEF"], []),
+        # ABC are pairwise released and separate D from E, but their joint marginal is unknown
+        (frontier(*PAIRWISE), 5, (), ["ABCDE"], []),
+        (frontier("ABC", *PAIRWISE), 5, (), ["ABCD", "ABCE"], ["ABC"]),
+        # a decomposable release falls into its cliques
+        (frontier("ABC", "BCD", "DE", "F"), 7, (), ["ABC", "BCD", "DE", "F", "G"], ["BC", "D", "", ""]),
+    ],
+)
+def test_components(
+    release: Release, variables: int, together: tuple[str, ...], cliques: list[str], separators: list[str]
+) -> None:
+    parts = components(release, variables, tuple(map(subtable, together)))
+    assert sorted(parts.cliques) == sorted(map(subtable, cliques))
+    assert sorted(parts.separators) == sorted(map(subtable, separators))
 
 
 @given(some.data(), some.integers(2, 8))
@@ -166,15 +116,6 @@ def test_a_component_with_one_more_pair_is_one_of_the_new_ones(data: some.DataOb
         assert st.dimension(found) in {st.dimension(part) for part in whole.cliques if st.is_within(pair, part)}
 
 
-def separates(release: Release, variables: int, part: int, cut: int) -> bool:
-    """Whether the part of the independence graph without the cut is disconnected, by NetworkX."""
-    adjacency = graph.independence_graph(release.frontier, variables)
-    left = nx.Graph()
-    left.add_nodes_from(st.members(part & ~cut))
-    left.add_edges_from((u, v) for u, v in combinations(st.members(part & ~cut), 2) if st.has(adjacency[u], v))
-    return len(left) > 0 and not nx.is_connected(left)
-
-
 # Decomposable releases within
 
 
@@ -189,10 +130,7 @@ def test_spanning_sequences_are_decomposable_releases_within(case: tuple[int, Re
         inside = Release.of(sequence.cliques)
         assert graph.decompose(inside, variables) is not None
         assert inside.variables == release.variables
-        for j, separator in enumerate(sequence.separators):
-            earlier, clique = sequence.cliques[: j + 1], sequence.cliques[j + 1]
-            assert separator == clique & Release.of(earlier).variables
-            assert any(st.is_within(separator, one) for one in earlier)
+        assert_running_intersection(sequence)
 
 
 def test_an_element_that_meets_two_cliques_keeps_one_of_them() -> None:

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.model.errors import InputError
-from sdc.model.keys import MAX_DENSE_CELLS, KeyIndex, KeySpace
+from sdc.model.keys import KeyIndex, KeySpace
 from sdc.model.table import Codes
 
 NARROW = hs.lists(hs.integers(1, 5), min_size=0, max_size=5)
 WIDE = hs.lists(hs.sampled_from([2, 7, 1000, 65_536]), min_size=8, max_size=12).map(lambda sizes: [65_536] * 4 + sizes)
+
+
+MEDIUM = hs.just([65_536, 65_536])  # keys fit, and more cells than a dense array has
 
 
 @hs.composite
@@ -26,7 +29,7 @@ def cells_of(draw: hs.DrawFn, sizes: list[int], rows: int = 12) -> Codes:
 @hs.composite
 def spaces(draw: hs.DrawFn) -> tuple[KeySpace, Codes, Codes]:
     """A space of one cell up to more than 2^70, and two lists of its cells."""
-    sizes = draw(NARROW | WIDE)
+    sizes = draw(NARROW | MEDIUM | WIDE)
     return KeySpace(tuple(sizes)), draw(cells_of(sizes)), draw(cells_of(sizes))
 
 
@@ -73,23 +76,6 @@ def test_an_index_places_cells_among_those_wanted(drawn: tuple[KeySpace, Codes, 
     assert index.place(cells).tolist() == expected
 
 
-def test_matching_beyond_a_dense_array() -> None:
-    space = KeySpace((65_536, 65_536))
-    assert space.cells > MAX_DENSE_CELLS
-    rows = np.array([[9, 9], [65_535, 1], [2, 3]], np.uint16)
-    cells = np.array([[2, 3], [65_535, 1], [0, 0], [65_535, 65_535]], np.uint16)
-    assert space.matching(rows, cells).tolist() == [2, 1, -1, -1]
-
-
 def test_some_variables_in_another_order() -> None:
     space = KeySpace((2, 3, 4)).keep([2, 0])
     assert (space.sizes, space.cells, space.strides.tolist()) == ((4, 2), 8, [2, 1])
-
-
-def test_matching_in_sparse_and_in_dense_spaces() -> None:
-    for sizes in ([3, 4], [60_000, 60_000], [60_000] * 10):
-        space = KeySpace(tuple(sizes))
-        codes = np.array([[0] * len(sizes), [1] * len(sizes), [2] * len(sizes)], np.uint16)
-        cells = np.vstack([codes[[2, 0]], codes[:1] + np.eye(len(sizes), dtype=np.uint16)[:1]])
-        assert space.matching(codes, cells).tolist() == [2, 0, -1]
-        assert space.matching(codes[:0], cells).tolist() == [-1, -1, -1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
@@ -13,7 +14,7 @@ from hypothesis import strategies as hs
 
 from sdc.model import graph
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import ReleaseError
 from sdc.model.fact import NO_FACTS
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
@@ -21,9 +22,10 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
+from tests.levels import generators, random_pattern
 from tests.strategies import (
+    as_networkx,
     czech,
-    dense,
     every_cell,
     frontier,
     knows,
@@ -31,26 +33,21 @@ from tests.strategies import (
     schema_of,
     tables_and_knowledge,
 )
+from tests.unit.model.test_graph import assert_running_intersection
 
 SCHEMA = schema_of([2, 1, 3, 2, 2])
 
 
 @hs.composite
-def patterns(draw: hs.DrawFn, schema: Schema) -> StructuralZeros:
-    """Up to three patterns that leave a cell possible, on variables of one category too."""
-    drawn = []
-    for _ in range(draw(hs.integers(0, 3))):
-        named = draw(hs.sets(hs.integers(0, len(schema) - 1), min_size=1))
-        codes = {v: draw(hs.sets(hs.integers(0, schema.sizes[v] - 1), min_size=1)) for v in sorted(named)}
-        if any(len(codes[v]) < schema.sizes[v] for v in codes):
-            drawn.append(tuple((v, tuple(codes[v])) for v in codes))
-    return StructuralZeros(tuple(drawn))
-
-
-@hs.composite
 def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
-    """Any release and structural zeros of the same 7 records."""
-    return Knowledge(schema, 7, draw(releases(len(schema))), draw(patterns(schema)), NO_FACTS)
+    """Any release of the same 7 records, and up to three patterns of structural zeros that leave a cell possible."""
+    rng, every = draw(generators()), range(len(schema))
+    patterns = [random_pattern(rng, schema, every, len(schema)) for _ in range(rng.integers(4))]
+    zeros = [pattern for pattern in patterns if any(len(codes) < schema.sizes[v] for v, codes in pattern)]
+    return Knowledge(schema, 7, draw(releases(len(schema))), StructuralZeros(tuple(zeros)), NO_FACTS)
+
+
+WIDER = knowledge() | knowledge(schema_of([2] * 7))
 
 
 # The union
@@ -85,25 +82,19 @@ def test_a_release_that_goes_out_beside_is_joined(a: Knowledge, b: Knowledge) ->
     assert a.plus(b.release) == a | Knowledge(SCHEMA, 7, b.release, NO_ZEROS, NO_FACTS)
 
 
-def other_categories() -> Schema:
-    return Schema((Variable("A", ("no", "yes")), *SCHEMA.variables[1:]))
+OTHER = Schema((Variable("A", ("no", "yes")), *SCHEMA.variables[1:]))
 
 
 @pytest.mark.parametrize(
-    ("other", "message"),
+    ("schema", "records", "message"),
     [
-        (
-            Knowledge(schema_of([2, 1]), 7, frontier("A"), NO_ZEROS, NO_FACTS),
-            r"of the variables A, B, C, D, E, the other of A, B;",
-        ),
-        (Knowledge(other_categories(), 7, frontier("A"), NO_ZEROS, NO_FACTS), r"the variable 'A' has other categories"),
-        (
-            Knowledge(SCHEMA, 8, frontier("A"), NO_ZEROS, NO_FACTS),
-            r"one is of 7 records, the other of 8; join releases of one table",
-        ),
+        (schema_of([2, 1]), 7, r"of the variables A, B, C, D, E, the other of A, B;"),
+        (OTHER, 7, r"the variable 'A' has other categories"),
+        (SCHEMA, 8, r"one is of 7 records, the other of 8; join releases of one table"),
     ],
 )
-def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
+def test_no_union_of_two_tables(schema: Schema, records: int, message: str) -> None:
+    other = Knowledge(schema, records, frontier("A"), NO_ZEROS, NO_FACTS)
     with pytest.raises(ReleaseError, match=message):
         _ = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS) | other
     assert not Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS, NO_FACTS).contains(other)
@@ -112,29 +103,9 @@ def test_no_union_of_two_tables(other: Knowledge, message: str) -> None:
 # Of a table
 
 
-def test_of_a_table() -> None:
-    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
-    table = dense(schema_of([2, 2]), [1, 0, 2, 3])
-    assert Knowledge.of(table, frontier("A"), NO_ZEROS, NO_FACTS) == Knowledge(
-        table.schema, 6, frontier("A"), NO_ZEROS, NO_FACTS
-    )
-    assert Knowledge.of(table, frontier("A"), zeros, NO_FACTS) == Knowledge(
-        table.schema, 6, frontier("A"), zeros, NO_FACTS
-    )
-    assert Knowledge.of(table, frontier("A"), zeros, NO_FACTS).zeros == zeros
-
-
 def test_a_release_of_another_table_is_refused() -> None:
     with pytest.raises(ReleaseError, match=r"variable number 6; the table has 6, numbered from 0: A, B"):
         knows(czech(), frontier("AB", "BG"))
-
-
-def test_zeros_that_do_not_fit_are_refused() -> None:
-    table = dense(schema_of([2, 2]), [1, 0, 2, 3])
-    with pytest.raises(InputError, match=r"A = 1 and B = 1 is given as impossible, but 1 such cells have records"):
-        knows(table, frontier("A"), StructuralZeros((((0, (1,)), (1, (1,))),)))
-    with pytest.raises(InputError, match=r"names variable number 4; the table has 2"):
-        Knowledge(table.schema, 6, frontier("A"), StructuralZeros((((4, (1,)),),)), NO_FACTS)
 
 
 def test_a_copy_for_a_worker_has_what_is_known_and_nothing_that_follows() -> None:
@@ -159,12 +130,6 @@ def test_knowledge_of_another_table_is_refused() -> None:
 def test_variables_of_one_category_are_not_essential() -> None:
     assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("A", "C")
     assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("AC")
-
-
-def test_floating() -> None:
-    for sizes, floats in (([2, 2], True), ([2, 1], False)):
-        known = Knowledge(schema_of(sizes), 7, frontier("A"), NO_ZEROS, NO_FACTS)
-        assert (known.is_floating(every_cell(known.schema)) == floats).all()
 
 
 @given(knowledge())
@@ -225,19 +190,15 @@ def test_no_part_on_a_variable_that_is_not_there() -> None:
 # Graphs
 
 
-def as_networkx(known: Knowledge) -> nx.Graph:
+def judge_of(known: Knowledge) -> nx.Graph:
     """Every variable, and an edge for every two that a released sub-table or a structural zero has together."""
-    found = nx.empty_graph(len(known.schema))
-    for element in [*known.release.frontier, *known.zeros.subtables]:
-        found.add_edges_from(combinations(st.members(element), 2))
-    return found
+    together = [*known.release.frontier, *known.zeros.subtables]
+    return as_networkx(graph.independence_graph(together, len(known.schema)))
 
 
 def assert_is_junction_tree(tree: Decomposition) -> None:
     """NetworkX builds a maximum spanning tree of the same cliques: its separators are the same, with multiplicity."""
-    for j, separator in enumerate(tree.separators, start=1):
-        assert tree.cliques[j] & st.union(tree.cliques[:j]) == separator
-        assert any(st.is_within(separator, earlier) for earlier in tree.cliques[:j])
+    assert_running_intersection(tree)
     meets = nx.Graph()
     meets.add_nodes_from(range(len(tree.cliques)))
     for a, b in combinations(range(len(tree.cliques)), 2):
@@ -247,22 +208,22 @@ def assert_is_junction_tree(tree: Decomposition) -> None:
     assert found == sorted(tree.separators)
 
 
-@given(knowledge())
-@settings(max_examples=300)
+@given(WIDER)
+@settings(max_examples=600)
 def test_components_are_the_finest_split_at_released_separators(known: Knowledge) -> None:
     """Everything known lies in one component, they are a junction tree, and nothing released separates one."""
-    parts, judge = known.structure.components, as_networkx(known)
-    assert parts.variables == st.full(5)
+    parts, judge = known.structure.components, judge_of(known)
+    assert parts.variables == st.full(len(known.schema))
     assert_is_junction_tree(parts)
     assert all(separator in known.release for separator in parts.separators)
     for element in [*known.release.frontier, *known.zeros.subtables]:
         assert any(st.is_within(element, part) for part in parts.cliques)
     for part in parts.cliques:
-        for cut in (cut for cut in known.release.views(SCHEMA) if st.is_within(cut, part) and cut != part):
+        for cut in (cut for cut in known.release.views(known.schema) if st.is_within(cut, part) and cut != part):
             assert nx.is_connected(judge.subgraph(st.members(part & ~cut)))
 
 
-@given(knowledge())
+@given(WIDER)
 @settings(max_examples=300)
 def test_cover(known: Knowledge) -> None:
     """It is decomposable, has the essential release and each structural zero whole, and nothing that nobody named."""
@@ -271,9 +232,8 @@ def test_cover(known: Knowledge) -> None:
     assert all(named in cover for named in known.zeros.subtables)
     assert cover.variables == known.structure.covered
     assert_is_junction_tree(known.structure.cover)
-    judge = nx.Graph()
-    judge.add_nodes_from(st.members(cover.variables))
-    judge.add_edges_from(pair for c in known.structure.cover.cliques for pair in combinations(st.members(c), 2))
+    drawn = as_networkx(graph.independence_graph(known.structure.cover.cliques, len(known.schema)))
+    judge = drawn.subgraph(st.members(cover.variables))
     if len(judge):
         assert nx.is_chordal(judge)
         assert {st.of(clique) for clique in nx.chordal_graph_cliques(judge)} == set(known.structure.cover.cliques)
@@ -287,11 +247,11 @@ def test_variables_of_one_category_fill_nothing(known: Knowledge) -> None:
     assert Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques) == without
 
 
-@given(knowledge())
+@given(WIDER)
 def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
-    judge = as_networkx(Knowledge(SCHEMA, 7, known.structure.essential, NO_ZEROS, NO_FACTS))
+    judge = judge_of(replace(known, release=known.structure.essential, zeros=NO_ZEROS))
     cliques = {st.of(c) for c in nx.find_cliques(judge)} - {
-        1 << v for v in range(5) if not st.has(known.structure.essential.variables, v)
+        1 << v for v in range(len(known.schema)) if not st.has(known.structure.essential.variables, v)
     }
     is_decomposable = nx.is_chordal(judge) and (cliques or {0}) == set(known.structure.essential.frontier)
     assert (known.structure.decomposition is not None) == is_decomposable
@@ -299,16 +259,6 @@ def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
         assert set(known.structure.decomposition.cliques) == set(known.structure.essential.frontier)
         covering = Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques)
         assert known.structure.is_release_alone == (covering == known.structure.essential)
-
-
-@given(knowledge())
-def test_spanning_sequences_lie_within(known: Knowledge) -> None:
-    for sequence in known.structure.spanning_sequences:
-        assert known.structure.essential.contains(Release.of(sequence.cliques))
-        assert sequence.variables == known.structure.essential.variables
-        for j, separator in enumerate(sequence.separators, start=1):
-            assert sequence.cliques[j] & st.union(sequence.cliques[:j]) == separator
-            assert any(st.is_within(separator, earlier) for earlier in sequence.cliques[:j])
 
 
 @given(knowledge())

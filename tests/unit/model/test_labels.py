@@ -81,21 +81,16 @@ def test_a_code_list_is_read_with_the_config_and_counts_by_its_content(tmp_path:
         ("variable,category,label\nage,1,x\nage,1,y\n", "line 3: category '1' of variable 'age' has the label 'x' al"),
         ("variable,category,label\nsex,,x\n", "line 2: variable 'sex' has the label 'Sex' already; drop one"),
         ("variable,category,label\nage,1,a\u200eb\n", r"codes.csv: labels.variables.age.categories.1 = .* control"),
+        ("variable,category,label\nage,1,für\n".encode("latin-1"), "codes.csv cannot be read: .*UTF-8"),
+        (None, "labels.code_list = 'codes.csv': there is no file"),
         ('variable,category,label\nage,1,"x\n', "codes.csv cannot be read: .*; give a CSV file in UTF-8"),
     ],
 )
-def test_what_is_no_code_list(content: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "codes.csv").write_text(content, encoding="utf-8")
+def test_what_is_no_code_list(content: str | bytes | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "codes.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, "{code_list: codes.csv, variables: {sex: {label: Sex}}}")
-
-
-def test_a_code_list_that_is_not_there_or_not_in_utf_8(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"labels.code_list = 'codes.csv': there is no file"):
-        read(tmp_path, "{code_list: codes.csv}")
-    (tmp_path / "codes.csv").write_bytes("variable,category,label\nage,1,für\n".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"code list .*codes.csv cannot be read: .*UTF-8"):
-        read(tmp_path, "{code_list: codes.csv}")
 
 
 def test_a_label_in_the_config_that_is_not_what_it_seems(tmp_path: Path) -> None:

@@ -10,21 +10,18 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import combine
-from sdc.model.errors import InputError, ReleaseError
+from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release, most_parsimonious, sum_of_products
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.table import Table
 from tests import reference
 from tests.levels import (
     CASES,
     Case,
     Rng,
-    agreeing,
     axis_of,
     bits,
     cases,
@@ -32,11 +29,12 @@ from tests.levels import (
     cells_of,
     closed_sets,
     closure,
-    counts_of,
+    dense_of,
     generators,
     impossible_cells,
     marginal,
     members,
+    named,
     partition,
     random_release,
     random_subtable,
@@ -238,25 +236,21 @@ def test_the_most_parsimonious_release(schema: Schema, rng: Rng) -> None:
 @given(cases(), generators())
 @settings(max_examples=CASES)
 def test_marginals_are_sums_over_groups(of: Case, rng: Rng) -> None:
-    schema, counts = of.schema, counts_of(of.table)
+    schema = of.schema
     subtable = closure(schema, int(rng.integers(0, 1 << len(schema))))
-    sums = {key: sum(counts[cell] for cell in inside) for key, inside in marginal(schema, subtable).items()}
-    expected = [sums[categories(schema, members(subtable), cell)] for cell in of.cells.tolist()]
+    sums, groups = reference.marginal(dense_of(of.table), named(schema, subtable)), marginal(schema, subtable)
+    keys = [categories(schema, members(subtable), cell) for cell in of.cells.tolist()]
+    expected = [sums[key] for key in keys]
     assert of.table.marginal_at(subtable, of.cells).tolist() == expected
     marginals = CellMarginals(of.table, of.cells)
     assert marginals.at(subtable).tolist() == marginals.count(subtable).tolist() == expected
-    alone = [
-        len(marginal(schema, subtable)[categories(schema, members(subtable), cell)]) == 1 for cell in of.cells.tolist()
-    ]
-    assert schema.shared(subtable, of.cells).tolist() == [not one for one in alone]
+    assert schema.shared(subtable, of.cells).tolist() == [len(groups[key]) > 1 for key in keys]
     if not subtable:
         return
     told, table = schema.levels.telling(subtable), of.table.marginal(subtable)
     assert table.schema == schema.restrict(members(subtable))
-    found = {
-        categories(table.schema, range(len(table.schema)), c): n
-        for c, n in zip(table.codes, table.counts.tolist(), strict=True)
-    }
+    rows = zip(table.codes.tolist(), table.counts.tolist(), strict=True)
+    found = {categories(table.schema, range(len(table.schema)), cell): count for cell, count in rows}
     assert found == {key: total for key, total in sums.items() if total}
     marginal_cells = [list(categories(schema, members(told), cell)) for cell in of.cells.tolist()]
     assert schema.marginal_cells(of.cells, subtable).tolist() == marginal_cells
@@ -274,24 +268,15 @@ def test_columns_and_one_way_counts(of: Case) -> None:
         assert counted.tolist() == np.bincount(column, of.table.counts, schema.sizes[v]).astype(int).tolist()
 
 
-@given(cases())
-@settings(max_examples=CASES // 2)
-def test_cells_that_are_impossible(of: Case) -> None:
-    schema, wrong = of.schema, set(impossible_cells(of.schema, of.zeros))
-    assert of.zeros.contains(of.cells, schema).tolist() == [tuple(cell) in wrong for cell in of.cells.tolist()]
-
-
 @given(cases(), generators())
 @settings(max_examples=CASES // 2)
-def test_marginal_cells_that_are_excluded(of: Case, rng: Rng) -> None:
-    """All of whose cells are impossible."""
+def test_impossible_cells_and_the_marginal_cells_that_have_no_other(of: Case, rng: Rng) -> None:
     schema, wrong = of.schema, set(impossible_cells(of.schema, of.zeros))
-    subtable = closure(schema, int(rng.integers(0, 1 << len(schema))))
-    told = schema.levels.telling(subtable)
-    flags = of.zeros.excluded(subtable, schema)
+    assert of.zeros.contains(of.cells, schema).tolist() == [cell in wrong for cell in cells_of(schema)]
+    told = schema.levels.telling(closure(schema, int(rng.integers(0, 1 << len(schema)))))
+    flags = of.zeros.excluded(closure(schema, told), schema)
     assert flags.shape == tuple(schema.sizes[v] for v in members(told))
-    for key, inside in marginal(schema, told).items():
-        assert flags[key] == (wrong >= set(inside))
+    assert all(flags[key] == (wrong >= set(inside)) for key, inside in marginal(schema, told).items())
 
 
 @given(cases())
@@ -302,15 +287,10 @@ def test_levels_as_variables_of_their_own(of: Case) -> None:
     if not flat.schema.levels.is_flat or flat.schema.cells > 20_000:
         return
     assert flat.schema.names == schema.names
-    possible = {
-        tuple(cell) for cell in flat.schema.keys.unpack(np.flatnonzero(~flat.impossible(every(flat.schema)))).tolist()
-    }
+    every = flat.schema.keys.unpack(np.arange(flat.schema.cells))
+    possible = set(map(tuple, every[~flat.impossible(every)].tolist()))
     wrong = set(impossible_cells(schema, of.zeros))
     assert possible == {categories(schema, range(len(schema)), cell) for cell in cells_of(schema) if cell not in wrong}
-
-
-def every(schema: Schema) -> np.ndarray:
-    return schema.keys.unpack(np.arange(schema.cells))
 
 
 # Knowledge
@@ -340,54 +320,6 @@ def test_what_is_known_is_closed(of: Case) -> None:
 
 
 @given(cases())
-@settings(max_examples=CASES)
-def test_tables_that_agree_with_the_cover_agree_with_all(of: Case) -> None:
-    """With the marginals of its cliques, and nothing else, they have the structural zeros too."""
-    covered = {tuple(counts) for counts in agreeing(of.table, of.known.structure.cover.cliques).tolist()}
-    assert covered <= set(map(tuple, of.tables.tolist()))
-
-
-@given(cases())
-@settings(max_examples=CASES)
-def test_sharp_ends_of_components_combine_to_sharp_ends(of: Case) -> None:
-    known, split = of.known, of.known.structure.components
-    ends = []
-    for part in split.cliques:
-        inside, public = of.table.marginal(part), known.within(part)
-        try:
-            found = agreeing(inside, public.release.frontier, public.zeros)
-        except reference.TooManyTablesError:
-            return
-        place = {cell: row for row, cell in enumerate(cells_of(inside.schema))}
-        rows = [place[tuple(cell)] for cell in of.schema.marginal_cells(of.cells, part).tolist()]
-        ends.append(np.stack([found.min(axis=0)[rows], found.max(axis=0)[rows]], axis=1))
-    between = sum((of.table.marginal_at(s, of.cells) for s in split.separators), np.zeros(len(of.cells), np.int64))
-    assert combine(ends, between).tolist() == of.sharp.tolist()
-
-
-@given(cases(), generators())
-@settings(max_examples=CASES // 2)
-def test_a_part_of_what_is_known_is_of_the_marginal_table(of: Case, rng: Rng) -> None:
-    """Whatever agrees with all has a marginal table that agrees with the part."""
-    part = closure(of.schema, int(rng.integers(1, 1 << len(of.schema))))
-    inside, public = of.table.marginal(part), of.known.within(part)
-    assert public.schema == inside.schema
-    assert all(public.schema.levels.closed(element) == element for element in public.release.frontier)
-    place = {key: row for row, key in enumerate(marginal(of.schema, of.schema.levels.telling(part)))}
-    own = np.array(
-        [place[categories(of.schema, members(of.schema.levels.telling(part)), cell)] for cell in cells_of(of.schema)]
-    )
-    for counts in of.tables[:: 1 + len(of.tables) // 20]:
-        sums = np.bincount(own, counts, len(place)).astype(int)
-        table = Table.of(public.schema, np.array(list(place), np.uint16).reshape(len(place), -1), sums)
-        assert all(
-            table.marginal_at(t, table.codes).tolist() == inside.marginal_at(t, table.codes).tolist()
-            for t in public.release.frontier
-        )
-        assert not public.impossible(table.codes).any()
-
-
-@given(cases())
 @settings(max_examples=CASES // 2)
 def test_floating_cells_may_lose_all_their_records(of: Case) -> None:
     """To another of the cells that everything released leaves together with them; without structural zeros."""
@@ -400,16 +332,18 @@ def test_floating_cells_may_lose_all_their_records(of: Case) -> None:
         assert (of.sharp[floating, 0] == 0).all()
 
 
+OVERLAPPING = (
+    Variable("A", tuple("1234")),
+    Variable("low", ("12", "3", "4"), Coarser("A", (0, 0, 1, 2))),
+    Variable("mid", ("1", "23", "4"), Coarser("A", (0, 1, 1, 2))),
+    Variable("B", ("b", "c")),
+    Variable("C", ("d", "e")),
+)
+
+
 def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
     """{12|3|4} with B and {1|23|4} with C: there is no tree of these two, but one with a component of what A is."""
-    variables = [
-        Variable("A", tuple("1234")),
-        Variable("low", ("12", "3", "4"), Coarser("A", (0, 0, 1, 2))),
-        Variable("mid", ("1", "23", "4"), Coarser("A", (0, 1, 1, 2))),
-        Variable("B", ("b", "c")),
-        Variable("C", ("d", "e")),
-    ]
-    schema = Schema(tuple(variables))
+    schema = Schema(OVERLAPPING)
     known = Knowledge(schema, 9, Release.of([st.parse("low*B", schema), st.parse("mid*C", schema)]), NO_ZEROS, NO_FACTS)
     assert known.structure.decomposition is None
     split = known.structure.components
@@ -422,6 +356,7 @@ def test_a_release_of_levels_that_overlap_is_not_explicit() -> None:
     [
         ({"a": ("B", (0, 1, 1))}, "'a' is a level of 'B', no axis of the table"),
         ({"a": ("A", (0, 1))}, "'a' is no partition of the 3 categories of 'A'"),
+        ({"a": ("A", (0, 1, 1, 1))}, "'a' is no partition of the 3 categories of 'A'"),
         ({"a": ("A", (0, 2, 2))}, "'a' is no partition of the 3 categories of 'A'"),
         ({"a": ("A", (0, 0, 0))}, "'a' of 'A' has one group, and tells nothing"),
         ({"a": ("A", (2, 0, 1))}, "'(a|A)' and '(a|A)' are the same partition of the categories of 'A'"),
@@ -435,9 +370,3 @@ def test_what_is_no_level(levels: dict[str, tuple[str, tuple[int, ...]]], match:
         Schema(
             (axis, *(Variable(n, tuple(map(str, range(max(g) + 1))), Coarser(a, g)) for n, (a, g) in levels.items()))
         )
-
-
-def test_unknown_levels_are_refused() -> None:
-    schema = with_refinements([Variable("A", ("x", "y", "z")), Variable("a", ("x", "yz"), Coarser("A", (0, 1, 1)))])
-    with pytest.raises(ReleaseError, match="'a\\*b' names the unknown variable 'b'; the table has A, a"):
-        st.parse("a*b", schema)

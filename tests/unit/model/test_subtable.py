@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as some
@@ -68,27 +66,26 @@ def test_names_and_labels() -> None:
     assert st.label(0, SCHEMA) == "(total)"
 
 
-def test_unknown_and_repeated_names_are_refused() -> None:
-    with pytest.raises(ReleaseError, match=r"'age\*income' names the unknown variable 'income'.*age, sex, race"):
-        st.parse("age*income", SCHEMA)
-    with pytest.raises(ReleaseError, match="names 'sex' twice"):
-        st.parse("sex*sex", SCHEMA)
-    with pytest.raises(InputError, match="unknown variable 'income'"):
-        SCHEMA.index("income")
-
-
 @pytest.mark.parametrize(
-    ("text", "written"),
-    [("age,sex", "age*sex"), ("age, sex", "age*sex"), ("age:sex", "age*sex"), ("sex race", "sex*race")],
+    ("text", "message"),
+    [
+        ("age*income", r"'age\*income' names the unknown variable 'income'.*age, sex, race"),
+        ("age x*sex", r"unknown variable 'age x'; did you mean age. the table has age, sex, race"),
+        ("sex*sex", "names 'sex' twice"),
+        ("age,sex", r"joined by \*, so write age\*sex$"),
+        ("age, sex", r"joined by \*, so write age\*sex$"),
+        ("age:sex", r"joined by \*, so write age\*sex$"),
+        ("sex race", r"joined by \*, so write sex\*race$"),
+    ],
 )
-def test_variables_that_something_else_joins(text: str, written: str) -> None:
-    with pytest.raises(ReleaseError, match=re.escape(f"a sub-table are joined by *, so write {written}") + "$"):
+def test_what_names_no_sub_table_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
         st.parse(text, SCHEMA)
 
 
-def test_a_name_that_is_near_is_suggested() -> None:
-    with pytest.raises(ReleaseError, match=r"unknown variable 'age x'; did you mean age. the table has age, sex, race"):
-        st.parse("age x*sex", SCHEMA)
+def test_an_unknown_variable_has_no_number() -> None:
+    with pytest.raises(InputError, match="unknown variable 'income'"):
+        SCHEMA.index("income")
 
 
 def test_a_schema_refuses_what_it_cannot_hold() -> None:

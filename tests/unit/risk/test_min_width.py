@@ -24,7 +24,6 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
@@ -295,19 +294,6 @@ def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
     # what the cheap bounds say of the worst cell is said whichever cells were looked at
     assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
     assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
-
-
-@pytest.mark.parametrize("release", [PAIRS, CYCLE, SPLIT, all_ways(5, 3)], ids=str)
-def test_cells_of_a_larger_table_part_by_part(release: Release) -> None:
-    """What walks find for one part serves the next, and the answer is that of all cells at once."""
-    whole = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
-    with patch("sdc.risk.case.CELLS_PER_PART", 20):
-        parts = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, Depth.BRIEF)
-    assert parts.verdict is whole.verdict
-    assert parts.assessment.at_risk_cells == whole.assessment.at_risk_cells > 20
-    if parts.verdict is Verdict.SAFE:
-        assert Criteria.of(2, 3).unproven(scattered(), parts.knowledge, parts.proof) == 0
-        assert parts.proof.differences > 0
 
 
 def test_evidence_of_another_table_is_refused_by_name() -> None:

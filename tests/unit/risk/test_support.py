@@ -75,25 +75,6 @@ def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
     assert (known.inner == TABLE.counts[:, None]).all()
 
 
-def test_a_change_is_handed_out_once() -> None:
-    """The farthest that any of the at-risk cells of a marginal cell asks for; again when more is asked, or anew."""
-    component = component_of(TABLE, 0b111, all_ways(3, 2))
-    rows = np.arange(8)
-    cells, changes = component.untried(rows, Shift.UP, component.frame.counts + 5)
-    assert cells.tolist() == rows.tolist()
-    assert changes.tolist() == [5] * 8
-    assert len(component.untried(rows, Shift.UP, component.frame.counts + 5)[0]) == 0
-    assert len(component.untried(rows, Shift.UP, component.frame.counts + 4)[0]) == 0
-    assert component.untried(rows[:1], Shift.UP, component.frame.counts[:1] + 6)[1].tolist() == [6]
-    assert component.untried(rows, Shift.SPARSEST_UP, component.frame.counts + 5)[1].tolist() == [5] * 8
-    down, by = component.untried(rows, Shift.DOWN, component.frame.counts * 0)
-    open_ = component.inner[:, 0] > 0
-    assert np.array_equal(down, rows[open_])
-    assert np.array_equal(by, -component.frame.counts[open_])
-    component = Component(component.evidence, component.knowledge)
-    assert component.untried(rows, Shift.UP, component.frame.counts + 5)[1].tolist() == [5] * 8
-
-
 # Support
 
 

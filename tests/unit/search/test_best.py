@@ -64,16 +64,6 @@ def test_czech(czech: Table, min_width: int, with_total: int) -> None:
     assert found.steps[0].phase == "everything"
 
 
-def test_each_method_alone(czech: Table) -> None:
-    search = search_of(czech, 6)
-    ordered, annealed = search.run("ordered"), search.run("decomposable")
-    assert (ordered.value, ordered.graph, ordered.trace, ordered.reason) == (59, None, (), None)
-    assert (annealed.value, annealed.steps, annealed.reason) == (47, (), None)
-    assert annealed.graph is not None
-    assert annealed.graph.release == annealed.release
-    assert ordered.assessment.releasable is annealed.assessment.releasable is True
-
-
 @given(small_tables(max_records=3, max_cells=12), some.integers(1, 4))
 @settings(max_examples=40)
 def test_the_best_is_safe_maximal_and_no_smaller_than_either(table: Table, min_width: int) -> None:

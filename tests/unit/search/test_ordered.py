@@ -283,6 +283,8 @@ def min_width_of_records(table: Table, release: Release) -> int:
     Of a variable in no released sub-table the records may have any code, so a cell may then have none of them.
     """
     covered = [v for v in range(len(table.schema)) if release.variables >> v & 1]
+    if not covered:
+        return table.total  # any cell may have all records, or none
     true = np.zeros((2,) * len(covered), np.int64)
     np.add.at(true, tuple(table.codes[:, v] for v in covered), table.counts)
     public = [[covered.index(v) for v in st.members(t)] for t in release.frontier]

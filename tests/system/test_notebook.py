@@ -33,7 +33,7 @@ def test_the_notebook_runs_and_shows_what_it_says() -> None:
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert not any(cell.get("outputs") for cell in cells)
     done = subprocess.run(
-        [sys.executable, "-c", RUNNER], input=json.dumps(sources), capture_output=True, text=True, cwd=ROOT
+        [sys.executable, "-c", RUNNER], input=json.dumps(sources), capture_output=True, text=True, cwd=ROOT, timeout=600
     )
     assert done.returncode == 0, done.stderr
     shown = dict(zip(sources, json.loads(done.stdout), strict=True))

@@ -1,0 +1,198 @@
+"""Tables and configs with one error each, and the message that each command gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+GOOD = "a,b,count\nx,y,1\nx,z,20\nw,y,11\nw,z,12\n"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One line of "Bad input" of the issue, and the message it gets: the thing, its value, what to do."""
+
+    name: str
+    message: str
+    table: str | bytes | None = GOOD
+    file: str = "table.csv"
+    variables: str | None = None
+    sections: dict[str, dict[str, Any]] = field(default_factory=dict)
+    text: str | None = None  # the config, as it stands
+    zeros: str | None = None  # the file of structural zeros
+    commands: tuple[str, ...] = ("widths", "plan", "run")
+    status: int = 1
+
+    def words(self, command: str, folder: Path) -> list[str]:
+        table = str(folder / self.file)
+        chosen = ["--variables", self.variables] if self.variables is not None else []
+        if self.zeros is not None:
+            chosen += ["--structural-zeros", str(folder / "zeros.yaml")]
+        return {
+            "run": ["run", str(folder / "build.yaml"), "--json"],
+            "plan": ["plan", str(folder / "build.yaml"), "--json"],
+            "widths": ["widths", table, *chosen, "--json"],
+            "release": ["release", table, *chosen, "--method", "ordered", "--min-width", "2", "--json"],
+            "bounds": ["bounds", table, "--release", self.name, "--json"],
+            "assess": ["assess", table, "--release", self.name, "--min-width", "2", "--json"],
+            "enumerate": ["enumerate", table, "--release", self.name, "--json"],
+            "fit": ["fit", table, "--release", self.name, "--json"],
+        }[command]
+
+    def write(self, folder: Path) -> None:
+        """The table, the config, and a file where no folder can be made."""
+        folder.mkdir()
+        (folder / "file").touch()
+        if self.table is not None:
+            table = self.table if isinstance(self.table, bytes) else self.table.encode()
+            (folder / self.file).write_bytes(table)
+        if self.text is not None:
+            (folder / "build.yaml").write_text(self.text)
+            return
+        content: dict[str, Any] = {
+            "name": "build",
+            "table": {"path": self.file},
+            "risk": {"min_width": 2},
+            "execution": {"cluster": "in-process"},
+            "output": {"folder": str(folder / "runs")},
+        }
+        chosen = {"table": {"variables": self.variables.split(",")}} if self.variables else {}
+        if self.zeros is not None:
+            (folder / "zeros.yaml").write_text(self.zeros)
+            chosen = {"table": {"structural_zeros": "zeros.yaml"}}
+        for section, values in [*chosen.items(), *self.sections.items()]:
+            content[section] = {**content.get(section, {}), **values}
+        text = yaml.safe_dump(content, sort_keys=False).replace("FOLDER", str(folder))
+        (folder / "build.yaml").write_text(text)
+
+
+def _many(categories: int) -> str:
+    return "a,b\n" + "".join(f"c{i},{i % 2}\n" for i in range(categories))
+
+
+def in_config(name: str, message: str, **more: Any) -> Fault:
+    """A fault that only the commands with a config meet."""
+    return Fault(name, message, commands=("plan", "run"), **more)
+
+
+RELEASE_COMMANDS = ("bounds", "assess", "enumerate", "fit")
+
+
+TOO_LARGE = 10**20
+
+
+HEAD = "name: build\ntable: {path: table.csv}\n"
+
+
+FAULTS = [
+    # an unreadable or empty file
+    Fault("no file", r"table\.csv does not exist; give a Parquet or CSV file", table=None),
+    Fault("an empty file", r"table\.csv is empty; give a file with a header and records", table=""),
+    Fault("a header alone", r"table\.csv has no records: no rows; give", table="a,b,count\n"),
+    Fault("all counts zero", r"table\.csv has no records: all counts are zero; give", table="a,b,count\nx,y,0\n"),
+    Fault("not Parquet", r"table\.parquet cannot be read: .*check that it is whole", file="table.parquet"),
+    Fault("half a Parquet file", r"table\.parquet cannot be read: .*check", table=b"PAR1abc", file="table.parquet"),
+    Fault("not UTF-8", r"table\.csv cannot be read: .*UTF-8", table=b"a,b\n\xff\xfe,y\n"),
+    Fault("ragged rows", r"table\.csv cannot be read: .*check that it is whole", table="a,b,count\nx,y,1\nx,2\n"),
+    Fault("another kind of file", r"table\.txt is neither Parquet nor CSV; its name should end in", file="table.txt"),
+    # a missing column
+    Fault("a missing column", r"table\.csv has no column 'zz'; it has a, b, count", variables="a,zz"),
+    Fault("the counts as a variable", r"'count' cannot be a variable.*rename the column", variables="a,count"),
+    # a column with more categories than the setting allows
+    Fault("too many categories", r"column 'a' has more than 256 categories; .*max_categories", table=_many(300)),
+    in_config(
+        "more than allowed",
+        r"column 'a' has more than 2 categories; .*max_categories",
+        table=_many(3),
+        sections={"table": {"max_categories": 2}},
+    ),
+    # negative or fractional counts, counts that overflow
+    Fault("a negative count", r"column 'count' has a value that is no count: a whole number", table=GOOD + "v,y,-3\n"),
+    Fault("a fractional count", r"'count' has a value that is no count: a whole number", table=GOOD + "v,y,1.5\n"),
+    Fault("a count in words", r"'count' has a value that is no count: a whole number", table=GOOD + "v,y,many\n"),
+    Fault("a count too large", r"'count' has a value that is no count: .*2\^53", table=GOOD + f"v,y,{10**30}\n"),
+    Fault("a sum too large", r"the counts sum to more than .*2\^53.*check", table=GOOD + f"v,y,{2**53}\n"),
+    # duplicate column names, missing values
+    Fault("a column twice", r"table\.csv has 2 columns called 'a'; rename or drop one", table="a,a,b\nx,y,z\n"),
+    Fault("missing values", r"missing values: 2 in column 'b'; name a category", table=GOOD + "v,,1\nw,,1\n"),
+    Fault("a missing count", r"'count' has 1 missing values; give each cell its count", table=GOOD + "v,y,\n"),
+    in_config(
+        "an unlisted category",
+        r"column 'a' has values outside its categories \['x'\]; add them there",
+        sections={"table": {"categories": {"a": ["x"]}}},
+    ),
+    # an unknown key or a value out of range in the config
+    in_config("an empty config", r"build\.yaml is empty, not a mapping; it has the keys name, table", text=""),
+    in_config(
+        "an unknown key",
+        r"risk\.min_widht is an unknown key; did you mean min_width\?",
+        sections={"risk": {"min_widht": 3}},
+    ),
+    in_config("too large a number", rf"small_count\b.*{TOO_LARGE}", sections={"risk": {"small_count": TOO_LARGE}}),
+    in_config(
+        "weights given twice",
+        r"release\.weights: weight of 'b\*a' = 2.0: a\*b has one; give one",
+        sections={"release": {"weights": {"sub_tables": {"a*b": 2, "b*a": 2}}}},
+    ),
+    Fault(
+        "a start that is not releasable",
+        r"the start graph is not releasable at the minimum width 2: .* the clique a\*b shows it best",
+        sections={"release": {"method": "decomposable", "annealing": {"start": "[a,b]"}}},
+        commands=("run",),
+        status=3,
+    ),
+    Fault(
+        "too wide a width for one-way sub-tables",
+        r"minimum width 40 is not reached even when only the one-way .*; choose a minimum width of at most 12",
+        sections={"risk": {"min_width": 40}, "release": {"method": "decomposable"}},
+        commands=("run",),
+        status=3,
+    ),
+    # structural zeros that contradict the data, or do not fit it
+    Fault(
+        "contradicting zeros",
+        r"structural zeros contradict the data: a = x and b = y is given as impossible, but 1 such cells",
+        zeros="- {a: x, b: y}",
+        commands=("widths", "release", "plan", "run"),
+    ),
+    Fault("zeros of no variable", r"pattern 1 names 'c', no variable of the table; it has a, b", zeros="- {c: x}"),
+    Fault("zeros of no category", r"pattern 1: a has no category 'q'; correct it", zeros="- {a: q, b: y}"),
+    Fault("zeros in no list", r"zeros\.yaml is a dict, not a list; give one such as", zeros="a: x"),
+    Fault("an empty pattern", r"zeros\.yaml: pattern 1 is \{\}; give a mapping", zeros="- {}"),
+    # no at-risk cell
+    Fault("a*b", r"no at-risk cell: .*small count 2", table="a,b,count\nx,y,10\nw,z,20\n", commands=("bounds",)),
+    # a release naming an unknown variable
+    Fault("a*zz", r"'a\*zz' names the unknown variable 'zz'; the table has a, b", commands=RELEASE_COMMANDS),
+    Fault("a*a", r"'a\*a' names 'a' twice; name each variable once", commands=RELEASE_COMMANDS),
+    Fault("", r"'' names the unknown variable ''; the table has a, b", commands=RELEASE_COMMANDS),
+    # what cannot be reached
+    Fault(
+        "too wide a width",
+        r"minimum width 1000 is not reached even when only the grand total 44 is public; choose",
+        sections={"risk": {"min_width": 1000}},
+        commands=("run",),
+        status=3,
+    ),
+    Fault(
+        "a floor above the width",
+        r"floor 9 .*minimum width is 2; set the floor to at most 2",
+        sections={"widths": {"floor": 9}},
+        commands=("run",),
+    ),
+    # a run folder that cannot be written, a second run of the same build at the same time
+    Fault(
+        "a run folder that cannot be written",
+        r"run folder .*file/runs/build/\w+ cannot be written: .*set output\.folder",
+        sections={"output": {"folder": "FOLDER/file/runs"}},
+        commands=("run",),
+    ),
+    Fault(
+        "a second run",
+        r"another run of the same build is at work in .*; wait until it ends",
+        commands=("run",),
+        status=75,
+    ),
+]

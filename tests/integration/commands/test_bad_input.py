@@ -1,0 +1,166 @@
+"""Bad input of each command is one message, and nothing is written."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.model.errors import SdcError
+from sdc.refusal import status_of
+from sdc.stages.build import open_build
+from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
+from tests.helpers.bad_input import FAULTS, GOOD, TOO_LARGE, Fault
+from tests.helpers.builds import CZECH_YAML, built
+from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
+
+CASES = [
+    pytest.param(fault, command, id=f"{fault.name or 'no name'}-{command}")
+    for fault in FAULTS
+    for command in fault.commands
+    if command != "run"
+]
+
+
+@pytest.mark.parametrize(("fault", "command"), CASES)
+def test_bad_input_is_one_message(fault: Fault, command: str, sdc: Sdc, tmp_path: Path) -> None:
+    fault.write(tmp_path / "in")
+    before = tree(tmp_path)
+    sdc(*fault.words(command, tmp_path / "in")).assert_refused(fault.message)
+    assert tree(tmp_path) == before
+
+
+def assert_nothing_half_written(folder: Path) -> None:
+    """No release, nothing unfinished; a stage that is there is whole and in the manifest."""
+    left = tree(folder)
+    assert not [name for name in left if "release" in Path(name).parts or name.endswith((".unfinished", ".tmp"))]
+    for manifest in folder.rglob("manifest.json"):
+        run = RunFolder(manifest.parent)
+        stages = {path.name: folder_digest(path) for path in run.path.iterdir() if path.is_dir()}
+        assert {name: record.output for name, record in run.records().items()} == stages
+
+
+OF_BUILDS = [fault for fault in FAULTS if "run" in fault.commands]
+
+
+@pytest.mark.parametrize("fault", OF_BUILDS, ids=lambda fault: fault.name or "no name")
+def test_bad_input_of_a_build_is_one_message(fault: Fault, tmp_path: Path) -> None:
+    """As `sdc run` has it; nothing is published, and stages that are there are whole."""
+    fault.write(tmp_path / "in")
+    with ExitStack() as held:
+        if fault.name == "a second run":
+            held.enter_context(open_build(tmp_path / "in" / "build.yaml").folder.locked())
+        with pytest.raises(SdcError, match=fault.message) as refused:
+            built(tmp_path / "in" / "build.yaml")
+    assert status_of(refused.value) == fault.status
+    assert_nothing_half_written(tmp_path / "in")
+
+
+@pytest.mark.parametrize("path", ["a" * 3000, "a\0b", "a/" * 3000], ids=["long", "NUL", "deep"])
+def test_every_path_is_looked_at_once(path: str, sdc: Sdc) -> None:
+    for command in ("run", "plan", "verify", "status", "list", "clean", "audit", "simulate"):
+        sdc(command, path).assert_refused(" is no path here: .*; name another$")
+    sdc("widths", path).assert_refused("cannot be read: ")
+    sdc("widths", CZECH, "--structural-zeros", path).assert_refused(" is no path here: ")
+    sdc("widths", CZECH, "--out", f"{path}.csv").assert_refused(" is no path here: ")
+    sdc("release", CZECH, "--method", "ordered", "--min-width", 3, "--out", path).assert_refused(" is no path here: ")
+
+
+def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> None:
+    sdc("simulate", CZECH_YAML, "--rules", "two_step").assert_refused("'two_step' is no rule; give names of myopic, ")
+    sdc("simulate", CZECH_YAML, "--queries", tmp_path / "no").assert_refused("is none of uniform, popular, greedy")
+    sdc("replay", "sqlite:///no", "--rules", "myopic").assert_refused("give --table with the server's config")
+    assert sdc("simulate", CZECH_YAML, "--streams", 0).status == 2
+    assert sdc("replay", "sqlite:///no").status == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["plan", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
+        (["run", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
+        (["bounds", CZECH, "--release", "A*B", "--method", "guess"], r"unknown method 'guess'; choose one of auto, "),
+        (
+            ["widths", CZECH, "--structural-zeros", "nix.yaml"],
+            r"structural zeros nix\.yaml does not exist; give a YAML",
+        ),
+        (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
+        (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
+        *(
+            (
+                ["bounds", CZECH, "--release", "A*B", "--sharp", "--seconds", seconds],
+                rf"--seconds {seconds}: .* above 0",
+            )
+            for seconds in ("0", "-1", "nan", "inf")
+        ),
+        (["bounds", CZECH, "--release", "A*B", "--seconds", "5"], r"--seconds 5 is for sharp bounds; add --sharp"),
+        (
+            ["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"],
+            r"--sharp with --method shuttle: sharp bounds are by all methods; leave one out",
+        ),
+        (
+            ["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"],
+            r"--cells is given 2 times: all, at-risk; give it once",
+        ),
+        (["bounds", CZECH, *RELEASE, "--cells", "A in ()"], r"a super-cell has no category of 'A'; name one at least"),
+        (["bounds", CZECH, *RELEASE, "--cells", "A=maybe"], r"a super-cell names 'maybe', no category of 'A'"),
+        (["bounds", CZECH, *RELEASE, "--cells", "A in (no"], r"'A in \(no' is not written such as 'age in"),
+        (
+            ["bounds", CZECH, *RELEASE, "--cells", "A=no", "--method", "moves"],
+            r"the method moves is none of super-cells",
+        ),
+        (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is of whole counts of single cells"),
+        (["bounds", CZECH, *RELEASE, "--fractional", "--method", "shuttle"], r"--fractional with --method shuttle: "),
+        (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
+        (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
+    ],
+    ids=lambda value: " ".join(map(str, value[:1] + value[2:])) if isinstance(value, list) else "",
+)
+def test_bad_options_are_one_message(words: list[object], message: str, sdc: Sdc) -> None:
+    sdc(*words, "--json").assert_refused(message)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--small-count", TOO_LARGE), ("--floor", TOO_LARGE), ("--workers", 2000)]
+)
+def test_a_number_that_is_too_large_is_refused(option: str, value: int, sdc: Sdc) -> None:
+    """As a value, which the message has, or as wrong usage of the option."""
+    answer = sdc("widths", CZECH, option, value)
+    assert answer.status in (1, 2)
+    assert answer.out == ""
+    assert "Traceback" not in answer.err
+    assert (str(value) if answer.status == 1 else option) in answer.err
+
+
+def test_a_folder_of_parts_that_do_not_agree(sdc: Sdc, tmp_path: Path) -> None:
+    sdc("widths", tmp_path, "--json").assert_refused(r"has no parts; give parts of one kind")
+    (tmp_path / "1.csv").write_text(GOOD)
+    (tmp_path / "2.csv").write_text("a,c,count\nx,y,1\n")
+    sdc("widths", tmp_path, "--json").assert_refused(r"2\.csv has the columns a, c, count but 1\.csv has a, b, count")
+    pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "3.parquet")
+    sdc("widths", tmp_path, "--json").assert_refused(r"parts of several kinds \(\.csv, \.parquet\)")
+
+
+def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:
+    for digest in "ab":
+        folder = RunFolder(tmp_path / "runs" / "build" / digest)
+        with folder.locked():
+            folder.begin(Manifest("build", planned=("table",)))
+    before = tree(tmp_path)
+    assert sdc("clean", tmp_path / "runs", "--json").document["runs"] == []
+    found = sdc("clean", tmp_path / "runs", "--unfinished", "--json").document
+    assert (found["removed"], [run["digest"] for run in found["runs"]]) == (False, ["a", "b"])
+    answer = sdc("clean", tmp_path / "runs", "--unfinished")
+    assert answer.out.startswith("2 runs, 0.0 MB; --yes removes them")
+    assert answer.err.splitlines()[0] == f"would remove {tmp_path}/runs/build/a: killed"
+    assert tree(tmp_path) == before
+    assert sdc("clean", tmp_path / "runs", "--unfinished", "--yes", "--json").document["removed"] is True
+    assert tree(tmp_path) == {"runs", "runs/build"}
+
+
+@pytest.mark.parametrize("words", [["status", "none"], ["list", "none"], ["clean", "none"]])
+def test_run_folders_that_are_not_there(words: list[str], sdc: Sdc) -> None:
+    sdc(*words).assert_refused(r"^sdc: none is no (run )?folder")

@@ -1,0 +1,294 @@
+"""Posteriors, sample uniques and fitted models by command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from tests.helpers.builds import BY_NAME, CZECH_YAML
+from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
+
+
+def test_the_posterior_of_the_full_table_is_a_point(sdc: Sdc) -> None:
+    found = sdc("posterior", CZECH, "--release", "A*B*C*D*E*F")
+    assert "one table alone agrees with the release" in found.out
+    assert "log probability 0.0000" in found.out
+
+
+def test_the_posterior_of_the_at_risk_cells(sdc: Sdc) -> None:
+    """The counts from `from` on have probabilities, and are those within the bounds."""
+    document = sdc("posterior", CZECH, *RELEASE, "--law", "uniform", "--threshold", "0.2", "--json").document
+    cells = document.pop("cells")
+    assert document == {
+        "law": "uniform",
+        "alpha": 1.0,
+        "equals_released": False,
+        "log_evidence": document["log_evidence"],
+        "engine": "enumeration",
+        "exact": True,
+        "feasible_tables": 810,
+        "log_probability_of_true_table": pytest.approx(-np.log(810)),
+        "probability_if_uniform": pytest.approx(1 / 810),
+        "log_probability_if_uniform": pytest.approx(-np.log(810)),
+        "entropy": pytest.approx(np.log(810)),
+        "bounds": {"sharp": True, "known": 0, "total_width": 28},
+        "losses": None,
+        "identified": {"threshold": 0.2, "fraction": 0.0},
+        "above": {"threshold": 0.2, "fraction": 0.0},
+        "attribute_disclosure": {"share": 1.0, "certain": 0, "impossible": 1, "above_threshold": 0},
+        "models": [],
+    }
+    assert sorted(tuple(cell["outer"]) for cell in cells) == [(0, 9), (0, 9), (0, 10)]
+    for cell in cells:
+        assert (cell["from"], len(cell["probabilities"]) - 1) == tuple(cell["outer"])
+        assert sum(cell["probabilities"]) == pytest.approx(1)
+        assert cell["standard_error"] is None
+        assert cell["group"]["records"] >= cell["outer"][1]
+        all_of_it = cell["from"] + len(cell["probabilities"]) > cell["group"]["records"]
+        assert cell["group"]["probability"] == pytest.approx(cell["probabilities"][-1] if all_of_it else 0.0)
+
+
+def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
+    """The text has the document's figures, and a file the cells."""
+    words = "uniques", CZECH, "--fraction", "0.1"
+    document = sdc(*words, "--json", "--out", tmp_path / "uniques.csv").document
+    assert (document["sample_uniques"], document["fraction"], len(document["cells"])) == (1, 0.1, 1)
+    (cell,) = document["cells"]
+    assert cell["population_unique"] == document["population_uniques"] == pytest.approx(np.exp(1 - cell["population"]))
+    lines = sdc(*words).out.splitlines()
+    assert lines[0] == f"estimator     Poisson log-linear model {document['model']}; fraction 0.1"
+    assert lines[-1].split()[:3] == [
+        f"{cell['population_unique']:.4f}",
+        f"{cell['match']:.4f}",
+        f"{cell['population']:.2f}",
+    ]
+    assert (tmp_path / "uniques.csv").read_text().startswith("A,B,C,D,E,F,population_unique,match,population\n")
+    released = sdc(*words, "--model", "released", *RELEASE, "--json").document
+    assert released["model"] == "released"
+    assert released["intrusion"] == document["intrusion"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--fraction", "1.5"], "fraction = 1.5: give the share of the population that is in the sample, above 0 and"),
+        (["--fraction", "nan"], "fraction = nan: give the share"),
+        (["--fraction", "0"], "fraction = 0.0: give the share"),
+        ([], "says nothing of the population; give --fraction, or a config with uniques.fraction or table.weight"),
+        (["--fraction", "0.1", "--model", "[A,Z]"], "unknown variable 'Z'"),
+        (["--fraction", "0.1", "--model", "all"], "model 'all' is none; choose best, released, or a model such as"),
+        (["--fraction", "0.1", "--model", "released"], "is no run with a release; give --release"),
+        (["--fraction", "0.1", "--release", "A*B"], "--release is for --model released; add that"),
+    ],
+)
+def test_uniques_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / "uniques.csv"
+    sdc("uniques", CZECH, *words, "--out", out).assert_refused(message)
+    assert not out.exists()
+
+
+def test_what_claims_cost_by_the_posterior(sdc: Sdc) -> None:
+    """The release of [KDSF], under which he claims what is more probable than 0.1, beside the cells themselves."""
+    asked = ["posterior", CZECH, *RELEASE, "--loss", "none=0.9", "--loss", "harm=0.5"]
+    found = sdc(*asked, "--json").document
+    highest = [
+        max(range(len(p)), key=p.__getitem__) + one["from"] for one in found["cells"] if (p := one["probabilities"])
+    ]
+    right = sum(count == one["count"] for count, one in zip(highest, found["cells"], strict=True))
+    assert all(max(one["probabilities"]) > 0.1 for one in found["cells"])
+    assert found["losses"] == {
+        "intruder": {"none": 0.9, "wrong": 1.0},
+        "agency": {"right": 1.0, "wrong": 0.5},
+        "claims": {"right": right, "wrong": 3 - right, "cells": 3},
+        "disclosure_risk": pytest.approx((right + 0.5 * (3 - right)) / 3),
+    }
+    assert f"losses        an intruder's {right} right and {3 - right} wrong claims cost " in sdc(*asked).out
+    for given, message in (
+        (["harm=1"], "--loss: none is missing; give none, and any of wrong, right and harm"),
+        (["none=1", "pain=1"], "--loss: pain is no loss"),
+        (["none=-1"], "none = -1.0 of an intruder's losses; give a number above 0"),
+    ):
+        refused = sdc(*asked[:2], *RELEASE, *(word for loss in given for word in ("--loss", loss)))
+        assert refused.status == 1
+        assert message in refused.err
+
+
+def test_the_posterior_of_an_average(sdc: Sdc) -> None:
+    laws = ["--prior", "saturated=0.5", "--prior", "uniform=0.5"]
+    models = sdc("posterior", CZECH, *RELEASE, "--law", "average", *laws, "--json").document["models"]
+    assert [(m["law"], m["prior"]) for m in models] == [("saturated", 0.5), ("uniform", 0.5)]
+    assert sum(m["posterior"] for m in models) == pytest.approx(1)
+    assert [m["standard_error"] for m in models] == [None, None]
+    assert "log_evidence_standard_error" not in models[0]
+
+
+def test_an_average_that_is_sampled(sdc: Sdc) -> None:
+    """The second model is not decomposable: its weight has a standard error, and so have all others."""
+    laws = ["--prior", "uniform=0.999999", "--prior", "[A,B][B,C][A,C][D,E,F]=0.000001"]
+    words = ["posterior", CZECH, *RELEASE, "--law", "average", *laws, "--draws", "20", "--chains", "2"]
+    document = sdc(*words, "--json").document
+    assert (document["engine"], document["exact"]) == ("enumeration and chains", False)
+    assert document["log_probability_of_true_table"] is None
+    assert document["log_evidence_standard_error"] > 0
+    assert set(document["diagnostics"]) >= {"r_hat", "effective_sample_size", "connectivity"}
+    uniform, other = document["models"]
+    assert uniform["standard_error"] == pytest.approx(other["standard_error"])
+    assert "log_evidence_standard_error" not in uniform
+    assert other["log_evidence_standard_error"] > 0
+    for cell in document["cells"]:
+        assert len(cell["standard_error"]) == len(cell["probabilities"])
+    lines = sdc(*words).out.splitlines()
+    assert lines[1] == "engine        enumeration and chains, sampled; 810 feasible tables"
+    assert lines[2].startswith("chains        2 of 20 draws; R-hat ")
+    assert ", standard error " in lines[4]
+
+
+def test_the_fit_of_a_release(sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / "fitted.parquet"
+    document = sdc("fit", CZECH, *RELEASE, "--json", "--out", out).document
+    cells, terms = document.pop("cells"), document.pop("terms")
+    assert document == {
+        "frontier": [name.split("*") for name in BY_NAME],
+        "method": "sparse IPF",
+        "sweeps": document["sweeps"],
+        "deviation": pytest.approx(0, abs=1e-8),
+        "deviance": pytest.approx(7.1286904),
+        "pearson": pytest.approx(5.7830253),
+        "degrees_of_freedom": 4,
+        "fitted_cells": 64,
+        "parameters": 60,
+        "estimable": 60,
+        "facts_not_fitted": 0,
+    }
+    assert [len(term["sub_table"]) for term in terms] == sorted(len(term["sub_table"]) for term in terms)
+    assert sum(term["estimable"] for term in terms) == 60
+    assert all(np.sum(term["effects"], axis=0) == pytest.approx(0, abs=1e-9) for term in terms[1:])
+    rows = pq.read_table(out).to_pylist()
+    assert (len(rows), sum(row["fitted"] for row in rows)) == (64, pytest.approx(1841))
+    listed = {tuple(row[name] for name in "ABCDEF"): (row["count"], row["fitted"]) for row in rows}
+    assert [cell["count"] for cell in cells] == [1, 2, 2]
+    assert all(listed[tuple(cell["cell"].values())] == (cell["count"], cell["fitted"]) for cell in cells)
+    dense = sdc("fit", CZECH, *RELEASE, "--form", "dense", "--cells", "all", "--json").document
+    assert dense["method"] == "dense IPF"
+    assert [cell["fitted"] for cell in dense["cells"]] == pytest.approx([row["fitted"] for row in rows], abs=1e-8)
+
+
+def test_the_best_model_is_searched_and_fitted(sdc: Sdc) -> None:
+    """Of a config without a release any model; with one those that its readers can fit."""
+    document = sdc("fit", CZECH_YAML, "--search", "--models", 2, "--json").document
+    search = document["search"]
+    assert (search["looked_at"], search["complete"], len(search["models"])) == (18154, True, 2)
+    assert document["frontier"] == [["A", "C", "E"], ["A", "D", "E"], ["B", "C"], ["F"]]
+    assert (document["degrees_of_freedom"], document["deviance"]) == (
+        49,
+        pytest.approx(search["models"][0]["deviance"]),
+    )
+    within = sdc("fit", CZECH, *OF_THREES, "--search", "--json").document
+    assert all({*names} <= {*"ABC"} or {*names} <= {*"DEF"} for names in within["frontier"])
+    priors = ["--prior", f"{search['models'][0]['model']}=1"]
+    assert sdc("posterior", CZECH, *RELEASE, "--law", "average", *priors, "--json").status == 0
+
+
+def test_a_fit_as_text(sdc: Sdc, tmp_path: Path) -> None:
+    lines = sdc("fit", CZECH, *OF_THREES, "--search", "--models", 1).out.splitlines()
+    assert lines[0] == "searched      64 decomposable models, all; lowest BIC first"
+    assert lines[2].endswith(" [A,C] [B,C] [D,E] [F]")
+    assert lines[3] == "model         A*C B*C D*E F"
+    assert lines[4] == "method        closed form"
+    assert (
+        lines[6] == "freedom       54: 64 cells with a positive fit, less 10 of 10 parameters, which can be estimated"
+    )
+    assert [line.split()[0] for line in lines[9:]] == ["1", "2", "2"]
+    (tmp_path / "zero.csv").write_text("a,b,c,count\n0,0,1,3\n0,1,0,4\n0,1,1,5\n1,0,0,6\n1,0,1,7\n1,1,0,2\n")
+    pairs = ["--release", "a*b", "--release", "a*c", "--release", "b*c"]
+    lines = sdc("fit", tmp_path / "zero.csv", *pairs).out.splitlines()
+    assert lines[1].startswith("method        sparse IPF, ")
+    assert lines[3] == "freedom       0: 6 cells with a positive fit, less 6 of 7 parameters, which can be estimated"
+    assert lines[4:6] == [
+        "terms         7; in full all can be estimated but these:",
+        "              b*c: 0 of 1 parameters can be estimated",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "is no run with a release; give --release"),
+        (["--release", "A*B", "--search"], "C is not in the release, and a model has every variable; release it"),
+        (["--release", "A*B", "--form", "round"], "form = 'round': choose sparse or dense"),
+        (["--release", "A*B", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
+        (["--release", "A*B", "--release", "C*Q"], "'C.Q' names the unknown variable 'Q'"),
+    ],
+)
+def test_a_fit_that_cannot_be(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    sdc("fit", CZECH, *words, "--out", tmp_path / "fitted.csv", "--json").assert_refused(message)
+    sdc("fit", CZECH, "--release", "A*B", "--out", tmp_path / "fitted.txt").assert_refused("must end in .parquet or")
+    assert tree(tmp_path) == set()
+
+
+def test_a_fit_that_does_not_converge_is_one_message(sdc: Sdc, tmp_path: Path) -> None:
+    answer = sdc("fit", CZECH, *RELEASE, "--sweeps", 2, "--out", tmp_path / "fitted.csv", "--json")
+    answer.assert_refused("the fit has not converged: after 2 sweeps a marginal is .* records from its count")
+    assert tree(tmp_path) == set()
+
+
+def test_models_are_not_searched_beside_structural_zeros(informed: list[str], sdc: Sdc) -> None:
+    words = ["fit", CZECH, *RELEASE, *informed]
+    for asked in (words, ["fit", CZECH, *informed]):
+        sdc(*asked, "--search").assert_refused("searched by their closed form, which none has beside structural zeros")
+    assert sdc(*words, "--json").document["fitted_cells"] == 63
+
+
+OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
+
+
+SAMPLED = ["posterior", CZECH, *OF_THREES, "--law", "saturated", "--draws", "20", "--chains", "2", "--error", "0.5"]
+
+
+def test_a_posterior_that_is_sampled(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each probability with its standard error, and whether chains agree."""
+    # to list more tables than are listed at most takes seconds
+    monkeypatch.setattr("sdc.intruder.posterior.MAX_TABLES", 10_000)
+    document = sdc(*SAMPLED, "--json").document
+    assert (document["exact"], document["engine"], document["feasible_tables"]) == (False, "chains", None)
+    assert set(document["diagnostics"]) >= {"r_hat", "effective_sample_size", "connectivity"}
+    for cell in document["cells"]:
+        assert len(cell["standard_error"]) == len(cell["probabilities"])
+    lines = sdc(*SAMPLED).out.splitlines()
+    assert lines[2].startswith("chains        2 of 20 draws; R-hat up to ")
+    assert f"{document['diagnostics']['error']:.4f}, at most 0.5" in lines[3]
+
+
+def test_the_posterior_as_text(sdc: Sdc) -> None:
+    """What is all but known comes first, beside its bounds."""
+    lines = sdc("posterior", CZECH, *RELEASE, "--law", "[A,B,C,D,E][A,B,D,E,F]").out.splitlines()
+    words = ["law", "engine", "identified", "above", "bounds", "entropy", "groups"]
+    assert [line.split()[0] for line in (*lines[:2], *lines[3:8])] == words
+    assert "810 feasible tables" in lines[1]
+    assert "total width 28" in lines[5]
+    assert [line.split()[0] for line in lines[9:]] == ["2", "2", "1"]
+    shown = [float(line.split()[1]) for line in lines[9:]]
+    assert shown == sorted(shown, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--law", "likely"], "law 'likely' is none; choose released, uniform, saturated, or"),
+        (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
+        (["--law", "saturated", "--draws", "0"], "draws = 0; give at least 20"),
+        (["--threshold", "1"], "threshold = 1.0; give a probability of at least 0 and below 1"),
+        (["--share", "0.5"], "share = 0.5; give a number above 0.5 and at most 1"),
+        (
+            ["--law", "average", "--prior", "uniform"],
+            "--prior uniform: '' is no number; give one such as saturated=0.5",
+        ),
+        (["--law", "average", "--prior", "uniform=0.5"], "the priors of uniform sum to 0.5; they must sum to 1"),
+        (["--cells", "some"], "cells = 'some'; choose at-risk or all"),
+    ],
+)
+def test_a_posterior_that_cannot_be(words: list[str], message: str, sdc: Sdc) -> None:
+    sdc("posterior", CZECH, *RELEASE, *words).assert_refused(message)

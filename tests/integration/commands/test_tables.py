@@ -1,0 +1,339 @@
+"""Widths, bounds, assessments and enumerations by command: the published numbers, as text and as JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.bounds.method import method_names
+from sdc.commands import tables
+from tests.helpers.builds import BY_NAME, CZECH_CSV
+from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
+from tests.wide import wide_table
+
+PRINTED_WIDTHS = (
+    "ABCDF 3, BCDEF 5, ABCEF 6, ABCDE 9, BCDF 10, ABDEF 10, ACDEF 10, ABCF 12, BCEF 12, ABCE 20, ACEF 20, ACDF 21, "
+    "ABCD 22, ABEF 23, BCDE 23, BCF 25, ABDF 25, BDEF 26, ADEF 30, CDEF 30, ABC 45, ACF 49, ABDE 52, BCD 54, ABF 55, "
+    "BCE 56, CEF 57, AEF 58, BDF 58, ADF 59, BEF 61, CDF 61, DEF 64, ACDE 68, BC 119, DF 119"
+)
+
+
+def test_the_published_critical_widths(sdc: Sdc) -> None:
+    answer = sdc("widths", CZECH, "--json")
+    found = answer.document
+    assert (found["variables"], found["records"], found["at_risk_cells"]) == (list("ABCDEF"), 1841, 3)
+    pairs = [("".join(entry["sub_table"]), entry["critical_width"]) for entry in found["widths"]]
+    printed = [(name, int(width)) for name, width in (entry.split() for entry in PRINTED_WIDTHS.split(", "))]
+    assert len(pairs) == len(dict(pairs)) == 64
+    assert pairs[0] == ("ABCDEF", 0)
+    assert sorted(pairs[1:37]) == sorted(printed)
+    assert [width for _, width in pairs] == sorted(width for _, width in pairs)
+    assert {name for name, _ in pairs[1:37]}.isdisjoint(["", *"ABCDEF"])
+    assert {dict(pairs)[name] for name in ["", *"ABCDEF"]} == {max(dict(pairs).values())} == {260}
+    assert "1841 records, 63 non-zero of 64 cells" in answer.err
+
+
+def test_a_floor_lists_what_reaches_it(sdc: Sdc) -> None:
+    whole = sdc("widths", CZECH, "--json").document["widths"]
+    cut = sdc("widths", CZECH, "--json", "--floor", "10").document["widths"]
+    assert cut == [entry for entry in whole if entry["critical_width"] >= 10]
+    assert len(cut) == 59
+    assert sdc("widths", CZECH, "--json", "--floor", "261").document["widths"] == []
+
+
+def test_variables_choose_and_order_the_columns(sdc: Sdc) -> None:
+    found = sdc("widths", CZECH, "--json", "--variables", "F, E,D,C", "--small-count", "60").document
+    assert found["variables"] == ["F", "E", "D", "C"]
+    assert found["records"] == 1841
+    assert found["widths"][0] == {"sub_table": ["F", "E", "D", "C"], "critical_width": 0}
+    assert len(found["widths"]) == 16
+
+
+@pytest.mark.parametrize(("small_count", "at_risk"), [(1, 1), (2, 3), (3, 6), (4, 11)])
+def test_the_small_count_says_which_cells_are_at_risk(small_count: int, at_risk: int, sdc: Sdc) -> None:
+    counts = [int(line.rsplit(",", 1)[1]) for line in CZECH_CSV.read_text().splitlines()[1:]]
+    assert sum(0 < count <= small_count for count in counts) == at_risk
+    found = sdc("widths", CZECH, "--json", "--small-count", small_count).document
+    assert found["at_risk_cells"] == at_risk
+
+
+def test_widths_as_text(sdc: Sdc) -> None:
+    lines = sdc("widths", CZECH).out.splitlines()
+    assert lines[0].split() == ["critical_width", "sub_table"]
+    assert lines[2].split() == ["3", "A*B*C*D*F"]
+    assert ["260", "(total)"] in [line.split() for line in lines]
+    assert len(lines) == 65
+
+
+def test_of_a_wide_table_the_widest_are_listed_and_it_is_said(
+    sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdc.stages.assemble.MOST_LISTED", 400)
+    table = wide_table(24, 300, 3)
+    records = np.repeat(table.codes, table.counts, axis=0).astype(str)
+    pq.write_table(
+        pa.table({name: records[:, v] for v, name in enumerate(table.schema.names)}), tmp_path / "wide.parquet"
+    )
+    told = sdc("widths", tmp_path / "wide.parquet", "--json").document
+    assert 0 < len(told["widths"]) <= 400
+    assert re.match(r"Only sub-tables of critical width at least [0-9]+.* more than 400 reach the 1 that", told["cut"])
+    assert told["cut"] in sdc("widths", tmp_path / "wide.parquet").err
+    assert "cut" not in sdc("widths", tmp_path / "wide.parquet", "--floor", "200", "--json").document
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_widths_are_written_to_a_file_as_well(suffix: str, sdc: Sdc, tmp_path: Path) -> None:
+    out = tmp_path / f"widths{suffix}"
+    found = sdc("widths", CZECH, "--json", "--out", out).document["widths"]
+    if suffix == ".csv":
+        header, *lines = out.read_text().splitlines()
+        rows = [(name, int(width)) for name, width in (line.split(",") for line in lines)]
+        assert header == "sub_table,critical_width"
+    else:
+        columns = pq.read_table(out).to_pydict()
+        assert list(columns) == ["sub_table", "critical_width"]
+        rows = list(zip(*columns.values(), strict=True))
+    assert rows == [("*".join(entry["sub_table"]) or "(total)", entry["critical_width"]) for entry in found]
+    assert tree(tmp_path) == {out.name}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("widths.txt", r"--out .*widths\.txt.*must end in \.parquet or \.csv"),
+        ("widths", r"--out .*widths: .*must end in \.parquet or \.csv"),
+        ("none/widths.csv", r"--out .*none/widths\.csv cannot be written: .*name another"),
+        ("none/widths.parquet", r"--out .*none/widths\.parquet cannot be written: .*name another"),
+        ("file/widths.csv", r"--out .*file/widths\.csv cannot be written: .*name another"),
+        ("file/widths.parquet", r"--out .*file/widths\.parquet cannot be written: .*name another"),
+        ("folder.csv", r"--out .*folder\.csv cannot be written: .*name another"),
+    ],
+)
+def test_an_out_that_cannot_be_written(name: str, message: str, sdc: Sdc, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.csv").mkdir()
+    sdc("widths", CZECH, "--json", "--out", tmp_path / name).assert_refused(message)
+    assert tree(tmp_path) == {"file", "folder.csv"}
+
+
+def test_the_published_bounds(sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, *RELEASE, "--json").document
+    assert found["release"] == [name.split("*") for name in BY_NAME]
+    assert set(found["method"].split(" + ")) <= set(method_names())
+    assert found["cells"][0] == {
+        "cell": {"A": "no", "B": "yes", "C": "yes", "D": "<140", "E": "<3", "F": "pos"},
+        "count": 1,
+        "outer": [0, 10],
+        "inner": [0, 10],
+        "exact": True,
+    }
+    assert [(cell["count"], cell["outer"], cell["inner"], cell["exact"]) for cell in found["cells"]] == [
+        (1, [0, 10], [0, 10], True),
+        (2, [0, 9], [0, 9], True),
+        (2, [0, 9], [0, 9], True),
+    ]
+
+
+def test_bounds_of_all_cells_have_the_zeros_too(sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, "--release", "B*C", "--release", "A*D*E*F", "--cells", "all", "--json").document
+    assert found["release"] == [list("ADEF"), list("BC")]
+    assert len(found["cells"]) == 64
+    assert sum(cell["count"] for cell in found["cells"]) == 1841
+    assert [cell["count"] for cell in found["cells"]].count(0) == 1
+    for cell in found["cells"]:
+        (lower, upper), (inner_lower, inner_upper) = cell["outer"], cell["inner"]
+        assert lower <= inner_lower <= cell["count"] <= inner_upper <= upper
+        assert cell["exact"] == (cell["outer"] == cell["inner"])
+
+
+@pytest.mark.parametrize("method", ["shuttle", "enumeration", "integer-program", "nested", "collapse"])
+def test_a_method_is_chosen_by_name_and_says_so(method: str, sdc: Sdc) -> None:
+    found = sdc("bounds", CZECH, *RELEASE, "--method", method, "--json").document
+    assert found["method"] == method
+    for cell, sharp in zip(found["cells"], ([0, 10], [0, 9], [0, 9]), strict=True):
+        assert cell["outer"][0] <= sharp[0] <= cell["inner"][0]
+        assert cell["inner"][1] <= sharp[1] <= cell["outer"][1]
+
+
+def test_repeated_and_implied_sub_tables_change_nothing(sdc: Sdc) -> None:
+    more = ["--release", "A*B", "--release", "E*D*C*B*A", "--release", "F"]
+    assert sdc("bounds", CZECH, *RELEASE, *more, "--json").out == sdc("bounds", CZECH, *RELEASE, "--json").out
+
+
+def test_bounds_as_text(sdc: Sdc) -> None:
+    lines = sdc("bounds", CZECH, *RELEASE).out.splitlines()
+    assert lines[0].startswith("method ")
+    assert " ".join(lines[2].split()) == "1 [0, 10] [0, 10] A=no B=yes C=yes D=<140 E=<3 F=pos"
+    assert len(lines) == 5
+
+
+def test_bounds_of_sums_of_cells(sdc: Sdc) -> None:
+    """Of what is released the count, of at-risk cells what the cells have; all over tables of fractions too."""
+    words = ["bounds", CZECH, *RELEASE, "--cells", "A in (no, yes), B=no, D=<140"]
+    found = sdc(*words, "--cells", "at-risk", "--json").document
+    told, *cells = found["cells"]
+    assert list(found) == ["release", "method", "cells"]
+    assert told == {
+        "cell": {"B": ["no"], "D": ["<140"]},
+        "count": 616,
+        "outer": [616] * 2,
+        "inner": [616] * 2,
+        "exact": True,
+    }
+    assert [cell["outer"] for cell in cells] == [[0, 10], [0, 9], [0, 9]]
+    lines = sdc(*words, "--fractional").out.splitlines()
+    assert lines[0] == "method fractional"
+    assert " ".join(lines[2].split()) == "616 [616, 616] [616, 616] B=no D=<140"
+
+
+UNTOLD = "a,b,count\nx,u,3\nx,v,\ny,u,2-5\ny,v,\nx,(total),4\n(total),(total),12\n"
+
+
+def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None:
+    """By itself it tells what is known: its own counts, intervals and totals."""
+    (tmp_path / "t.csv").write_text(UNTOLD)
+    found = sdc("bounds", tmp_path / "t.csv", "--cells", "all", "--json").document
+    assert list(found) == ["method", "cells"]
+    assert [(row["count"], row["outer"], row["exact"]) for row in found["cells"]] == [
+        *((3, [3, 3], True), (1, [1, 1], True), (None, [2, 5], True), (None, [3, 6], True))
+    ]
+    assert sdc("enumerate", tmp_path / "t.csv", "--json").document == {"feasible_tables": 4, "complete": True}
+    lines = sdc("bounds", tmp_path / "t.csv", "--cells", "b=v").out.splitlines()
+    assert " ".join(lines[2].split()) == "[4, 7] [4, 7] b=v"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bounds", "t.csv", "--release", "a"], "what it tells is all that is known of it; leave out --release"),
+        (["enumerate", "t.csv", "--variables", "a"], "what it tells is all that is known of it; leave out --variables"),
+        (["bounds", "t.csv", "--method", "shuttle"], "are by one solver; leave out the method"),
+        (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
+        (["widths", "t.csv"], "has 2 missing values; give each cell its count, or ask sdc bounds, sdc enumerate"),
+        (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),
+        (["bounds", "wrong.csv"], "contradicts itself: no counts agree with all that it tells"),
+        (["widths", "rounded.csv"], "has rounded counts, 'count_rounded_to_5'; give each cell its count"),
+    ],
+)
+def test_what_is_no_such_table_is_one_message(words: list[str], message: str, sdc: Sdc, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(UNTOLD)
+    (tmp_path / "empty.csv").write_text(UNTOLD.replace("2-5", "5-2"))
+    (tmp_path / "wrong.csv").write_text(UNTOLD.replace("x,(total),4", "x,(total),2"))
+    (tmp_path / "rounded.csv").write_text("a,count_rounded_to_5\nx,5\ny,10\n")
+    command, name, *more = words
+    before = tree(tmp_path)
+    sdc(command, tmp_path / name, *more, "--json").assert_refused(message)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("more", "min_width", "releasable", "sharp"),
+    [
+        ([], 6, True, 9),
+        ([], 9, True, 9),
+        ([], 10, False, 9),
+        (["A*B*C*E*F"], 5, True, 5),
+        (["A*B*C*E*F"], 6, False, 5),
+        (["A*B*C*E*F", "B*C*D*E*F"], 3, True, 3),
+        (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3),
+        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 1, True, 1),
+        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 2, False, 1),
+    ],
+)
+def test_the_published_assessments(more: list[str], min_width: int, releasable: bool, sharp: int, sdc: Sdc) -> None:
+    words = [word for name in more for word in ("--release", name)]
+    found = sdc("assess", CZECH, *RELEASE, *words, "--min-width", min_width, "--json").document
+    assert (found["releasable"], found["min_width_required"]) == (releasable, min_width)
+    low, high = found["min_width"]
+    assert low <= sharp <= high
+    assert found["at_risk_cells"] == 3
+    assert found["undecided_cells"] == 0 or not releasable  # a refusal stops at the first proof
+    assert bool(found["witnesses"]) == (not releasable)
+    for witness in found["witnesses"]:
+        assert witness["outer"][1] - witness["outer"][0] < min_width
+
+
+def test_assess_as_text(sdc: Sdc) -> None:
+    assert sdc("assess", CZECH, *RELEASE, "--min-width", "6").out.splitlines()[0] == "releasable"
+    refused = sdc("assess", CZECH, *RELEASE, "--min-width", "10")
+    assert refused.status == 3  # the answer no is an answer, which scripts must see
+    assert refused.out.splitlines()[0] == "not releasable"
+    assert refused.out.count("witness ") >= 1
+
+
+def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
+    """The bounds are wide enough: what is likely decides, and is said."""
+    limit = ["--threshold", "0.1", "--max-above", "0.3"]
+    found = sdc("assess", CZECH, *RELEASE, "--min-width", "6", *limit, "--law", "uniform", "--json").document
+    likely = found["likely"]
+    assert (found["releasable"], likely["is_kept"], likely["cells"]) == (False, False, 3)
+    assert likely["limit"]["law"] == "uniform"
+    said = sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--max-probability", "0.9").out
+    assert said.startswith("releasable\n")
+    assert "\nlikely        under the law released " in said
+    assert "likely" not in sdc("assess", CZECH, *RELEASE, "--min-width", "6", "--json").document
+
+
+def test_assess_by_what_claims_cost(sdc: Sdc) -> None:
+    """One true count of three is the most likely one, of a probability of 0.34: he claims it above 0.3."""
+    asked = ["assess", CZECH, "--release", "A*B*C", "--release", "C*D*E*F", "--min-width", "3", "--loss", "none=0.7"]
+    assert sdc(*asked, "--max-loss", "0.34").out.startswith("releasable\n")
+    refused = sdc(*asked, "--max-loss", "0.33")
+    assert refused.status == 3
+    assert "an intruder's 1 right claims cost 0.3333 a cell (at most 0.33 allowed)" in refused.out
+    alone = sdc(*asked[:-2], "--max-loss", "0.3")
+    assert (alone.status, alone.err.splitlines()[-1]) == (1, "sdc: max_loss is of losses; give both, or none")
+
+
+def test_the_published_number_of_feasible_tables(sdc: Sdc) -> None:
+    found = sdc("enumerate", CZECH, *RELEASE, "--json").document
+    assert list(found.items()) == [("feasible_tables", 810), ("complete", True)]
+    assert sdc("enumerate", CZECH, *RELEASE).out == "810 feasible tables\n"
+
+
+@pytest.mark.parametrize(("limit", "tables", "complete"), [(5, 5, False), (1000, 810, True)])
+def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, sdc: Sdc) -> None:
+    found = sdc("enumerate", CZECH, *RELEASE, "--limit", limit, "--json").document
+    assert found == {"feasible_tables": tables, "complete": complete}
+
+
+EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
+
+
+def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
+    monkeypatch.setattr(tables, "UNASKED_STEPS", 1 << 16)
+    found = sdc("enumerate", CZECH, "--release", "A*B", "--json")
+    assert found.document["complete"] is False
+    assert found.document["feasible_tables"] > 1
+    assert found.err.endswith("the search was left after some seconds; give --limit to have it go on\n")
+    assert sdc("enumerate", CZECH, "--release", "A*B").out.endswith(" feasible tables and maybe more\n")
+
+
+def test_structural_zeros_narrow_the_bounds(informed: list[str], sdc: Sdc) -> None:
+    """195 of the 810 feasible tables have it, and they leave the first at-risk cell [0, 6] instead of [0, 10]."""
+    found = sdc("bounds", CZECH, *RELEASE, *informed, "--json").document
+    assert [(cell["count"], cell["outer"], cell["exact"]) for cell in found["cells"]] == [
+        (1, [0, 6], True), (2, [0, 9], True), (2, [0, 9], True),
+    ]  # fmt: skip
+    assert sdc("enumerate", CZECH, *RELEASE, *informed, "--json").document["feasible_tables"] == 195
+
+
+@pytest.mark.parametrize(("min_width", "releasable"), [(6, True), (7, False), (9, False)])
+def test_structural_zeros_decide(min_width: int, releasable: bool, informed: list[str], sdc: Sdc) -> None:
+    found = sdc("assess", CZECH, *RELEASE, "--min-width", min_width, *informed, "--json").document
+    assert (found["releasable"], found["min_width"]) == (releasable, [6, 6])
+    released = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, *informed, "--json").document
+    assert released["assessment"]["releasable"] is True
+    assert (released["sub_tables_with_total"] == 60) == releasable
+
+
+def test_critical_widths_do_not_know_structural_zeros(informed: list[str], sdc: Sdc) -> None:
+    assert sdc("widths", CZECH, *informed, "--json").document == sdc("widths", CZECH, "--json").document

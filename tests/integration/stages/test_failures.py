@@ -1,0 +1,297 @@
+"""A build that fails, whose files were changed or whose release is not proven publishes nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import CellRows
+from sdc.model.cell_bounds import Intervals
+from sdc.model.errors import (
+    ReleaseError,
+    RunFolderError,
+    SdcError,
+)
+from sdc.model.release import Release
+from sdc.model.structural_zeros import NO_ZEROS
+from sdc.publish.gate import Cleared, GateSubject
+from sdc.publish.publication import write_publication
+from sdc.risk.support import Support
+from sdc.risk.verdict import Policy
+from sdc.search.ordered import OrderedRelease, OrderedSearch
+from sdc.stages import stages
+from sdc.stages.build import Build, open_build
+from sdc.stages.stage import Stage
+from sdc.stages.stages import STAGES, run_all
+from sdc.storage.certificate import read_certificate, write_certificate
+from tests.helpers.builds import (
+    NAMES,
+    PUBLISHED,
+    Config,
+    assert_nothing_published,
+    built,
+    document_of,
+    informed,
+    made,
+    redone,
+    report_of,
+)
+from tests.helpers.clearing import cleared_of
+from tests.helpers.folders import contents
+from tests.strategies import czech as czech_table
+
+
+def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...]:
+    """The stages, one of them raising an error before or after it wrote its files."""
+
+    def fail(build: Build, into: Path, executor: Executor, say: Callable[[str], None]) -> None:
+        if after:
+            whole.make(build, into, executor, say)
+        (into / "half.txt").write_text("half")
+        raise error
+
+    whole = next(stage for stage in STAGES if stage.name == name)
+    return tuple(replace(stage, make=fail) if stage is whole else stage for stage in STAGES)
+
+
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [
+        *((name, False) for name in NAMES),
+        ("release", True),
+    ],
+)
+def test_a_stage_that_fails_publishes_nothing(
+    name: str, after: bool, config: Config, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = open_build(config())
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "STAGES", failing(name, RuntimeError("struck"), after=after))
+        with pytest.raises(RuntimeError, match="struck"):
+            run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    assert list(build.folder.records()) == NAMES[: NAMES.index(name)]
+    again, statuses = made(config())
+    assert redone(statuses) == NAMES[NAMES.index(name) :]
+    assert contents(again.folder.stage("release")) == contents(finished)
+
+
+def test_a_disk_that_fills_up_is_a_refusal(begun: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(stages, "STAGES", failing("release", full, after=True))
+    begun.folder.discard("release")
+    with pytest.raises(RunFolderError, match=r"stage release cannot be written in .*No space left.*free the disk"):
+        run_all(begun, IN_PROCESS)
+    assert_nothing_published(begun)
+
+
+def test_a_release_that_is_no_longer_whole_is_gone_at_once(
+    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (begun.folder.stage("release") / "001_A-B-C-D-E.csv").write_text("tampered")
+    monkeypatch.setattr(stages, "STAGES", failing("release", RuntimeError("struck"), after=False))
+    with pytest.raises(RuntimeError, match="struck"):
+        run_all(open_build(config()), IN_PROCESS)
+    assert_nothing_published(begun)
+
+
+def rehashed(folder: Path, change: Callable[[dict[str, Any]], Any], *, hash_of: Path | None = None) -> None:
+    """Changes the metadata, and the hash of a file in it."""
+    file = folder / "datapackage.json"
+    metadata = json.loads(file.read_text())
+    change(metadata)
+    for resource in metadata["resources"]:
+        if hash_of is not None and resource["path"] == hash_of.name:
+            resource["hash"] = "sha256:" + hashlib.sha256(hash_of.read_bytes()).hexdigest()
+    file.write_text(json.dumps(metadata))
+
+
+def one_count_more(folder: Path, suffix: str, *, honest: bool) -> None:
+    """Adds one to a published count; an honest hash hides it from all but the comparison with the table."""
+    path = next(folder.glob(f"001_*{suffix}"))
+    if suffix == ".csv":
+        head, first, *rest = path.read_text().splitlines()
+        cells, count = first.rsplit(",", 1)
+        path.write_text("\n".join([head, f"{cells},{int(count) + 1}", *rest]) + "\n")
+    else:
+        table = pq.read_table(path)
+        counts = table.column("count").to_pylist()
+        pq.write_table(table.set_column(table.num_columns - 1, "count", pa.array([counts[0] + 1, *counts[1:]])), path)
+    if honest:
+        rehashed(folder, lambda metadata: None, hash_of=path)
+
+
+def without_a_resource(metadata: dict[str, Any]) -> None:
+    metadata["resources"] = [one for one in metadata["resources"] if one.get("sub_table") != list("ABCF")]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "message"),
+    [
+        (lambda folder: one_count_more(folder, ".csv", honest=False), r"001_A-B-C-D-E\.csv is not the exact marginal"),
+        (lambda folder: one_count_more(folder, ".csv", honest=True), r"001_A-B-C-D-E\.csv is not the exact marginal"),
+        (lambda folder: one_count_more(folder, ".parquet", honest=True), r"001_.*parquet is not the exact marginal"),
+        (lambda folder: (folder / "004_A-B-C-F.parquet").unlink(), r"004_A-B-C-F\.parquet is missing; nothing is rel"),
+        (lambda folder: (folder / "007_A-B-C-E-F.csv").write_text("A,B,C,E,F,count\n"), r"007_A-B-C-E-F\.csv"),
+        (lambda folder: rehashed(folder, lambda told: told.update(records=1842)), r"says 1842 records, .* has 1841"),
+        (lambda folder: rehashed(folder, without_a_resource), r"nothing is released|004_A-B-C-F"),
+    ],
+    ids=["csv", "csv and hash", "parquet and hash", "file less", "file more", "total", "frontier"],
+)
+def test_files_that_are_not_what_was_assessed_are_refused(
+    tamper: Callable[[Path], object], message: str, config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error between writing and checking: nothing gets the name release/."""
+
+    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
+        write_publication(cleared, subject, name, folder)
+        tamper(folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sdc.stages.release.write_publication", write)
+        begun.folder.discard("release")
+        with pytest.raises(SdcError, match=message):
+            run_all(begun, IN_PROCESS)
+    assert_nothing_published(begun)
+    assert redone(made(config())[1]) == ["release"]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (lambda release: release.add(0b110111), r"is of A\*B\*C\*E\*F, which was not cleared; nothing is released"),
+        (lambda release: Release.of(release.frontier[:-1]), r"lacks B\*C\*E\*F, which was cleared; nothing is rel"),
+    ],
+    ids=["more", "less"],
+)
+def test_files_that_disclose_another_release_than_was_assessed_are_refused(
+    other: Callable[[Release], Release], message: str, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer publishes a sub-table too many or too few, honestly hashed and listed."""
+
+    def write(cleared: Cleared, subject: GateSubject, name: str, folder: Path, **settings: Any) -> None:
+        write_publication(cleared_of(czech_table(), other(cleared.release), subject), subject, name, folder)
+
+    monkeypatch.setattr("sdc.stages.release.write_publication", write)
+    begun.folder.discard("release")
+    with pytest.raises(RunFolderError, match=message):
+        run_all(begun, IN_PROCESS)
+    assert_nothing_published(begun)
+
+
+def without_evidence(folder: Path) -> None:
+    """The assessment's claims stay, and the feasible tables that they rest on are gone."""
+    certificate = json.loads((folder / "certificate.json").read_text())
+    components = [{**component, "differences": 0} for component in certificate["components"]]
+    (folder / "certificate.json").write_text(json.dumps({**certificate, "components": components}))
+
+
+def test_a_release_whose_evidence_has_no_structural_zeros_is_refused(config: Config) -> None:
+    build = open_build(informed(config))
+
+    def forget(text: str) -> None:
+        if text.startswith("release: "):
+            certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
+            certificate = replace(certificate, known=replace(certificate.known, zeros=NO_ZEROS))
+            write_certificate(certificate, build.made.table.schema, build.folder.stage("assessment"))
+
+    with pytest.raises(
+        ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is published"
+    ):
+        run_all(build, IN_PROCESS, forget)
+    assert not list(build.folder.path.glob("release*"))
+
+
+def test_a_release_whose_evidence_is_gone_is_refused(begun: Build) -> None:
+    begun.folder.discard("release")
+
+    def lose(text: str) -> None:
+        if text.startswith("release: "):
+            without_evidence(begun.folder.stage("assessment"))
+
+    with pytest.raises(ReleaseError, match=r"its certificate does not show it of 3 of 3 cells, .* see .*report\.html"):
+        run_all(begun, IN_PROCESS, lose)
+    assert not list(begun.folder.path.glob("release*"))
+
+
+@pytest.fixture
+def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Evidence for no release of more than 40 sub-tables: there the true table is all that is known."""
+    evident, below = Support.inner_at, Support.below
+
+    def is_large(support: Support) -> bool:
+        return support.knowledge.release.sub_tables(support.knowledge.schema) > 40
+
+    def inner_at(self: Support, rows: CellRows) -> Intervals:
+        counts = self.bank.at_risk.counts[rows]
+        return np.stack([counts, counts], axis=1) if is_large(self) else evident(self, rows)
+
+    def all_below(self: Support, value: int) -> CellRows:
+        return np.arange(len(self.bank.at_risk)) if is_large(self) else below(self, value)
+
+    monkeypatch.setattr(Support, "inner_at", inner_at)
+    monkeypatch.setattr(Support, "below", all_below)
+    return 40
+
+
+def test_undecided_is_not_released(unproven: int, config: Config) -> None:
+    build = built(config())
+    assert build.made.found[0].sub_tables(build.made.table.schema) <= unproven
+    assert any(step.answer is None for step in build.made.found[1])
+    assert document_of(build, "assessment", "assessment.json")["releasable"] is True
+
+
+def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
+    build = built(config(risk={"undecided": "outer"}))
+    assert build.made.found[0].sub_tables(build.made.table.schema) == 59
+    assessment = document_of(build, "assessment", "assessment.json")
+    assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
+    assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED
+    report = report_of(build)
+    assert "undecided" in report.lower()
+
+
+def test_an_undecided_release_is_not_published_whatever_the_search_says(
+    unproven: int, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last gate does not trust the search: here it accepts what nothing proved."""
+    accepting = OrderedSearch.run
+
+    def run(self: OrderedSearch) -> OrderedRelease:
+        return accepting(replace(self, inquiry=replace(self.inquiry, policy=Policy.OUTER)))
+
+    monkeypatch.setattr(OrderedSearch, "run", run)
+    build = open_build(config())
+    refusal = (
+        r"not proven safe \(3 cells are undecided, min width between 0 and 9, required 6\); .*, see .*report\.html"
+    )
+    with pytest.raises(ReleaseError, match=refusal):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)
+    assert (build.folder.stage("confidential") / "report.html").is_file()
+
+
+@pytest.mark.parametrize("undecided", ["refuse", "outer"])
+def test_a_refuted_release_is_never_published(undecided: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = OrderedSearch.run
+
+    def run(self: OrderedSearch) -> OrderedRelease:
+        return replace(found(self), judgement=self.inquiry.ask(Release.of([0b111111])))
+
+    monkeypatch.setattr(OrderedSearch, "run", run)
+    file = config(risk={"undecided": undecided})
+    file.write_text(file.read_text() + "assessment: proven\n")  # sharp bounds would refuse it before the gate does
+    build = open_build(file)
+    with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and 0, required 6\)"):
+        run_all(build, IN_PROCESS)
+    assert_nothing_published(build)

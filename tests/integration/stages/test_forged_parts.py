@@ -1,0 +1,218 @@
+"""Run folders whose suppressed, rounded or merged tables were forged: none is verified."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdc.stages.build import Build
+from sdc.storage.run_folder import write_json
+from tests.helpers.yearbook import records
+from tests.integration.verify.test_verify import rejected
+from tests.profiles import scaled
+
+
+@pytest.fixture
+def run(yearbook: Build, tmp_path: Path) -> Path:
+    """A copy of its folder."""
+    return Path(shutil.copytree(yearbook.folder.path, tmp_path / "run"))
+
+
+@pytest.fixture
+def rounded_run(rounded_yearbook: Build, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(rounded_yearbook.folder.path, tmp_path / "run"))
+
+
+def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    content = json.loads(path.read_text())
+    change(content)
+    write_json(path, content)
+
+
+def shown(run: Path, nth: int = 0) -> None:
+    """A withheld cell is published with its count."""
+    (path,) = (run / "release").glob("*_area-age.csv")
+    lines = path.read_text().splitlines()
+    withheld = [k for k, line in enumerate(lines) if line.endswith(",withheld")]
+    at = withheld[nth % len(withheld)]
+    area, age, *_ = lines[at].split(",")
+    count = int(((records()[:, 0] == int(area[4:])) & (records()[:, 1] == int(age[3:]))).sum())
+    lines[at] = f"{area},{age},{count},"
+    path.write_text("\n".join([*lines, ""]))
+
+
+def hidden_less(run: Path, nth: int = 0) -> None:
+    """The certificate withholds a cell less than is withheld."""
+    path = run / "assessment" / "withheld_0.parquet"
+    cells = pq.read_table(path)
+    at = nth % len(cells)
+    pq.write_table(pa.concat_tables([cells.slice(0, at), cells.slice(at + 1)]), path)
+
+
+def proven_less(run: Path, nth: int = 0) -> None:
+    """The certificate has a tenth of its feasible tables, from another one on each time."""
+    certificate, path = run / "assessment" / "certificate.json", run / "assessment" / "differences_0.parquet"
+    cells = pq.read_table(path)
+    of = cells["difference"].to_numpy()
+    kept = of % 10 == nth % 10
+    _, number = np.unique(of[kept], return_inverse=True)
+    place, field = cells.column_names.index("difference"), cells.schema.field("difference")
+    left = cells.filter(pa.array(kept)).set_column(place, field, pa.array(number, field.type))
+    pq.write_table(left, path)
+    changed(certificate, lambda told: told["components"][0].update(differences=int(number.max()) + 1))
+
+
+def in_page(old: str, new: str) -> Callable[[Path], None]:
+    """The page of the release says something else, and the checksums are of that."""
+
+    def forge(run: Path) -> None:
+        page, sums = run / "release" / "index.html", run / "release" / "SHA256SUMS"
+        text = page.read_text()
+        assert old in text
+        before = hashlib.sha256(page.read_bytes()).hexdigest()
+        page.write_text(text.replace(old, new, 1))
+        sums.write_text(sums.read_text().replace(before, hashlib.sha256(page.read_bytes()).hexdigest()))
+
+    return forge
+
+
+ROW = '<tr><th scope="row">'
+
+
+PAGES = {
+    "a row shows a count": (in_page(ROW, f"{ROW}4711 "), "index.html says other things of .* than its metadata"),
+    "its text shows a count": (in_page("</h1>", "</h1><p>In area 4711: one.</p>"), "index.html tells numbers that its"),
+    "it lists another table": (
+        in_page(ROW, f"{ROW}area</th><td>1</td><td></td></tr>\n{ROW}"),
+        "index.html lists other tables or files than its metadata",
+    ),
+    "it has another link": (
+        in_page("<ul>", '<ul><li><a href="records.csv">records</a></li>'),
+        "index.html lists other tables or files than its metadata",
+    ),
+}
+
+
+def immovable(run: Path) -> None:
+    """The certificate has no feasible table."""
+    changed(run / "assessment" / "certificate.json", lambda told: told["components"][0].update(differences=0))
+    (run / "assessment" / "differences_0.parquet").unlink()
+
+
+FORGED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a withheld count is shown": (shown, "is not the marginal in part|is not the exact marginal"),
+    "a cell less is withheld": (hidden_less, "cells, .* are claimed"),
+    "nothing is in part": (
+        lambda run: changed(run / "assessment" / "certificate.json", lambda told: told.update(parts=[])),
+        "what goes out in part is not what the certificate is of|is of other sub-tables in part",
+    ),
+    "beside what is not released": (
+        lambda run: changed(
+            run / "assessment" / "certificate.json",
+            lambda told: told["parts"][0].update(beside=[["area", "age", "sex", "edu"]]),
+        ),
+        "a part is beside what is not out",
+    ),
+    "another is in part": (
+        lambda run: changed(run / "search" / "search.json", lambda told: told.pop("in_part")),
+        "the certificate is of other sub-tables in part than search/search.json",
+    ),
+    "its file is gone": (
+        lambda run: next((run / "release").glob("*_area-age.csv")).unlink(),
+        "is missing|checksums",
+    ),
+    "the metadata say less": (
+        lambda run: changed(
+            run / "release" / "datapackage.json",
+            lambda told: [one["in_part"].update(withheld=1) for one in told["resources"] if "in_part" in one],
+        ),
+        "what is said of its cells is not so|checksums",
+    ),
+    "small cells are said to be proven": (
+        lambda run: changed(
+            run / "assessment" / "assessment.json", lambda told: told["in_part"].update(unproven=0, cells=1)
+        ),
+        "says other things of sub-tables in part",
+    ),
+    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+    **PAGES,
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_what_was_forged_is_rejected(name: str, run: Path) -> None:
+    rejected(run, *FORGED[name])
+
+
+ONE_OF_MANY: dict[str, tuple[Callable[[Path, int], None], str]] = {
+    "a withheld count is shown": (shown, "is not the marginal in part|is not the exact marginal"),
+    "a cell less is withheld": (hidden_less, "cells, .* are claimed"),
+    "most tables are gone": (proven_less, "not shown to keep the width|narrower"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ONE_OF_MANY)
+def test_whichever_of_many_was_forged_is_rejected(name: str, yearbook: Build, tmp_path: Path) -> None:
+    forge, message = ONE_OF_MANY[name]
+    for nth in range(scaled(30)):
+        run = Path(shutil.copytree(yearbook.folder.path, tmp_path / str(nth)))
+        rejected(run, lambda run, nth=nth: forge(run, nth), message)
+
+
+def moved(run: Path) -> None:
+    """A count is rounded the other way, in the file that is read."""
+    (path,) = (run / "release").glob("*_area-age.csv")
+    lines = path.read_text().splitlines()
+    area, age, count = lines[1].split(",")
+    lines[1] = f"{area},{age},{int(count) + 5}"
+    path.write_text("\n".join([*lines, ""]))
+
+
+def closer(run: Path) -> None:
+    """The certificate tells a cell less well than it is told."""
+    path = run / "assessment" / "withheld_0.parquet"
+    columns = pq.read_table(path).to_pydict()
+    columns["high"][0] -= 1
+    pq.write_table(pa.table(columns, schema=pq.read_schema(path)), path)
+
+
+def of_parts(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
+    return lambda run: changed(
+        run / "assessment" / "certificate.json", lambda told: change(told["parts"][0]["rounded"][0])
+    )
+
+
+FORGED_ROUNDED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a count is another": (moved, "is not the marginal in part|is not the exact marginal"),
+    "a cell is told less well": (closer, "what is rounded is no multiple of its base|is told otherwise|damaged"),
+    "to another base": (of_parts(lambda told: told.update(base=4)), "what is rounded is no multiple of its base"),
+    "to no base": (of_parts(lambda told: told.update(base=1)), "rounded to no multiples"),
+    "a margin less": (of_parts(lambda told: told["margins"].pop()), "what is said of its cells is not so|in part"),
+    "it is withheld": (
+        lambda run: changed(run / "assessment" / "certificate.json", lambda told: told["parts"][0].update(rounded=[])),
+        "what goes out in part is not told as withheld",
+    ),
+    "the metadata name a margin less": (
+        lambda run: changed(
+            run / "release" / "datapackage.json",
+            lambda told: [one["in_part"]["margins"].pop() for one in told["resources"] if "in_part" in one],
+        ),
+        "what is said of its cells is not so|checksums",
+    ),
+    "no table moves anything": (immovable, "small cells of sub-tables in part are not shown to keep the width"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_ROUNDED)
+def test_what_was_forged_of_a_rounded_sub_table_is_rejected(name: str, rounded_run: Path) -> None:
+    rejected(rounded_run, *FORGED_ROUNDED[name])

@@ -1,0 +1,350 @@
+"""Builds with a ledger: each release is entered, the next is judged with all, and one that does not hold is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from sdc.commands.cli import app
+from sdc.executor import IN_PROCESS
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
+from sdc.model.table import Table
+from sdc.public.published import read_published
+from sdc.record.chain import Chain
+from sdc.record.database import ChainError, Use
+from sdc.record.ledger import Ledger, new_ledger, read_ledger, record
+from sdc.stages.build import open_build
+from sdc.stages.stages import run_all
+from sdc.stages.subject import Subject
+from sdc.stages.verified import verify_run
+from sdc.storage.parquet import write_csv
+from sdc.verify.run_folder import verify
+from tests.helpers.builds import CZECH_CSV, built, report_of
+from tests.integration.public.test_check import marginal, part, recoded
+from tests.integration.stages.test_earlier import WIDTH, config, folder_of, released, two_that_conflict, write
+from tests.strategies import dense, schema_of
+
+
+def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder: Path) -> None:
+    pair, other = two_that_conflict()
+    new_ledger(czech_folder / "led")
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    first = config(czech_folder, "first", [], release={"require": pair, "forbid": [{"of": ["B", "E"]}]}, **more)
+    build = built(first)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert (entry.name, entry.folder) == ("first", str(build.folder.stage("release")))
+    assert pair[0].split("*") in [list(names) for names in entry.sub_tables]
+    assert build.made.table.digest not in (czech_folder / "led").read_bytes().decode("latin-1")
+    with pytest.raises(NothingReleasableError, match="is not releasable"):
+        built(config(czech_folder, "second", [], release={"require": [other]}, **more))
+    # run again it is the same build, and no second entry
+    assert built(first).folder.path == build.folder.path
+    third = built(config(czech_folder, "third", [], **more))
+    assert [e.name for e in read_ledger(czech_folder / "led").entries] == ["first", "third"]
+    assert third.made.found.release.contains(build.made.found.release)
+    assert built(first).folder.path == build.folder.path
+    asked = Subject.open(str(third.folder.path))
+    assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
+    assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
+
+
+def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
+    czech_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in the ledger before it is public: whoever is killed between, publishes the same when run again."""
+    new_ledger(czech_folder / "led")
+    file = config(czech_folder, "first", [], ledger="led")
+
+    def dies(*args: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("sdc.stages.release.record_publication", lambda *args: (record(*args), dies()))
+        with pytest.raises(KeyboardInterrupt):
+            built(file)
+    build = open_build(file)
+    (entry,) = read_ledger(czech_folder / "led").entries
+    assert not build.folder.stage("release").exists()
+    assert built(file).folder.path == build.folder.path
+    assert read_ledger(czech_folder / "led").entries == (entry,)
+    sha = hashlib.sha256((build.folder.stage("release") / "datapackage.json").read_bytes()).hexdigest()
+    assert entry.metadata == f"sha256:{sha}"
+
+
+def test_what_was_published_before_is_judged_by_a_build_alone(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    file = str(config(czech_folder, "first", [], ledger="led"))
+    words = ["release", file, "--out", str(czech_folder / "public")]
+    for asked in (words, words[:2]):
+        with pytest.raises(ConfigError, match=r"ledger with sdc .*: with what was published before a"):
+            main(asked)
+    first = built(Path(file))
+    other = config(czech_folder, "other", [{"folder": str(first.folder.stage("release"))}])
+    with pytest.raises(ConfigError, match="earlier with sdc release: with what was published before a build"):
+        main(["release", str(other)])
+
+
+def main(words: list[str]) -> int:
+    """The status of a command."""
+    done = CliRunner().invoke(app, words)
+    if isinstance(done.exception, ConfigError):
+        raise done.exception
+    return done.exit_code
+
+
+def test_an_entry_of_another_table_needs_a_word(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led", publication={"population": "men", "period": "1981"}))
+    text = (czech_folder / "table.csv").read_text().splitlines()
+    (czech_folder / "table.csv").write_text("\n".join([*text[:-1], text[-1][:-1] + "9"]) + "\n")
+    told = r"entry 1 of the ledger, first, is of another table \(Population men, Reference period 1981\)"
+    with pytest.raises(InputError, match=told):
+        built(config(czech_folder, "second", [], ledger="led"))
+    with pytest.raises(InputError, match="is not of these records"):
+        built(config(czech_folder, "second", [{"entry": 1}], ledger="led"))
+    with pytest.raises(ConfigError, match="earlier has entry 7, and the ledger has 1"):
+        built(config(czech_folder, "second", [{"entry": 7}], ledger="led"))
+    assert built(config(czech_folder, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_of_the_very_table_nothing_is_disjoint(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with pytest.raises(InputError, match="it is of this very table; take it out"):
+        built(config(czech_folder, "second", [{"entry": 1, "disjoint": True}], ledger="led"))
+
+
+def test_a_release_that_was_changed_is_no_entry_any_more(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    build = built(config(czech_folder, "first", [], ledger="led"))
+    metadata = build.folder.stage("release") / "datapackage.json"
+    metadata.chmod(0o600)
+    metadata.write_text(metadata.read_text() + " ")
+    with pytest.raises(InputError, match="was changed after entry 1 was published"):
+        built(config(czech_folder, "second", [{"entry": 1, "where": {"A": ["no"]}}], ledger="led"))
+
+
+def test_what_others_publish_meanwhile_is_judged_with_it(czech_folder: Path) -> None:
+    """The release that was found without it has no place; another is found beside it."""
+    new_ledger(czech_folder / "led")
+    pair, other = two_that_conflict()
+    more = {"ledger": "led", "risk": {"small_count": 2, "min_width": WIDTH}}
+    file = config(czech_folder, "first", [], release={"weights": {"sub_tables": {other: 1000}}}, **more)
+    build, said = open_build(file), list[str]()
+    assert build.head == read_ledger(czech_folder / "led").head  # read before another release is recorded
+    apart = {"require": pair, "forbid": [{"of": ["B", "E"]}]}
+    between = built(config(czech_folder, "other", [], release=apart, **more))
+    run_all(build, IN_PROCESS, said.append)
+    assert any("has 1 entries, and this release was judged together with 0" in line for line in said)
+    assert not build.folder.stage("release").exists()
+    again = open_build(file)
+    assert [entry.name for entry in read_ledger(czech_folder / "led").entries] == ["other", "first"]
+    assert released(again) == {
+        tuple(st.names(t, again.made.table.schema)) for t in between.made.found.release.frontier if t
+    }
+    assert st.parse(other, again.made.table.schema) not in again.made.found.release
+    assert verify_run(again.folder.path).verified
+
+
+def test_a_build_that_others_outrun_is_refused_in_the_end(czech_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_ledger(czech_folder / "led")
+    file, runs = config(czech_folder, "first", [], ledger="led"), list[str]()
+
+    def outrun(content: dict[str, Any], judged: Ledger) -> None:
+        runs.append(judged.head)
+        record({**content, "build": f"another {len(runs)}"}, judged)
+        record(content, judged)
+
+    monkeypatch.setattr("sdc.stages.release.record_publication", outrun)
+    with pytest.raises(InputError, match=r"has 3 entries, and this release was judged together with 2, .*; run again"):
+        built(file)
+    assert len({*runs}) == 3
+    assert not list((czech_folder / "runs").glob("*/*/release"))
+
+
+def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
+    """Of the recodes that tell a count together one is others', and only the first config names it."""
+    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
+    write(table, tmp_path)
+    other = folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
+    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
+    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
+    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
+    apart = {"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}
+    new_ledger(tmp_path / "led")
+    first = built(config(tmp_path, "first", [relation], table=both, release=apart, ledger="led"))
+    (entry,) = read_ledger(tmp_path / "led").entries
+    assert entry.known["foreign"][0][0] == "grouped*B of other"
+    assert read_published(other)[0].table.digest not in (tmp_path / "led").read_bytes().decode("latin-1")
+    shutil.rmtree(other)  # what is public does not come back with its file
+    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
+    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
+        built(config(tmp_path, "second", [], table=both, release=release, ledger="led"))
+    third = built(config(tmp_path, "third", [], table=both, release=apart, ledger="led"))
+    assert third.origin.hidden == first.origin.hidden
+    assert released(third) == {("A",), *released(first)}  # and what the first published
+    assert verify(third.folder.path).verified
+
+
+def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: Path) -> None:
+    table = dense(schema_of([4, 2, 2]), [9] * 16)
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [marginal(table, 0b110, "other")])
+    new_ledger(tmp_path / "led")
+    fewer = {"path": "table.csv", "variables": ["B", "C"]}
+    built(config(tmp_path, "first", [{"folder": "other"}], table=fewer, ledger="led"))
+    told = "was judged together with B\\*C of other, which earlier does not name"
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "second", [{"entry": 1}], ledger="led"))
+    second = built(config(tmp_path, "second", [{"entry": 1}, {"folder": "other"}], ledger="led"))
+    assert ("B", "C") in released(second)
+    with pytest.raises(InputError, match=told):
+        built(config(tmp_path, "third", [{"entry": 1}], ledger="led", release={"require": ["A"]}))
+    with pytest.raises(InputError, match=r"says that entry 1 is of other records than .*table\.csv, and its B\*C has"):
+        built(config(tmp_path, "third", [{"entry": 1, "disjoint": True}], ledger="led"))
+    others = Table.of(table.schema, table.codes[:-1], table.counts[:-1])
+    write(others, tmp_path)
+    assert built(
+        config(tmp_path, "third", [{"entry": 1, "disjoint": True}, {"entry": 2, "disjoint": True}], ledger="led")
+    )
+
+
+def test_what_is_declared_stands_in_manifest_ledger_and_on_page_one(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2, 2]), [9] * 8)
+    write(table, tmp_path)
+    folder_of(tmp_path, "some", [part(table, 0b011, 1, "some")])
+    write_csv(tmp_path / "coarse.csv", {"low": ["yes"], "count": [72]})
+    write_csv(tmp_path / "others.csv", {"Q": ["x", "y"], "count": [3, 1]})
+    groups = {"yes": ["0", "1"]}
+    earlier: list[dict[str, Any]] = [
+        {"folder": "some", "where": {"C": ["0"]}},
+        {"folder": "coarse.csv", "variables": {"low": {"of": "A", "groups": groups}}},
+        {"folder": "others.csv", "disjoint": True},
+    ]
+    new_ledger(tmp_path / "led")
+    build = built(config(tmp_path, "t", earlier, ledger="led"))
+    words = (
+        "some: of the records with C = 0 alone",
+        "coarse.csv: its low is A, grouped as yes",
+        "others.csv: of other records, none of which is in this table",
+    )
+    assert build.origin.declared == words
+    assert tuple(read_ledger(tmp_path / "led").entries[0].known["declared"]) == words
+    config_told = build.folder.manifest().config or {}
+    told = [
+        {key: one[key] for key in given if key != "folder"}
+        for one, given in zip(config_told["earlier"], earlier, strict=True)
+    ]
+    assert told == [{key: value for key, value in given.items() if key != "folder"} for given in earlier]
+    page = report_of(build)
+    assert all(f"Rests on the config&#39;s word of what was published before, {said}." in page for said in words)
+    assert "no further earlier or overlapping publication" in page
+    shown = CliRunner().invoke(app, ["ledger", str(tmp_path / "led")]).stdout
+    assert all(f"by the word of its config {said}" in shown for said in words)
+
+
+def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    built(config(czech_folder, "first", [], ledger="led"))
+    with closing(Chain.read(str(czech_folder / "led"), Use.SHARE, "ledger")) as chain, chain.turn() as turn:
+        turn.append("published", "", "", turn.entries(1)[0].body)
+    with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
+        read_ledger(czech_folder / "led")
+
+
+def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(czech_folder: Path) -> None:
+    new_ledger(czech_folder / "led")
+    copy = shutil.copy(czech_folder / "led", czech_folder / "copy")
+    built(config(czech_folder, "first", [], ledger="led"))
+    second = open_build(config(czech_folder, "second", [], ledger="led", release={"breadth": 1}))
+    assert second.publications is not None
+    shutil.copy(copy, czech_folder / "led")
+    built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))
+    with pytest.raises(ReleaseError, match=r"never had the head .*; nothing is released"):
+        run_all(second, IN_PROCESS)
+    judged = second.publications.ledger
+    assert judged is not None
+    with pytest.raises(InputError, match="has 1 entries, and this release was judged together with 1, up to the head"):
+        record({"table": "t", "build": "b"}, judged)
+
+
+def broken(how: str) -> Callable[[Path], object]:
+    def change(path: Path) -> None:
+        with sqlite3.connect(path) as database:
+            database.execute("DROP TRIGGER entries_not_changed")
+            database.execute("DROP TRIGGER entries_not_removed")
+            database.execute(how)
+
+    return change
+
+
+def of_format_4(path: Path) -> None:
+    path.unlink()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE ledger (format INTEGER NOT NULL)")
+        database.execute("CREATE TABLE entry (number INTEGER PRIMARY KEY, content TEXT NOT NULL, hash TEXT NOT NULL)")
+        database.execute("INSERT INTO ledger VALUES (4)")
+
+
+@pytest.fixture(scope="module")
+def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the Czech table and a ledger of two releases of it, not to be touched."""
+    folder = tmp_path_factory.mktemp("entered")
+    shutil.copy(CZECH_CSV, folder / "table.csv")
+    new_ledger(folder / "led")
+    for name in ("first", "second"):
+        built(config(folder, name, [], ledger="led"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (broken("UPDATE entries SET body = replace(body, 'first', 'worst')"), "is broken at entry 1"),
+        (broken("DELETE FROM entries WHERE seq = 2"), "is broken at entry 2"),
+        (
+            broken("UPDATE entries SET body = replace(body, '\"ledger\":5', '\"ledger\":9')"),
+            "format 9, this version reads 5",
+        ),
+        (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
+        (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
+        (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
+        (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
+        (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
+        (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
+    ],
+)
+def test_a_ledger_that_does_not_hold_is_refused(
+    entered: Path, tmp_path: Path, change: Callable[[Path], object], message: str
+) -> None:
+    folder = Path(shutil.copytree(entered, tmp_path / "own"))
+    change(folder / "led")
+    with pytest.raises(InputError, match=message):
+        built(config(folder, "third", [], ledger="led"))
+
+
+def test_a_history_is_no_ledger_and_the_other_way_around(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    with pytest.raises(ChainError, match='of another table: table is missing, not "t"; ledger is 5, not missing'):
+        Chain.open(str(tmp_path / "led"), {"table": "t"})
+    Chain.open(str(tmp_path / "history.db"), {"table": "t"}).close()
+    with pytest.raises(InputError, match=r"the ledger .*history.db has the format None, this version reads 5; use"):
+        read_ledger(tmp_path / "history.db")
+
+
+def test_a_ledger_is_made_once(tmp_path: Path) -> None:
+    new_ledger(tmp_path / "led")
+    assert (tmp_path / "led.key").stat().st_mode & 0o77 == 0
+    with pytest.raises(InputError, match="is there already"):
+        new_ledger(tmp_path / "led")
+    with pytest.raises(InputError, match="cannot be made"):
+        new_ledger(tmp_path / "no" / "led")

@@ -1,0 +1,344 @@
+"""The stages that a config may ask for, and the other methods of search: what they find is what the functions find."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from sdc.api import find_release, posterior, uniques
+from sdc.bounds.enumeration import feasible_tables
+from sdc.config.release import AnnealingConfig, ReleaseConfig
+from sdc.model import subtable as st
+from sdc.model.errors import (
+    ConfigError,
+    InputError,
+    ReleaseError,
+)
+from sdc.model.release import NOTHING, Release
+from sdc.risk.criteria import Criteria
+from sdc.risk.verdict import Policy
+from sdc.search.blockers import blockers
+from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings
+from sdc.stages.build import Build
+from sdc.stages.refusals import refusals
+from sdc.storage.parquet import table_columns, write_csv
+from sdc.storage.results import (
+    read_curve,
+    read_likely_curve,
+    read_posteriors,
+    read_refusals,
+    read_remedies,
+    read_uniques,
+)
+from sdc.utility.uniques import Uniques
+from sdc.verify.run_folder import verify
+from tests.helpers.builds import ANNEALED, BEST, CZECH_CSV, NAMES, Config, built, document_of, made, redone, report_of
+from tests.helpers.folders import contents
+from tests.strategies import dense, knows, schema_of
+
+
+def test_a_decomposable_build(config: Config) -> None:
+    """REFERENCE section 2: 48 sub-tables with the total, at the width 10; its graph, trace and utility are kept."""
+    build, statuses = made(config(release=ANNEALED))
+    found = build.made.found
+    assert statuses == dict.fromkeys(NAMES, "done")
+    assert found.release.sub_tables_with_total(build.made.table.schema) == 48
+    assert found.graph is not None
+    assert found.graph.release == found.release
+    assert [(row.round, row.chain, row.step) for row in found.trace[:3]] == [(0, 0, 400), (0, 1, 400), (1, 0, 800)]
+    assert len(found.trace) == 10
+    assert (found.steps, found.reason) == ((), None)
+    assert document_of(build, "confidential", "utility.json")["converged"] is True
+    assert document_of(build, "assessment", "assessment.json")["min_width"] == [10, 10]
+    assert not build.folder.checkpoint("search").exists()
+
+
+def test_the_best_of_both(config: Config, finished: Path) -> None:
+    build = built(config(release=BEST))
+    assert "Both methods end at the same release" in str(build.made.found.reason)
+    assert contents(build.folder.stage("release")) == contents(finished)
+    assert str(build.made.found.reason) in report_of(build)
+
+
+def test_a_curve_is_a_stage_before_the_report(config: Config, finished: Path) -> None:
+    curve = {"min_width": [6, 10, 11], "small_count": [1, 2], "methods": ["ordered", "decomposable"]}
+    settings = {"steps": 2000, "chains": 2}
+    build, statuses = made(config(release={"annealing": settings}, curve=curve))
+    assert statuses == dict.fromkeys([*NAMES[:4], "curve", *NAMES[4:]], "done")
+    points = {
+        (p.method, p.small_count, p.min_width_required): p.sub_tables for p in read_curve(build.folder.stage("curve"))
+    }
+    assert len(points) == 12
+    assert [points["ordered", 2, 6], points["decomposable", 2, 10], points["decomposable", 2, 11]] == [59, 47, 31]
+    assert contents(build.folder.stage("release")) == contents(finished)
+    _, again = made(config(release={"annealing": settings}, curve=curve))
+    assert redone(again) == []
+    _, wider = made(config(release={"annealing": settings}, curve={**curve, "min_width": [6]}))
+    assert redone(wider) == ["curve", "confidential"]
+    _, none = made(config(release={"annealing": settings}))
+    assert redone(none) == ["confidential"]
+
+
+def test_a_curve_under_limits(config: Config) -> None:
+    """No more sub-tables under a stricter limit; the largest release is that of none."""
+    curve = {"min_width": [6], "methods": ["decomposable"], "max_above": [0.0, 0.4], "threshold": 0.006}
+    annealing = {**ANNEALED["annealing"], "chains": 1}
+    build = built(config(release={"annealing": annealing}, curve=curve))
+    points = read_likely_curve(build.folder.stage("curve"))
+    assert [point.max_above for point in points] == [0.0, 0.4, None]
+    assert 6 < points[0].sub_tables < points[1].sub_tables == points[2].sub_tables == 47
+    assert [point.above for point in points] == [0.0, 1 / 3, 1 / 3]
+    page = report_of(build)
+    assert 'id="likely-curve"' in page
+    strict = {**curve, "max_above": [0.0], "threshold": 1e-6}
+    points = read_likely_curve(built(config(release={"annealing": annealing}, curve=strict)).folder.stage("curve"))
+    assert (points[0].sub_tables, points[1].sub_tables) == (0, 47)
+    assert "[A] [B] [C] [D] [E] [F], from which the search starts" in str(points[0].reason)
+
+
+def test_a_simulatable_build(config: Config) -> None:
+    """What refusals tell is nothing: and what that costs is said."""
+    build = built(config(release={"method": "simulatable", "simulatable": {"draws": 10}}))
+    found = build.made.found
+    accepted = Release.of(step.added for step in found.simulated if step.accepted)
+    assert (found.release, found.release.sub_tables(build.made.table.schema)) == (accepted, 39)
+    assert not all(step.accepted for step in found.simulated)
+    assert "cost 20 sub-tables" in report_of(build)
+    _, statuses = made(
+        config(release={"method": "simulatable", "simulatable": {"draws": 10}, "annealing": {"steps": 9}})
+    )
+    assert redone(statuses) == ["confidential"]
+    _, statuses = made(config(release={"method": "simulatable", "simulatable": {"draws": 10, "seed": 1}}))
+    assert "search" in redone(statuses)
+    assert verify(build.folder.path).verified
+
+
+def test_remedies_are_a_stage_before_the_report(config: Config, finished: Path, begun: Build) -> None:
+    """They can be asked for afterwards: what was found stays, and the release too."""
+    build, statuses = made(config(remedies={"variables": 6}))
+    assert redone(statuses) == ["remedies", "confidential"]
+    tried = read_remedies(build.folder.stage("remedies"), build.made.table.schema)
+    assert tried
+    assert all(remedy.recode.leaves_out for remedy in tried)  # all variables have two categories
+    stopped = {t for _, sub_tables in blockers(build.made.found.steps) for t in sub_tables}
+    assert stopped
+    for remedy in tried:
+        assert set(remedy.asked) == {t for t in stopped if not st.has(t, remedy.recode.variable)}
+        assert set(remedy.freed) <= set(remedy.asked)
+        assert remedy.lost == sum(st.has(t, remedy.recode.variable) for t in range(64) if t in build.made.found.release)
+    assert 'id="remedies"' in report_of(build)
+    assert contents(build.folder.stage("release")) == contents(finished)
+    assert "remedies" not in made(config())[1]
+
+
+def test_what_is_refused_is_offered_at_coarser_levels(tmp_path: Path) -> None:
+    """Places in regions: the report has what to require instead of a table by place that may not go out."""
+    rows = ["region,place,sex,ill,count"]
+    for place, (region, counts) in enumerate([("n", [9, 8, 1, 9]), ("n", [9, 9, 9, 9]), ("s", [9, 9, 9, 9])]):
+        cells = zip(("f", "f", "m", "m"), ("no", "yes", "no", "yes"), counts, strict=True)
+        rows += [f"{region},{region}{place},{sex},{ill},{count}" for sex, ill, count in cells]
+    (tmp_path / "table.csv").write_text("\n".join(rows) + "\n")
+    content = {"name": "t", "table": {"path": "table.csv", "hierarchies": {"place": ["region", "place"]}}}
+    content |= {"risk": {"min_width": 9, "small_count": 2}, "remedies": {}, "execution": {"cluster": "in-process"}}
+    content |= {"release": {"require": ["place*sex*ill"], "conflicts": "best_subset"}}
+    content |= {"output": {"folder": str(tmp_path / "runs")}}
+    (tmp_path / "build.yaml").write_text(yaml.safe_dump(content))
+    build = built(tmp_path / "build.yaml")
+    rows_of = document_of(build, "remedies", "redesigns.json")["redesigns"]
+    (asked,) = [row for row in rows_of if row["sub_table"] == ["place", "sex", "ill"]]
+    page = report_of(build)
+    assert 'id="redesigns"' in page
+    for one in asked["instead"]:
+        assert "*".join(one["sub_table"]) in page
+    (coarser,) = [one for one in asked["instead"] if "in_part" not in one["config"]]
+    assert yaml.safe_load(coarser["config"])["release"]["require"] == ["*".join(coarser["sub_table"])]
+
+
+def test_what_is_likely_is_a_stage_before_the_report(config: Config, finished: Path, begun: Build) -> None:
+    """It can be asked for afterwards: what was found stays, and the release too."""
+    asked = {"laws": ["released", "saturated", "[A,B][B,C]"], "alpha": [0.5, 1.0], "threshold": 0.4}
+    build, statuses = made(config(posterior=asked))
+    assert redone(statuses) == ["posterior", "confidential"]
+    found = read_posteriors(build.folder.stage("posterior"))
+    labels = ["released", "saturated, alpha 0.5", "saturated, alpha 1", "[A,B][B,C], alpha 0.5", "[A,B][B,C], alpha 1"]
+    assert [summary.label for summary in found] == labels
+    for summary in found:
+        own = posterior(build.made.table, build.made.found.release, law=summary.law, alpha=summary.alpha or 0.5)
+        assert summary.feasible_tables == own.feasible_tables == 810
+        assert summary.at_truth.tolist() == own.cells.at_truth.tolist()
+        assert summary.disclosing.tolist() == own.groups.probabilities(own.cells).tolist()
+        assert summary.above(0.4) == (own.cells.at_truth > 0.4).mean()
+        assert summary.identified(0.4) <= summary.above(0.4)
+    assert 'id="likely-cells"' in report_of(build)
+    assert contents(build.folder.stage("release")) == contents(finished)
+    _, statuses = made(config(posterior={**asked, "threshold": 0.2}))
+    assert redone(statuses) == ["confidential"]
+    _, statuses = made(config(posterior={**asked, "share": 0.8}))
+    assert redone(statuses) == ["posterior", "confidential"]
+    _, none = made(config())
+    assert "posterior" not in none
+
+
+def test_measures_side_by_side(config: Config, finished: Path, begun: Build) -> None:
+    """Of the 810 tables that agree all are alike under the law uniform; beside it the one-way tables, and the total."""
+    losses = {"intruder": {"none": 0.9}, "agency": {"right": 1.0, "wrong": 0.5}}
+    build = built(config(posterior={"laws": ["uniform"], "threshold": 0.1, "losses": losses}))
+    document = document_of(build, "confidential", "measures.json")
+    own, one_way, nothing = document["releases"]
+    cells = posterior(build.made.table, build.made.found.release, law="uniform").cells
+    is_claimed, is_true = cells.most_likely[1] > 0.1, cells.at_truth >= cells.most_likely[1] - 1e-9
+    assert own == {
+        "release": "this release",
+        "sub_tables": 59,
+        "at_risk_cells": 3,
+        "bounds_are_sharp": True,
+        "known_by_bounds": 0,
+        "total_width": 28,
+        "mean_width": pytest.approx(28 / 3),
+        "feasible_tables": 810,
+        "log_probability_if_uniform": pytest.approx(-np.log(810)),
+        "law": "uniform",
+        "reason": None,
+        "sampled": False,
+        "log_probability_of_true_table": pytest.approx(-np.log(810)),
+        "entropy": pytest.approx(np.log(810)),
+        "identified": pytest.approx((is_claimed & is_true).mean()),
+        "disclosure_risk": pytest.approx(((is_claimed & is_true) + 0.5 * (is_claimed & ~is_true)).mean()),
+    }
+    by_hand = posterior(build.made.table, list("ABCDEF")).cells
+    assert (one_way["release"], one_way["sub_tables"], one_way["law"]) == ("one-way sub-tables", 6, "released")
+    assert one_way["identified"] == 0
+    assert one_way["disclosure_risk"] == pytest.approx(0.5 * (by_hand.most_likely[1] > 0.1).mean())
+    assert (nothing["sub_tables"], nothing["total_width"], nothing["disclosure_risk"]) == (0, 3 * 1841, 0)
+    assert own["entropy"] < one_way["entropy"] < nothing["entropy"]
+    page = report_of(build)
+    measures = page[page.index('<table id="side-by-side">') :]
+    for figure in ('total width of their bounds</th><td class="n">28</td>', ">6.70<", ">5,523<"):
+        assert figure in measures[: measures.index("</table>")]
+    _, statuses = made(config(posterior={"laws": ["uniform"], "threshold": 0.1}))
+    assert redone(statuses) == ["confidential"]
+
+
+def test_what_refusals_tell(config: Config, tmp_path: Path) -> None:
+    """Of the 52 tables that agree with the release 35 lead to it; each is built again by what makes a build."""
+    write_csv(tmp_path / "t.csv", table_columns(NARROWED))
+    small = {"table": {"path": str(tmp_path / "t.csv"), "categories": {}}, "risk": {"min_width": 3}}
+    build = built(config(posterior={"refusals": 1000}, **small))
+    found = read_refusals(build.folder.stage("posterior"))
+    assert (found.feasible_tables, found.alike, found.reason) == (52, 35, None)
+    assert (found.possible.tolist(), found.left.tolist()) == ([[0, 5]], [[0, 4]])
+    assert "Of the 52 that agree with it 35 lead to it" in report_of(build)
+    build, statuses = made(config(posterior={"refusals": 51}, **small))
+    assert redone(statuses) == ["posterior", "confidential"]
+    assert "more than 51 tables agree" in str(read_refusals(build.folder.stage("posterior")).reason)
+
+
+NARROWED = dense(schema_of([2, 2, 2]), [0, 2, 3, 0, 3, 3, 4, 5])
+
+
+NOTHING_KNOWN = knows(NARROWED, NOTHING)
+
+
+SETTINGS = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, ALL_WIDTHS)
+
+
+def test_refusals_narrow_what_is_left() -> None:
+    """Beside a plain loop over the feasible tables: some lead elsewhere, and some have no at-risk cell at all."""
+    table, found = NARROWED, find_release(NARROWED, NOTHING, "ordered", min_width=3)
+    told = refusals(table, NOTHING_KNOWN, SETTINGS, "ordered", found.release, 1000)
+    alike = []
+    for counts in feasible_tables(table, knows(table, found.release)):
+        other = dense(table.schema, counts.reshape(-1).tolist())
+        with suppress(InputError, ReleaseError):
+            if find_release(other, NOTHING, "ordered", min_width=3).release == found.release:
+                alike.append(counts.reshape(-1))
+    assert (told.feasible_tables, told.alike, len(alike)) == (52, 35, 35)
+    assert (told.possible.tolist(), told.left.tolist()) == ([[0, 5]], [[0, 4]])
+    rows = table.schema.keys.pack(table.codes[table.at_risk(2)])
+    kept = np.array(alike)[:, rows]
+    assert told.left.tolist() == np.stack([kept.min(axis=0), kept.max(axis=0)], axis=1).tolist()
+    assert told.at_truth == pytest.approx((kept == table.counts[table.at_risk(2)]).mean(axis=0))
+
+
+def test_of_some_tables_nothing_may_be_released() -> None:
+    """Three records of A = 0 are in one cell not at risk, and as 2 and 1 keep no width of 4: no fault of settings."""
+    table = dense(schema_of([3, 2]), [3, 0, 1, 4, 5, 3])
+    found = find_release(table, NOTHING, "decomposable", min_width=4, steps=200, chains=2)
+    release = ReleaseConfig(annealing=AnnealingConfig(steps=200, chains=2))
+    settings = replace(SETTINGS, criteria=Criteria.of(2, 4), release=release)
+    told = refusals(table, knows(table, NOTHING), settings, "decomposable", found.release, 1000)
+    alike = [
+        counts
+        for counts in feasible_tables(table, knows(table, found.release))
+        if counts[0, 0] in (0, 3) and ((counts > 0) & (counts <= 2)).any()
+    ]
+    assert (told.feasible_tables, told.alike) == (23, len(alike))
+
+
+def test_a_fault_of_the_settings_is_none_of_the_tables() -> None:
+    found = find_release(NARROWED, NOTHING, "ordered", min_width=3)
+    with pytest.raises(ReleaseError, match="critical widths are known from the floor 4 on, the minimum width is 3"):
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, listing=Listing(4)), "ordered", found.release, 1000)
+    release = ReleaseConfig(annealing=AnnealingConfig(start="[A,Z]"))
+    with pytest.raises(InputError, match="unknown variable 'Z'"):
+        refusals(NARROWED, NOTHING_KNOWN, replace(SETTINGS, release=release), "ordered", found.release, 1000)
+
+
+def test_refusals_are_of_a_release_that_the_settings_make() -> None:
+    """Of another release the true table is not among those that lead to it."""
+    with pytest.raises(RuntimeError, match="lead to it, and the true table is not among them"):
+        refusals(NARROWED, NOTHING_KNOWN, SETTINGS, "ordered", Release.of([0b111]), 1000)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"posterior": {"laws": ["[A,Z]"]}}, r"posterior.laws = \['\[A,Z\]'\]: unknown variable 'Z'"),
+        ({"uniques": {"fraction": 0.5, "model": "[A,Z]"}}, r"uniques.model = '\[A,Z\]': unknown variable 'Z'"),
+    ],
+)
+def test_a_model_of_other_variables_is_refused(section: dict[str, Any], message: str, config: Config) -> None:
+    with pytest.raises(ConfigError, match=message):
+        built(config(**section))
+
+
+def test_sample_uniques_are_a_stage_before_the_report(config: Config, finished: Path, begun: Build) -> None:
+    """It can be asked for afterwards: what was found stays, and the release too."""
+    build, statuses = made(config(uniques={"fraction": 0.05}))
+    assert redone(statuses) == ["uniques", "confidential"]
+    assert contents(build.folder.stage("release")) == contents(finished)
+    table, folder = build.made.table, build.folder.stage("uniques")
+    found, own = read_uniques(folder, table), uniques(table, fraction=0.05)
+    assert isinstance(found, Uniques)
+    assert [getattr(found, one.name) for one in fields(Uniques)][4:] == [
+        getattr(own, one.name) for one in fields(Uniques)
+    ][4:]
+    assert (found.cells.tolist(), found.alone.tolist()) == (own.cells.tolist(), own.alone.tolist())
+    assert (found.matched.tolist(), found.expected.tolist()) == (own.matched.tolist(), own.expected.tolist())
+    assert 'id="unique-cells"' in report_of(build)
+    assert f"{100 * own.intrusion:.2f} % from 1 cells" in report_of(build)
+    build, statuses = made(config(uniques={"fraction": 0.05, "model": "released"}))
+    assert redone(statuses) == ["uniques", "confidential"]
+    released = read_uniques(build.folder.stage("uniques"), table)
+    own = uniques(table, build.made.found.release, fraction=0.05, model="released")
+    assert isinstance(released, Uniques)
+    assert released.alone.tolist() == own.alone.tolist()
+    _, none = made(config())
+    assert "uniques" not in none
+
+
+def test_the_report_says_why_uniques_are_not_known(config: Config, tmp_path: Path) -> None:
+    """Two records wherever there was one: nobody is alone, and all else goes on."""
+    twice = tmp_path / "twice.csv"
+    twice.write_text(re.sub(r",1$", ",2", CZECH_CSV.read_text(), flags=re.MULTILINE))
+    build = built(config(table={"path": str(twice)}, uniques={"fraction": 0.05}))
+    reason = "no cell has one record; there is no sample unique"
+    assert read_uniques(build.folder.stage("uniques"), build.made.table) == reason
+    assert reason in report_of(build)

@@ -1,0 +1,299 @@
+"""What a build takes over from an earlier one, and what a change of config, data or files makes again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdc.api import find_release
+from sdc.executor import IN_PROCESS
+from sdc.intruder import summary as laws_of_stage
+from sdc.model.errors import (
+    ConfigError,
+    InputError,
+    RunFolderError,
+)
+from sdc.model.release import NOTHING
+from sdc.search.decomposable import SearchState
+from sdc.stages.assemble import Watch
+from sdc.stages.build import Build, open_build
+from sdc.stages.stage import run_stage
+from sdc.stages.stages import SWEEP, run_all
+from sdc.storage.results import (
+    write_checkpoint,
+)
+from sdc.verify.run_folder import verify
+from tests.helpers.builds import (
+    ANNEALED,
+    BEST,
+    CZECH_CSV,
+    EMPTY_CELL,
+    NAMES,
+    PUBLISHED,
+    Config,
+    assert_nothing_published,
+    built,
+    document_of,
+    informed,
+    made,
+    redone,
+    report_of,
+)
+from tests.helpers.folders import contents
+
+
+def test_a_rerun_reuses_everything_and_rewrites_nothing(config: Config, begun: Build) -> None:
+    before = times(begun.folder.path)
+    again, statuses = made(config())
+    assert again.folder.path == begun.folder.path
+    assert statuses == dict.fromkeys(NAMES, "reused")
+    after = times(begun.folder.path)
+    assert {name for name in after if after[name] != before.get(name)} <= {"manifest.json", "log.jsonl", ".lock"}
+    assert after.keys() == before.keys()
+
+
+def times(folder: Path) -> dict[str, int]:
+    """When every file below was written."""
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+SEARCHED = ["search", "assessment", "confidential", "release"]
+
+
+@pytest.mark.parametrize(
+    ("sections", "again"),
+    [
+        ({"risk": {"min_width": 7}}, SEARCHED),
+        ({"risk": {"small_count": 3}}, ["widths", *SEARCHED]),
+        ({"release": {"seconds_per_cell": 0.1}}, SEARCHED),
+        ({"release": {"seconds": 60.0}}, SEARCHED),
+        ({"risk": {"undecided": "outer"}}, SEARCHED),
+        ({"release": {"method": "bisection"}}, SEARCHED),
+        ({"widths": {"floor": 2}}, ["widths", *SEARCHED]),
+        ({"table": {"partitions": 3}}, NAMES),
+        ({"table": {"variables": ["F", "E", "D", "C", "B", "A"]}}, NAMES),
+        ({"release": {"annealing": {"seed": 1}}}, ["confidential"]),
+        ({"release": {"weights": {"variables": {"A": 2}}}}, SEARCHED),
+        ({"labels": {"variables": {"A": {"label": "Smokes"}}}}, ["confidential", "release"]),
+        ({"publication": {"period": "1981"}}, ["confidential", "release"]),
+        ({"execution": {"workers": 7}}, []),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_what_a_change_of_the_config_redoes(
+    sections: dict[str, Any], again: list[str], config: Config, begun: Build
+) -> None:
+    second, statuses = made(config(**sections))
+    unchanged = {"search", "assessment", "release"}  # their inputs may come out as they were
+    assert set(redone(statuses)) <= set(again)
+    assert set(again) - set(redone(statuses)) <= unchanged
+    assert (second.folder.path == begun.folder.path) == ("execution" in sections)
+    assert {path.name for path in begun.folder.stage("release").iterdir()} == PUBLISHED
+    assert second.folder.stage("release").is_dir()
+
+
+def test_a_code_list_counts_by_its_content_and_is_published(config: Config, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("variable,category,label\nA,,Smokes\nA,no,never\n")
+    first = built(config(labels={"code_list": "codes.csv"}))
+    assert "A,1,no,never,Smokes,," in (first.folder.stage("release") / "data_dictionary.csv").read_text()
+    assert verify(first.folder.path).failures == ()
+    (tmp_path / "codes.csv").rename(tmp_path / "others.csv")
+    assert redone(made(config(labels={"code_list": "others.csv"}))[1]) == []
+    (tmp_path / "others.csv").write_text("variable,category,label\nA,,Smoking\n")
+    assert redone(made(config(labels={"code_list": "others.csv"}))[1]) == ["confidential", "release"]
+
+
+def test_another_format_is_written_without_the_work_done_again(config: Config, begun: Build) -> None:
+    build, statuses = made(config(publication={"formats": ["csv", "px"], "children": ["A*B"], "zeros": True}))
+    assert redone(statuses) == ["confidential", "release"]
+    assert {path.suffix for path in build.folder.stage("release").glob("0*")} == {".csv", ".px"}
+    assert list(build.folder.stage("release").glob("*_A-B.px"))
+
+
+def test_a_change_of_min_width_takes_table_and_widths_over(config: Config, begun: Build) -> None:
+    second, statuses = made(config(risk={"min_width": 10}))
+    assert redone(statuses) == SEARCHED
+    for name in ("table", "widths"):
+        assert contents(second.folder.stage(name)) == contents(begun.folder.stage(name))
+    assert second.made.found.release.sub_tables_with_total(second.made.table.schema) < 60
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_change_of_the_data_redoes_everything_and_one_of_their_name_the_counting_at_most(
+    same: bool, config: Config, begun: Build, tmp_path: Path
+) -> None:
+    head, first, *rest = CZECH_CSV.read_text().splitlines()
+    (tmp_path / "other.csv").write_text("\n".join([head, first if same else first[:-2] + "45", *rest, ""]))
+    second, statuses = made(config(table={"path": str(tmp_path / "other.csv")}))
+    if same:
+        assert {*redone(statuses)} <= {"table"}
+        assert contents(second.folder.stage("release")) == contents(begun.folder.stage("release"))
+    else:
+        assert redone(statuses) == NAMES
+        assert second.folder.path.parent == begun.folder.path.parent
+        assert second.folder.path != begun.folder.path
+
+
+@pytest.mark.parametrize(
+    ("sections", "match"),
+    [
+        ({"labels": {"variables": {"Z": {"label": "z"}}}}, "labels: unknown variable 'Z'; the table has A, B"),
+        ({"publication": {"children": ["A*nobody"]}}, r"publication\.children: unknown variable 'nobody'; the table"),
+    ],
+)
+def test_what_the_table_does_not_have_is_refused_before_the_search(
+    sections: dict[str, Any], match: str, config: Config, begun: Build
+) -> None:
+    build = open_build(config(**sections, risk={"min_width": 7}))
+    with pytest.raises(ConfigError, match=match):
+        run_all(build, IN_PROCESS)
+    assert not build.folder.stage("search").exists()
+
+
+def test_structural_zeros_are_honoured_and_not_published(config: Config) -> None:
+    """[KDSF] releases 60 at 7; who knows the empty cell has a width of 6 there."""
+    plain, build = built(config(risk={"min_width": 7})), built(informed(config))
+    assert plain.made.found.release.sub_tables_with_total(plain.made.table.schema) == 60
+    assert build.made.found.release.sub_tables_with_total(build.made.table.schema) < 60
+    (zero,) = build.made.known.zeros.labels(build.made.table.schema)
+    assert zero == "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos"
+    assert document_of(build, "assessment", "assessment.json")["releasable"] is True
+    assert "impossible, 1 in all" in report_of(build)
+    for name, content in contents(build.folder.stage("release")).items():
+        assert b"zeros" not in content.lower(), name
+        assert b"impossible" not in content.lower(), name
+
+
+def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -> None:
+    first = built(informed(config))
+    assert redone(made(informed(config))[1]) == []
+    moved, statuses = made(informed(config, name="moved.yaml"))
+    assert (redone(statuses), moved.folder.path) == ([], first.folder.path)
+    commented, statuses = made(informed(config, f"# as before\n{EMPTY_CELL}"))
+    assert redone(statuses) == ["table"]  # which comes out as it was
+    assert contents(commented.folder.stage("table")) == contents(first.folder.stage("table"))
+    none, statuses = made(informed(config, "[]"))
+    assert redone(statuses) == NAMES
+    assert none.made.found.release.sub_tables_with_total(none.made.table.schema) == 60
+    contradicting = informed(config, "- {A: yes, B: [yes, no]}")
+    with pytest.raises(InputError, match="structural zeros contradict the data: A = yes and B = no or yes"):
+        built(contradicting)
+    assert_nothing_published(open_build(contradicting))
+
+
+def test_another_version_of_the_code_redoes_everything(
+    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = begun.folder.path  # of this version
+    for module in ("build", "stage"):
+        monkeypatch.setattr(f"sdc.stages.{module}.code_digest", lambda: "0" * 64)
+    second, statuses = made(config())
+    assert redone(statuses) == NAMES
+    assert second.folder.path != before
+    assert contents(second.folder.stage("release")) == contents(before / "release")
+
+
+def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
+    build = open_build(config())
+    with build.started(NAMES):
+        swept = [run_stage(stage, build, IN_PROCESS, lambda text: None) for stage in SWEEP]
+    assert [record.status for record in swept] == ["done", "done"]
+    assert_nothing_published(build)
+    assert redone(made(config())[1]) == NAMES[2:]
+
+
+def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that ends while it samples goes on after the last whole law, to the same bytes."""
+    asked = {"laws": ["released", "saturated"], "alpha": [0.5, 1.0]}
+    whole = built(config(posterior=asked))
+    expected = contents(whole.folder.stage("posterior"))
+    shutil.rmtree(whole.folder.path)
+    found, own = list[str](), laws_of_stage.posterior
+
+    def counted(*of: Any) -> Any:
+        if len(found) == 2:
+            found.append("killed")
+            raise KeyboardInterrupt
+        found.append(of[2].name)
+        return own(*of)
+
+    monkeypatch.setattr(laws_of_stage, "posterior", counted)
+    with pytest.raises(KeyboardInterrupt):
+        made(config(posterior=asked))
+    build = built(config(posterior=asked))
+    assert found == ["released", "saturated", "killed", "saturated"]
+    assert contents(build.folder.stage("posterior")) == expected
+    assert not build.folder.checkpoint("posterior").exists()
+
+
+@pytest.mark.parametrize(
+    "release", [ANNEALED, BEST, {**ANNEALED, "annealing": {**ANNEALED["annealing"], "tempering": True}}]
+)
+def test_a_search_that_is_interrupted_goes_on_from_its_last_round(
+    release: dict[str, Any], config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After round 3 of 5 the build fails; what it then makes is, byte for byte, what it would have made at once."""
+    whole = built(config(release=release))
+    expected = contents(whole.folder.stage("search"))
+    shutil.rmtree(whole.folder.path)
+    said: list[str] = []
+
+    def fail_after_three(line: str) -> None:
+        said.append(line)
+        if "annealing round 3" in line:
+            raise RuntimeError("struck")
+
+    with pytest.raises(RuntimeError, match="struck"):
+        run_all(open_build(config(release=release)), IN_PROCESS, fail_after_three)
+    assert whole.folder.checkpoint("search").is_file()
+    said.clear()
+    build = open_build(config(release=release))
+    run_all(build, IN_PROCESS, said.append)
+    assert re.findall(r"annealing round (\d)", "\n".join(said)) == ["4", "5"]
+    assert contents(build.folder.stage("search")) == expected
+    assert not build.folder.checkpoint("search").exists()
+
+
+def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) -> None:
+    whole = built(config(release=ANNEALED))
+    expected = contents(whole.folder.stage("search"))
+    other: list[SearchState] = []
+    find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
+    write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
+    whole.folder.discard("search")
+    annealing = {**ANNEALED["annealing"], "seed": 3}
+    _, statuses = made(config(release={**ANNEALED, "annealing": annealing}))
+    assert redone(statuses)[0] == "search"  # and not the widths
+    again = built(config(release=ANNEALED))
+    assert contents(again.folder.stage("search")) == expected
+    assert not again.folder.checkpoint("search").exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_that_were_touched_are_made_again(name: str, config: Config, begun: Build) -> None:
+    before = contents(begun.folder.stage(name))
+    file = sorted(path for path in begun.folder.stage(name).iterdir())[0]
+    file.write_bytes(file.read_bytes() + b"1")
+    again, statuses = made(config())
+    assert redone(statuses) == [name]
+    assert contents(again.folder.stage(name)) == before
+
+
+@pytest.mark.parametrize("touch", ["removed", "added"])
+def test_a_published_file_more_or_less_is_not_left_so(touch: str, config: Config, begun: Build, finished: Path) -> None:
+    file = begun.folder.stage("release") / ("widths.csv" if touch == "added" else "001_A-B-C-D-E.csv")
+    file.write_text("sub_table,critical_width\n") if touch == "added" else file.unlink()
+    again, statuses = made(config())
+    assert redone(statuses) == ["release"]
+    assert contents(again.folder.stage("release")) == contents(finished)
+
+
+def test_a_manifest_of_another_format_is_refused(config: Config, begun: Build) -> None:
+    (begun.folder.path / "manifest.json").write_text('{"format": 2}')
+    with pytest.raises(RunFolderError, match="has format 2, this version reads 1; remove the run folder"):
+        made(config())

@@ -1,0 +1,70 @@
+"""Results as data frames of pandas and Polars, and figures in a browser."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import sync_playwright
+
+import sdc
+from sdc.model.errors import (
+    UntoldError,
+)
+from sdc.model.release import NOTHING
+from sdc.model.table import Table
+from tests.integration.test_results import RESULTS
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium or google-chrome on this machine")
+def test_a_browser_shows_a_figure(czech: Table) -> None:
+    figures = [sdc.widths(czech).plot(min_width=6), sdc.ordered_release(czech, NOTHING, min_width=6).plot()]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.set_content("".join(figure._repr_html_() for figure in figures))
+        sizes = page.evaluate("[...document.images].map(image => [image.naturalWidth, image.naturalHeight])")
+        assert [width for width, _ in sizes] == [1100, 1100]
+        assert all(height > 100 for _, height in sizes)
+        browser.close()
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_every_result_is_a_frame(verb: str, czech: Table) -> None:
+    result = RESULTS[verb](czech)
+    rows = result.to_arrow().to_pylist()
+    assert rows == result.to_polars().to_dicts()
+    frame = result.to_pandas().astype(object)
+    # what is withheld is missing there, and a number that is none here
+    assert rows == [{key: listed(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def listed(value: Any) -> Any:
+    """A value of pandas as Arrow has it."""
+    if isinstance(value, tuple):
+        return list(value)
+    return None if value != value else value
+
+
+def test_frames_of_tables_are_read_again(czech: Table) -> None:
+    named = czech.marginal("C*A")
+    assert named.to_pandas().to_dict("list") == {
+        "A": ["no", "no", "yes", "yes"],
+        "C": ["no", "yes", "no", "yes"],
+        "count": named.counts.tolist(),
+    }
+    assert sdc.read_table(named.to_polars(), categories={"A": ["no", "yes"], "C": ["no", "yes"]}) == named
+    assert sdc.read_table(czech.to_pandas(), categories={v.name: v.categories for v in czech.schema.variables}) == czech
+
+
+def test_what_is_withheld_is_missing() -> None:
+    counts = [1, 20, 9, 30, 40, 8, 7, 6, 50]
+    table = sdc.read_table(pa.table({"a": [*"xxxyyyzzz"], "b": [*"rstrstrst"], "count": counts}))
+    found = sdc.suppress(table, NOTHING, "a*b", small_count=1, min_width=5)
+    assert found.to_pandas()["count"].isna().tolist() == found.withheld.reshape(-1).tolist()
+    with pytest.raises(UntoldError, match="missing values"):
+        sdc.read_table(found.to_polars())

@@ -1,0 +1,509 @@
+"""What is wrong in a config is one message: the key, its value, what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sdc.config.file import read_config
+from sdc.model.errors import ConfigError
+from tests.unit.config.test_config import SMALLEST, config_of
+
+
+@pytest.mark.parametrize(
+    ("recode", "match"),
+    [
+        (
+            "{groups: {x: [p, q], y: [q]}}",
+            r"recodes\.a\.groups = .*: the value 'q' is in 'x' and again in 'y' \(label: ",
+        ),
+        ('{groups: {x: "*", y: "*"}}', "the value '\\*' is in 'x' and again in 'y'"),
+        ("{groups: {x: []}, groups: {y: []}}", "gives 'groups' a second time"),
+        ("{groups: {x: [p], x: [q]}}", "gives 'x' a second time"),
+        ("{groups: {x: [1.5]}}", r"recodes\.a\.groups\.x\.0 = 1.5: .*string \(label: \[values\];"),
+        ("{groups: {x: [01]}}", r"recodes\.a\.groups\.x\.0 = 1: 01 is 1 to YAML; write it in quotes"),
+        ("{groups: {x: [1, '1']}}", "the value '1' is in 'x' and again in 'x'"),
+        ("{groups: {}}", r"recodes\.a\.groups = {}"),
+        ("{bins: {x: [0, 5], y: [4, 9]}}", r"recodes\.a\.bins = .*: the bins 'x' and 'y' overlap \(label: "),
+        ("{bins: {x: [0, null], y: [4, 9]}}", "the bins 'x' and 'y' overlap"),
+        ("{bins: {x: [0, 5], y: [null, 9]}}", "the bins 'y' and 'x' overlap"),
+        ("{bins: {x: [0, 5], y: [6, 9]}}", "there is a gap between the bins 'x' and 'y'"),
+        ("{bins: {x: [5, 5]}}", "the bin 'x' goes from 5 to below 5, and holds nothing"),
+        ("{bins: {x: [0, ten]}}", r"recodes\.a\.bins\.x\.1 = 'ten'"),
+        ("{bins: {x: [0]}}", r"recodes\.a\.bins\.x"),
+        ("{}", "recodes.a = {}: give one of bins, groups, and top or bottom"),
+        ("{top: 3, bins: {x: [0, 5]}}", "give one of bins, groups, and top or bottom"),
+        ("{top: 3, bottom: 3}", "bottom 3 is not below top 3"),
+        ("{tops: 3}", r"recodes\.a\.tops is an unknown key; did you mean top\?"),
+        ("{top: 3.5}", r"recodes\.a\.top = 3.5: .*integer.* \(a whole number"),
+    ],
+)
+def test_faults_of_recodes(file: Path, recode: str, match: str) -> None:
+    text = f"name: r\ntable: {{path: t.csv, recodes: {{a: {recode}}}}}\nrisk: {{min_width: 1}}"
+    with pytest.raises(ConfigError, match=match) as caught:
+        config_of(file, text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "match"),
+    [
+        ("variables: [b], recodes: {a: {top: 3}}", "'a' is not among the variables; add it there or drop its recode"),
+        ("categories: {a: [x]}, recodes: {a: {top: 3}}", "'a' has categories too; its recode gives them"),
+        ("bad_records: drop", r"table\.bad_records = 'drop': .*\(refuse a table with records"),
+    ],
+)
+def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        config_of(file, f"name: r\ntable: {{path: t.csv, {table}}}\nrisk: {{min_width: 1}}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "match"),
+    [
+        ("risk:", "riks:", "riks is an unknown key; did you mean risk\\? allowed: name, table, risk, release"),
+        (
+            "min_width",
+            "min_widht",
+            "risk.min_width is missing; add it .*risk.min_widht is an unknown key; did you mean",
+        ),
+        ("path: t.csv", "path: t.csv, zzz: 1", "table.zzz is an unknown key; allowed: path, variables"),
+        ("min_width: 3", "min_width: 0", "risk.min_width = 0: should be greater than or equal to 1 .*at least 1"),
+        ("min_width: 3", "min_width: '3'", "risk.min_width = '3': should be a valid integer"),
+        ("min_width: 3", "min_width: 2.5", "risk.min_width = 2.5: should be a valid integer"),
+        ("min_width: 3", "min_width: true", "risk.min_width = True: should be a valid integer"),
+        ("min_width: 3", "min_width: 3, small_count: 0", "risk.small_count = 0"),
+        ("min_width: 3", "min_width: 3, undecided: maybe", "risk.undecided = 'maybe': should be 'refuse' or 'outer'"),
+        (
+            "min_width: 3",
+            "min_width: 3, undecided: release",
+            "undecided = 'release': should be 'refuse' or 'outer'",
+        ),
+        ("path: t.csv", "path: ''", "table.path = '': String should have at least 1 character"),
+        (
+            "path: t.csv",
+            "path: t, variables: a",
+            "table.variables = 'a': should be a list .a list of the column",
+        ),
+        (
+            "path: t.csv",
+            "path: t, categories: {A: [no]}",
+            "A.0 = False: YAML reads .*; write it in quotes .* write no, yes and 01",
+        ),
+        ("path: t.csv", "path: t, missing: {A: 9.5}", "table.missing.A = 9.5: .*valid string"),
+        ("path: t.csv", "path: t, missing: {A: yes}", "table.missing.A = True: YAML reads yes, .* write it in quotes"),
+        ("path: t.csv", "path: t, categories: {A: [010]}", "A.0 = 8: 010 is 8 to YAML; write it in quotes"),
+        ("path: t.csv", "path: t, categories: {A: [1:30]}", "A.0 = 90: 1:30 is 90 to YAML; write it in quotes"),
+        ("path: t.csv", "path: t, columns: {A: x, B: x}", "columns = .*: the column 'x' is there twice"),
+        (
+            "path: t.csv",
+            "path: t, columns: {A: x}, recodes: {A: {column: y, top: 3}}",
+            "'A' has a column under columns too; drop one",
+        ),
+        ("path: t.csv", "path: t, csv: {delimiter: x}", r"table.csv.delimiter = 'x': .*one of , ; \| and a tab"),
+        ("path: t.csv", "path: t, csv: {encoding: utf-9}", "table.csv.encoding = 'utf-9': it is no encoding of text"),
+        ("path: t.csv", "path: t, csv: {encoding: hex}", "table.csv.encoding = 'hex': it is no encoding of text"),
+        ("path: t.csv", "path: t, csv: {decimal: ','}", "',' separates the columns and is the decimal sign too"),
+        (
+            "path: t.csv",
+            "path: t, structural_zeros: no.yaml",
+            "build.yaml: table.structural_zeros = 'no.yaml': there is no file .*no.yaml",
+        ),
+        ("path: t.csv", "path: t, structural_zeros: [a]", "table.structural_zeros = .*string .a YAML file of imposs"),
+        ("path: t.csv", "path: t, max_categories: 1", "table.max_categories = 1: .* from 2 to 65536"),
+        ("path: t.csv", "path: t, max_categories: 65537", "table.max_categories = 65537: .* from 2 to 65536"),
+        ("path: t.csv", "path: t, partitions: 0", "table.partitions = 0: .* at least 1"),
+        ("{path: t.csv}", "t.csv", "table = 't.csv': .*a section with a path at least"),
+        (
+            "name: small",
+            "name: small\npublication: {published: 2024-05}",
+            "published = '2024-05': it is no day; write it",
+        ),
+        (
+            "name: small",
+            "name: small\npublication: {published: 2024}",
+            "publication.published = '2024': it is no day; write",
+        ),
+        ("name: small", "name: ../up", r"name = '../up': .*letters, digits, dots, hyphens and underscores"),
+        ("name: small", "name: 7", "name = 7: should be a valid string"),
+        ("name: small", "1: small", "name is missing; add it .*1 = 1: Keys should be strings"),
+        (
+            "name: small",
+            "name: small\nrelease: {method: worst}",
+            "release.method = 'worst': .*'decomposable', 'best' or 'simulatable'",
+        ),
+        ("name: small", "name: small\nrelease: {refute_cells: -1}", "release.refute_cells = -1: .* equal to 0"),
+        (
+            "name: small",
+            "name: small\nrelease: {seconds: 0}",
+            "seconds = 0: should be greater than 0 .*more than 0",
+        ),
+        ("name: small", "name: small\nrelease: {seconds: -1}", "release.seconds = -1: should be greater than 0"),
+        ("name: small", "name: small\nrelease: {seconds: .inf}", "release.seconds = inf: should be a finite number"),
+        ("name: small", "name: small\nrelease: {seconds: true}", "release.seconds = True: should be a valid number"),
+        ("name: small", "name: small\nrelease: {seconds_per_cell: 0}", "release.seconds_per_cell = 0: .*more than 0"),
+        ("name: small", "name: small\nrelease: {seconds_per_cell: -2}", "release.seconds_per_cell = -2: .*more than 0"),
+        (
+            "name: small",
+            "name: small\nrelease: {seconds_per_cell: '1'}",
+            "seconds_per_cell = '1': should be a valid n",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: withold}",
+            r": release.in_part = 'withold': should be 'withhold', or a list \([^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, how: round, base: 1}]}",
+            r": release.in_part.0.base = 1: should be greater than or equal to 2 \(what counts are rounded to[^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, cost: money}]}",
+            r": release.in_part.0.cost = 'money': should be 'cells' or 'records', or a section \([^=]*\)$",
+        ),
+        (
+            "name: small",
+            "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}",
+            r"cost.weights is missing; .*cost.weight is an unknown key; did you mean weights\? allowed: weights$",
+        ),
+        ("name: small", "name: small\nwidths: {floor: -1}", "widths.floor = -1"),
+        ("name: small", "name: small\nwidths: {most: 0}", "widths.most = 0"),
+        ("name: small", "name: small\nwidths: {floor: 3, most: 9}", "floor = 3 is given, so that none is chosen"),
+        ("name: small", "name: small\nexecution: {workers: 0}", "execution.workers = 0"),
+        ("name: small", "name: small\nexecution: {cluster: in_process}", "cluster = 'in_process': it is neither of"),
+        ("name: small", "name: small\nexecution: {cluster: no.yaml}", "cluster = 'no.yaml': there is no file /"),
+        ("name: small", "name: small\noutput: {folder: }", "output.folder = None: should be a valid string"),
+        ("name: small", "name: small\nname: small", "not valid YAML: line 3 gives 'name' a second time; correct it"),
+        ("min_width: 3", "min_width: 3, min_width: 9", "line 4 gives 'min_width' a second time"),
+        ("name: small", "name: [", "is not valid YAML: line 4, column 1: expected .*correct it there"),
+        ("name: small", "name: !!python/name:os.system", "is not valid YAML: line 2, column 7: could not determine"),
+        ("name: small", "a: !!map [b]", "is not valid YAML: line 2, column 4: expected a mapping"),
+        ("name: small", "? [a]\n: b", "is not valid YAML: line 2, column 3: found unhashable key"),
+        ("name: small", "name: !!timestamp x", "is not valid YAML: line 2, column 7: 'x' is no timestamp; correct"),
+        ("name: small", "name: 2026-99-99", "line 2, column 7: '2026-99-99' is no timestamp"),
+        ("name: small", "name: !!int x", "line 2, column 7: 'x' is no int"),
+        ("name: small", "name: !!float x", "line 2, column 7: 'x' is no float"),
+        ("name: small", "name: !!bool x", "line 2, column 7: 'x' is no bool"),
+        ("min_width: 3", "min_width: " + "9" * 5000, r"line 4, column 19: '9+\.\.\.9+' is no int"),
+        ("min_width: 3", "min_width: 0x" + "f" * 5000, "line 4, column 19: an integer of more than 1024 bits"),
+        ("name: small", "name: " + "[" * 20_000, "line 2, column 56: more than 50 levels"),
+        ("name: small", "name: " + "{a: " * 20_000, "more than 50 levels"),
+        ("name: small", "- " * 20_000, "more than 50 levels"),
+        ("name: small", "release: &a {weights: *a}", "line 2, column 10: an alias within what it names"),
+        ("name: small", 'name: "a\\0b"', r"line 2, column 7: 'a\\x00b' has a character that no text has"),
+        ("name: small", 'name: "\\ud800"', r"line 2, column 7: '\\ud800' has a character that no text has"),
+    ],
+)
+def test_faults(file: Path, old: str, new: str, match: str) -> None:
+    assert_refused(file, SMALLEST.replace(old, new), match)
+
+
+def test_what_people_read_may_look_like_a_number_or_a_date(file: Path) -> None:
+    """A year is a text as it is written; of what YAML changes nobody knows what was written."""
+    config = config_of(file, SMALLEST + "publication: {period: 2024, source: 2024-03-01, notes: [007]}")
+    publication = config.publication
+    assert (publication.period, publication.source, publication.notes) == ("2024", "2024-03-01", ("007",))
+    for value, what in {"1.0": "a number", "2024-03-01 12:00:00": "a moment", "yes": "a truth value"}.items():
+        told = rf"publication.period = .*: YAML reads it as {what}; write it in quotes \(the reference period"
+        assert_refused(file, SMALLEST + f"publication: {{period: {value}}}", told)
+
+
+def test_what_is_known_to_be_no_config(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    for name, told in {
+        "people.parquet": "is a table, and no YAML file; make a first one of it by sdc init .*people.parquet",
+        "s3://bucket/people.csv.gz": "is a table, and no YAML file",
+        "run": "is a run folder; give the YAML file that it was made from, or ask of the run by sdc status",
+        ".": "is a folder, and no YAML file; if it has the parts of a table, make a first one of it by sdc init",
+    }.items():
+        with pytest.raises(ConfigError, match=told):
+            read_config(name if "://" in name else tmp_path / name)
+
+
+def assert_refused(file: Path, text: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match) as caught:
+        config_of(file, text)
+    assert "build.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ("chains: 0", "chains = 0: should be greater than or equal to 1 .the number of chains, from 1 to 1024"),
+        ("chains: 1025", "chains = 1025: .*from 1 to 1024"),
+        ("steps: 0", "steps = 0: .*the proposals of each chain, at least 1"),
+        ("rounds: 0", "rounds = 0: .*at least 1"),
+        ("patience: -1", "patience = -1: .*0: never"),
+        ("seed: -1", "seed = -1: .*at least 0"),
+        ("schedule: slow", "schedule = 'slow': should be 'geometric' or 'linear'"),
+        ("start_temperature: -2", "start_temperature = -2: .*in units of utility, more than 0"),
+        ("start_temperature: 0", "start_temperature = 0: should be greater than 0"),
+        ("start_temperature: .inf", "start_temperature = inf: should be a finite number"),
+        ("start_temperature: 0.1", "end_temperature = 0.5: it is above the start temperature 0.1 "),
+        ("end_temperature: -1", "end_temperature = -1: .*at most the start temperature"),
+        ("end_temperature: 0", "end_temperature = 0: geometric cooling never gets there; give more than 0, or the li"),
+        ("end_temperature: 31", "end_temperature = 31: it is above the start temperature 30"),
+        ("cycles: 0", "cycles = 0: .*at least 1 and at most the steps"),
+        ("cycles: 9, steps: 8", "cycles = 9: there are 8 steps, and each cycle needs one"),
+        ("tempering: true, chains: 1", "tempering = True: there is 1 chain.*give at least 2 chains"),
+        ("tempering: 1", "tempering = 1: .*true or false"),
+        (
+            "tempering: true, schedule: linear, end_temperature: 0",
+            "tempering = True: the end temperature is 0, at which nothing is exchanged; give more than 0",
+        ),
+        ("start: ''", "start = '': .*by its cliques"),
+        ("step: 3", "step is an unknown key; did you mean steps. allowed: chains, steps, rounds"),
+    ],
+)
+def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
+    assert_refused(file, SMALLEST + f"release: {{annealing: {{{settings}}}}}", r"release\.annealing\." + match)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        (
+            "risk: {min_width: 3, n_rule: 1}",
+            "risk.n_rule = 1: should be greater than or equal to 2 .no published count is from 1 to n - 1",
+        ),
+        ("risk: {min_width: 3, n_rule: 0}", "risk.n_rule = 0: "),
+        ("risk: {min_width: 3, n_rule: 2.5}", "risk.n_rule = 2.5: "),
+        ("risk: {min_width: 3, n_rule: many}", "risk.n_rule = 'many': "),
+        (
+            "risk: {min_width: 3, attributes: {sensitive: [], most: 3}}",
+            r"risk.attributes.sensitive = \[\]: .* .a list of variables",
+        ),
+        ("risk: {min_width: 3, attributes: {sensitive: [a], most: 0}}", "risk.attributes.most = 0: .*at least 1"),
+        (
+            "risk: {min_width: 3, attributes: {sensitive: [a]}}",
+            "risk.attributes.most is missing; add it .the largest group",
+        ),
+        (
+            "risk: {min_width: 3, attributes: {most: 3}}",
+            "risk.attributes.sensitive is missing; add it .a list of variables",
+        ),
+        (
+            "risk: {min_width: 3, attributes: {sensitive: [a], most: 3, lacking: 1}}",
+            "risk.attributes.lacking = 1: .*true: not that none",
+        ),
+        ("release: {at_least: {}}", "release.at_least = {}: it asks for nothing; name a measure, such as sub_tables"),
+        (
+            "release: {at_least: {sub_tables: 0}}",
+            "release.at_least.sub_tables = 0: should be greater than or equal to 1",
+        ),
+        ("release: {at_least: {weighted: .nan}}", "release.at_least.weighted = nan: should be a finite number"),
+        (
+            "release: {at_least: {requests_served: 1.5}}",
+            "release.at_least.requests_served = 1.5: should be less than or equal to 1",
+        ),
+        (
+            "release: {at_least: {requests_served: 0.5}}",
+            "at_least is of requests_served, and none are known; give demand, or leave it out",
+        ),
+        ("release: {at_least: {halvings: 0.0}}", "release.at_least.halvings = 0.0: should be greater than 0"),
+        ("release: {at_least: {halved: 2}}", "release.at_least.halved is an unknown key; allowed: sub_tables, cells"),
+        (
+            "table: {path: t.csv, expect: {}}",
+            "table.expect = {}: it expects nothing; give parts, records or marker .a section with parts",
+        ),
+        ("table: {path: t.csv, expect: {parts: 0}}", "table.expect.parts = 0: .*at least 1"),
+        (
+            "table: {path: t.csv, expect: {records: [5, 4]}}",
+            r"table.expect.records = \[5, 4\]: the least, 5, is more than the most, 4 .a list of",
+        ),
+        (
+            "table: {path: t.csv, expect: {records: [5]}}",
+            r"table.expect.records.1 is missing; add it .a list of the least and the most records",
+        ),
+        (
+            "table: {path: t.csv, expect: {records: [0, 0]}}",
+            "table.expect.records.1 = 0: should be greater than or equal to 1",
+        ),
+        (
+            "table: {path: t.csv, expect: {marker: a/b}}",
+            "table.expect.marker = 'a/b': it is no name of a file; it is looked for beside the parts",
+        ),
+        ("table: {path: t.csv, expect: {marker: ..}}", r"table.expect.marker = '\.\.': it is no name of a file"),
+        (
+            "table: {path: t.csv, expect: {marker: done.csv}}",
+            "table.expect.marker = 'done.csv': it would be a part itself",
+        ),
+        ("table: {path: t.csv, expect: {part: 1}}", "table.expect.part is an unknown key; did you mean parts"),
+        (
+            "output: {folder: 's3://bucket/runs'}",
+            "output.folder = 's3://bucket/runs': it is a URL, and run folders are on",
+        ),
+        ("release: {annealing: fast}", "release.annealing = 'fast': .*a section of settings"),
+        ("release: {weights: {age: 2}}", "release.weights.age is an unknown key; allowed: variables, sub_tables"),
+        ("release: {weights: {variables: {a: 0}}}", "weights.variables.a = 0: should be greater than 0 .a number more"),
+        ("release: {weights: {variables: {a: -1}}}", "weights.variables.a = -1: should be greater than 0"),
+        ("release: {weights: {sub_tables: {a*b: .nan}}}", r"sub_tables.a\*b = nan: .*value of their own"),
+        ("release: {weights: {sub_tables: {a*b: x}}}", r"sub_tables.a\*b = 'x': should be a valid number"),
+        ("curve: {}", "curve.min_width is missing; add it .a list of minimum widths"),
+        ("curve: {min_width: []}", r"curve.min_width = \[\]: it is empty .a list of minimum widths, each at least 1"),
+        ("curve: {min_width: 3}", "curve.min_width = 3: .*a list of minimum widths"),
+        ("curve: {min_width: [3, 0]}", "curve.min_width.1 = 0: should be greater than or equal to 1"),
+        ("curve: {min_width: [3], small_count: []}", r"curve.small_count = \[\]: it is empty"),
+        ("posterior: {share: 0.5}", r"posterior.share = 0.5: .*above 0.5 up to 1"),
+        ("posterior: {share: 1.01}", r"posterior.share = 1.01"),
+        ("attack: {seeds: 101}", "attack.seeds = 101: .*from 0 to 100"),
+        ("attack: {seeds: few}", "attack.seeds = 'few': .*from 0 to 100"),
+        ("uniques: {}", "uniques has no fraction, and table.weight names no column; give the share of the population"),
+        ("uniques: {fraction: 0}", "uniques.fraction = 0: .*above 0 .* at most 1"),
+        ("uniques: {fraction: 1.5}", "uniques.fraction = 1.5: .*above 0 .* at most 1"),
+        ("uniques: {fraction: .nan}", "uniques.fraction = nan: .*above 0 .* at most 1"),
+        ("uniques: {fraction: few}", "uniques.fraction = 'few': .*above 0 .* at most 1"),
+        ("uniques: {model: best}", "model = 'best' is given without a fraction, and weights have no model"),
+        ("curve: {min_width: [3], small_count: [0]}", "curve.small_count.0 = 0: .*each at least 1"),
+        ("curve: {min_width: [3], methods: [all]}", "curve.methods.0 = 'all': .*a list of ordered, bisection, decomp"),
+        (
+            "curve: {min_width: [3], max_above: [1.0]}",
+            "curve.max_above.0 = 1.0: should be less than 1 .a list",
+        ),
+        ("curve: {min_width: [3], threshold: 0}", "curve.threshold = 0: .*between 0 and 1"),
+        ("curve: {min_widths: [3]}", "curve.min_widths is an unknown key; did you mean min_width"),
+    ],
+)
+def test_faults_of_sections(file: Path, text: str, match: str) -> None:
+    kept = [line for line in SMALLEST.splitlines() if not line.startswith(text.split()[0])]
+    assert_refused(file, "\n".join([*kept, text]), match)
+
+
+@pytest.mark.parametrize(
+    ("limit", "more", "match"),
+    [
+        (
+            "{}",
+            "",
+            "risk.posterior = {}: a limit on the .* limits nothing; give max_above, max_probability or max_loss .a ",
+        ),
+        ("{max_loss: 0.1}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
+        ("{losses: {intruder: {none: 0.1}}}", "", "risk.posterior = .*: max_loss is of losses; give both, or none"),
+        (
+            "{losses: {intruder: {none: 0.1}}, max_loss: 1.0}",
+            "",
+            "risk.posterior = .*: max_loss = 1.0; give at least 0, and less than the 1 that a claim may cost",
+        ),
+        ("{losses: {}, max_loss: 0.1}", "", "risk.posterior.losses.intruder is missing; add it"),
+        ("{losses: {intruder: {}}, max_loss: 0.1}", "", "risk.posterior.losses.intruder.none is missing; add it"),
+        (
+            "{losses: {intruder: {none: -0.1}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder.none = -0.1: should be greater than 0",
+        ),
+        (
+            "{losses: {intruder: {none: .nan}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder.none = nan: should be a finite number",
+        ),
+        (
+            "{losses: {intruder: {none: 0.000000001}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.intruder = .*: none = 1e-09 of .* is next to nothing beside wrong = 1.0: he claims",
+        ),
+        (
+            "{losses: {intruder: {none: 0.1}, agency: {wrong: -1}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.agency.wrong = -1: should be greater than or equal to 0",
+        ),
+        (
+            "{losses: {intruder: {none: 0.1}, agency: {right: 0}}, max_loss: 0.1}",
+            "",
+            "risk.posterior.losses.agency = .*: the agency's losses are all 0; give what a claim that is right",
+        ),
+        ("{max_above: 1}", "", r"risk.posterior.max_above = 1: .*at least 0 and below 1"),
+        ("{max_probability: 0.0}", "", r"risk.posterior.max_probability = 0.0: should be greater than 0 .*"),
+        ("{threshold: 1.0, max_above: 0.1}", "", r"risk.posterior.threshold = 1.0: should be less than 1"),
+        ("{law: uniform, max_above: 0.1}", "", r"risk.posterior.law = 'uniform': .*the one law that is exact of"),
+        (
+            "{max_above: 0.1}",
+            "release: {method: best}",
+            r"release.method = best with risk.posterior: a limit on the posterior is not monotone: .* choose decomp",
+        ),
+        (
+            "{max_above: 0.1}",
+            "release: {method: decomposable}\nremedies: {}",
+            r"release.method = decomposable with remedies: recodes are tried on what the ordered search was refused",
+        ),
+    ],
+)
+def test_faults_of_limits_on_the_posterior(file: Path, limit: str, more: str, match: str) -> None:
+    text = SMALLEST.replace("min_width: 3", f"min_width: 3, posterior: {limit}")
+    assert_refused(file, text + more, match)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", "build.yaml is empty, not a mapping; it has the keys name, table"),
+        ("- name: a", "build.yaml is a list, not a mapping"),
+        ("just words", "build.yaml is a str, not a mapping"),
+    ],
+)
+def test_what_is_no_mapping(file: Path, text: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        config_of(file, text)
+
+
+def test_aliases_that_explode(file: Path) -> None:
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 100)]
+    assert_refused(file, "\n".join(["a0: &a0 [x]", *lines]), "line 7, .*: more than 1000000 values, most of them by al")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a" * 3000, "loop"], ids=["NUL", "long", "loop"])
+def test_paths_that_cannot_be(path: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    Path("loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
+        read_config(path)
+    file.write_text(SMALLEST)
+    with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
+        read_config(file, data=path)
+    for section in (f"output: {{folder: {path}}}", f"execution: {{cluster: {path}/x.yaml}}"):
+        if "\0" not in path:
+            assert_refused(file, SMALLEST + section, " is no path here: ")
+
+
+def test_another_encoding(file: Path) -> None:
+    file.write_bytes("name: é".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"cannot be read: .*give a YAML file in UTF-8"):
+        read_config(file)
+
+
+def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdc.config.file.MAX_BYTES", 1000)
+    with pytest.raises(ConfigError, match="/dev/zero cannot be read: it has more than 1000 bytes; give a YAML file"):
+        read_config("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("section", "match"),
+    [
+        ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
+        ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
+        ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
+        ("rules: [{rule: share, most: 1}]", "most = 1"),
+        ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),
+        ("rules: [{rule: simulatable}, {rule: batch}]", "the rule batch looks at the confidential table"),
+        ("users: [{name: a}, {name: a}]", "the user a is there twice"),
+        ("users: [{name: public}]", "what everybody without a key is called"),
+        ("users: [{name: a, role: king}]", "user, operator or auditor"),
+        ("limits: {cells: 0}", r"limits\.cells = 0"),
+        ("slot: -1", r"slot = -1"),
+        ("slots: 1", "slots"),
+    ],
+)
+def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
+    with pytest.raises(ConfigError, match=match):
+        config_of(file, SMALLEST + f"server: {{{section}}}")
+
+
+def test_no_tables_are_drawn_for_a_server_where_there_are_structural_zeros(file: Path) -> None:
+    text = SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml") + "server: {rules: [{rule: simulatable}]}"
+    with pytest.raises(ConfigError, match=r"table\.structural_zeros with server\.rules = simulatable: a draw may"):
+        config_of(file, text)
