@@ -169,7 +169,7 @@ class Coverage:
             cases[test.partition("[")[0]] += 1
             cost[test] = cases[test.partition("[")[0]] * self.seconds[test]
         imports = re.compile(rf"\b{module.parent.name}(\.| import .*\b){module.stem}\b")
-        named = {file for file, text in self._texts.items() if imports.search(text)}
+        named = {one for one, text in self._texts.items() if imports.search(text) or f"test_{module.stem}." in one}
         return sorted(cost, key=lambda test: (file_of(test) not in named, test not in near, cost[test]))
 
 
