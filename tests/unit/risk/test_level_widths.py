@@ -25,6 +25,7 @@ from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.partitions import renumbered
 from sdc.risk.reaching import neighbours
+from sdc.risk.rows import rows_of
 from sdc.risk.support import Shift, Support
 from sdc.risk.sweep_plan import sweep_bytes, sweep_order
 from sdc.risk.verdict import Verdict
@@ -136,6 +137,23 @@ def tables(draw: hs.DrawFn) -> Table:
     codes = rng.integers(0, len(cells_of(schema)), rng.integers(1, 60))
     skewed = np.minimum(codes, rng.integers(0, len(cells_of(schema)), len(codes)))
     return Table.of(schema, as_codes(cells_of(schema), schema)[skewed])
+
+
+@given(tables())
+@settings(max_examples=CASES)
+def test_limits_of_a_variable_are_those_at_the_at_risk_cells(table: Table) -> None:
+    """The smallest count of its category, and of what is beside it within the level before it, or within the total."""
+    at_risk = table.at_risk(SMALL)
+    if not len(at_risk):
+        return
+    order, axes = sweep_order(table.schema), table.schema.levels.axis_of
+    lowest, nearest = rows_of(table, SMALL, tuple(order)).nearest
+    codes = dict(zip(order, table.schema.columns(table.codes[at_risk], order).T, strict=True))
+    counts = {v: table.one_way()[v][codes[v]] for v in order}
+    for place, v in enumerate(order):
+        before = [counts[u] for u in order[:place] if axes[u] == axes[v]]
+        whole = before[-1] if before else table.total
+        assert (lowest[place], nearest[place]) == (counts[v].min(), (whole - counts[v]).min())
 
 
 def as_dict(widths: CriticalWidths) -> dict[int, int]:

@@ -64,6 +64,16 @@ def test_what_it_decides_is_so(release: Release, width: int) -> None:
     assert nested_in(bounds.outer, case.bounds.outer)
 
 
+def test_cells_are_asked_about_one_by_one() -> None:
+    """The first pays for the program, and none is left out."""
+    with nothing_else(), patch("sdc.risk.case.FIRST_ASKED", 1), patch("sdc.risk.case.LAST_ASKED", 1):
+        judgement, case = asked(scattered(), PAIRS, 3)
+    about = linear_program.about(knows(scattered(), PAIRS), room_of(CELLS_PER_SLICE))
+    assert about is not None
+    assert judgement.verdict is Verdict.SAFE
+    assert case.programs.spent > about[0]
+
+
 def test_what_it_refutes_is_kept_as_a_refutation() -> None:
     """Neither the shuttle nor a small component's own program shows it: the multipliers are those that it came to."""
     table = scattered()

@@ -32,6 +32,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedCertificate
+from tests.facts import agreeing
 from tests.strategies import dense_counts, every_cell, knows, listed
 
 SIZES = (2, 2, 3)
@@ -109,7 +110,7 @@ def are_wide(table: Table, weights: RecordWeights, known: Knowledge) -> bool:
     counts = dense_counts(table).reshape(-1)
     assert is_shown(table, weights, counts, known)
     left = (counts > 0) & (counts <= 2)
-    for found in listed(table, known.counts, 1_000_000):
+    for found in agreeing(table, known.release.frontier, known.zeros, known.facts, 1_000_000):
         other = left & (found != counts)
         if other.any() and is_shown(table, weights, found, known):
             left &= ~other

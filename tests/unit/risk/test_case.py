@@ -1,0 +1,74 @@
+"""How far one question goes: units of any size, witnesses that are cells of the table, and no step too many."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from sdc.model.fact import withheld
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.table import Table
+from sdc.risk.criteria import Criteria
+from sdc.risk.effort import Budget, Depth
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.min_width import MAX_WITNESSES
+from sdc.risk.verdict import Verdict
+from tests.strategies import all_ways, frontier, inquiry_of, knows, scattered, tables_and_knowledge
+
+PAIRS = all_ways(5, 2)
+DEPTHS = [Depth.REFUTE, Depth.BRIEF, Depth.FULL, Depth.EVERY]
+
+
+def with_part() -> Inquiry:
+    """Of a table of which small cells of A*B*C are withheld."""
+    table, before = scattered(), knows(scattered(), NOTHING)
+    marginal = table.marginal(0b111)
+    hidden = withheld(0b111, marginal.codes[marginal.counts <= 20], table.total, "A*B*C")
+    return Inquiry(table, before.telling([hidden]), Criteria.of(6, 3), before=before)
+
+
+@given(tables_and_knowledge().filter(lambda example: len(example[0].at_risk(2)) > 2))
+@settings(max_examples=40)
+@pytest.mark.parametrize("cells", [1, 2])
+def test_cells_in_units_of_any_size(cells: int, example: tuple[Table, Knowledge]) -> None:
+    """A small table has sharp bounds of every cell, and is never undecided."""
+    table, known = example
+    with patch("sdc.risk.case.CELLS_PER_UNIT", cells):
+        asked = replace(inquiry_of(table, 2), known=known)
+        judgement, bounds = asked.examine(known.release)
+        brief = replace(inquiry_of(table, 2), known=known).ask(known.release)
+    assert bounds.exact.all()
+    assert (judgement.verdict is Verdict.SAFE) == (bounds.outer_width.min() >= 2) == (brief.verdict is Verdict.SAFE)
+    assert brief.verdict is not Verdict.UNDECIDED
+
+
+@pytest.mark.parametrize("release", [all_ways(5, 3), frontier("ABC", "CDE"), frontier("ABCDE")], ids=str)
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_witnesses_are_small_cells_of_the_table(release: Release, depth: Depth) -> None:
+    table = scattered()
+    judgement = inquiry_of(table, 3, budget=Budget(0.02, 1)).ask(release, depth)
+    assert judgement.assessment.witnesses
+    for witness in judgement.assessment.witnesses:
+        assert table.count_at(np.array([witness.cell], np.uint16))[0] == witness.count
+        assert 1 <= witness.count <= 2
+    assert len(judgement.blockers) <= MAX_WITNESSES
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    ("of", "release"),
+    [
+        (inquiry_of(scattered()), PAIRS),
+        *((with_part(), frontier(*names)) for names in (("AB", "BC", "AC"), ("DE",), ("CD", "DE"))),
+    ],
+    ids=["table", "part with a triangle", "part with a pair", "part with a chain"],
+)
+def test_nothing_is_searched_with_a_budget_that_is_spent(of: Inquiry, release: Release, depth: Depth) -> None:
+    assert replace(of, spent=of.effort.budget.steps).ask(release, depth).spent == 0
+    spent = replace(of).ask(release, depth).spent
+    assert spent == 0 if depth is Depth.REFUTE else spent > 0
