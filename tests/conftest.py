@@ -61,9 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Random cases are new in each run, and the same in all its processes."""
-    if config.option.hypothesis_seed is None:
-        config.option.hypothesis_seed = str(secrets.randbelow(1 << 31))
+    """Cases of Hypothesis are new in each run, and the same in all its processes."""
+    if not hasattr(config.option, "night"):  # processes of pytest-xdist receive both
+        config.option.night = config.option.hypothesis_seed
+        config.option.hypothesis_seed = config.option.night or str(secrets.randbelow(1 << 31))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -107,8 +108,8 @@ def state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def night(pytestconfig: pytest.Config) -> list[int]:
-    """What seeds of random cases end with: the seed of this run."""
-    return [int(pytestconfig.getoption("hypothesis_seed"))]
+    """What seeds of other random cases end with: nothing, so that they stay the same, or a seed that was given."""
+    return [] if pytestconfig.option.night is None else [int(pytestconfig.option.night)]
 
 
 @pytest.fixture(scope="session")

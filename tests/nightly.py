@@ -1,4 +1,4 @@
-"""The nightly run: killed builds, kernels with bounds checked, then all tests with many new random cases.
+"""The nightly run: kernels with bounds checked, then all tests, slow ones too, with many new random cases.
 
     python -m tests.nightly [--seed N] [--minutes 60]
 
@@ -22,7 +22,6 @@ from tests.helpers.slurm import missing
 
 ROOT = Path(__file__).parents[1]
 MINUTES = 60.0
-KILLED_RUNS = 6
 CHECKED = ["bounds", "feasible", "intruder", "risk", "search", "utility"]  # folders of tests/unit that run the kernels
 
 
@@ -58,8 +57,6 @@ def parts(seed: int) -> dict[str, list[str]]:
     seeded = [python, "-m", "pytest", "-q", "--hypothesis-seed", str(seed)]
     tests = [*seeded, "--hypothesis-profile", "nightly", "--slow"]
     return {
-        # first what takes minutes: it was long not seen that it had no end, since the tests took all of the time
-        "killed runs": [python, "-m", "tests.killed_runs", str(KILLED_RUNS), str(seed)],
         # an index outside of its array is an error there; compiled code is kept apart from that without checks
         "kernels with bounds checked": [
             "env",

@@ -87,9 +87,10 @@ def sleep(part: SourcePart) -> None:
 
 
 def test_one_child_reads_one_part_after_the_other(own: Reader, part: SourcePart) -> None:
+    other = READER.run(process_of, part)
     first = own.run(process_of, part)
-    assert first not in (os.getpid(), READER.run(process_of, part))
     assert own.run(process_of, part) == first
+    assert first not in (os.getpid(), other)
     assert own.run(content_of, part, 2) == b"x\ny\n"
 
 

@@ -19,8 +19,9 @@ from sdc.risk.case import Case
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget, Depth, Effort
-from sdc.risk.program_units import Programs
+from sdc.risk.program_units import Programs, room_of
 from sdc.risk.refutation import Refutations
+from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Verdict
 from tests.strategies import Backwards, all_ways, frontier, knows, nested_in, scattered, unknowing
