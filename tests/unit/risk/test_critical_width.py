@@ -1,8 +1,9 @@
-"""Critical widths: the published list, the definition, floors, and sub-lattices."""
+"""Critical widths: the published list, the definition, floors that are given or chosen, and sub-lattices."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import comb
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.sweep_plan import sweep_bytes, sweep_plan
 from tests import reference
 from tests.strategies import dense, schema_of
+from tests.wide import copies, wide_table
 
 
 def by_definition(table: Table, subtable: int, small_count: int = 2) -> int:
@@ -109,3 +111,65 @@ def test_all_widths_of_the_cps_table(public_data: Callable[[str], Path]) -> None
     assert (len(found.reaching(3)), len(found.reaching(10))) == (1266, 889)
     sample = found.sub_tables[::400].tolist()
     assert [found.of(t) for t in sample] == [by_definition(table, t) for t in sample]
+
+
+LEAST = 2
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return wide_table(11, 4_000, 5)
+
+
+@pytest.mark.parametrize("most", [1, 12, 40, 100, 200])
+def test_the_widest_are_listed_and_not_too_many(table: Table, most: int) -> None:
+    everything = critical_widths(table, floor=LEAST)
+    found = critical_widths(table, floor=LEAST, most=most)
+    assert len(found) <= most < len(everything)
+    reaching = everything.reaching(found.floor)
+    assert found.sub_tables.tolist() == [t for t in reaching if st.dimension(t) <= found.ways]
+    assert found.widths.tolist() == [everything.of(t) for t in found.sub_tables.tolist()]
+    if found.ways < len(table.schema):
+        assert sum(st.dimension(t) <= found.ways + 1 for t in reaching) > most
+    else:
+        assert found.visited == critical_widths(table, floor=found.floor).visited
+        # at three quarters of the floor, and what is lost where numbers are halved, too many reach it
+        assert everything.number_reaching(max(LEAST, found.floor * 3 // 4 - 2)) > most
+
+
+def test_a_least_floor_that_not_too_many_reach_is_kept(table: Table) -> None:
+    everything = critical_widths(table, floor=LEAST)
+    found = critical_widths(table, floor=LEAST, most=len(everything))
+    assert (found.floor, found.cut(LEAST)) == (LEAST, "")
+    assert found.sub_tables.tolist() == everything.sub_tables.tolist()
+
+
+def test_what_was_cut_is_said(table: Table) -> None:
+    found = critical_widths(table, floor=LEAST, most=40)
+    said = found.cut(LEAST)
+    assert all(f" {number}" in said for number in (found.floor, len(found), 40, LEAST))
+    assert found.cut(found.floor) == critical_widths(table, floor=found.floor).cut(LEAST) == ""
+
+
+def test_partitions_choose_the_same_floor(table: Table) -> None:
+    alone = critical_widths(table, floor=LEAST, most=200)
+    parts = critical_widths(
+        table, floor=LEAST, most=200, memory=sweep_bytes(len(table), table.schema, floor=LEAST) * 2 // 3
+    )
+    assert (parts.floor, parts.visited) == (alone.floor, alone.visited)
+    assert parts.sub_tables.tolist() == alone.sub_tables.tolist()
+    assert parts.widths.tolist() == alone.widths.tolist()
+
+
+@pytest.mark.parametrize(("most", "ways"), [(500, 1), (1_000, 2), (20_000, 3)])
+def test_where_all_have_one_width_those_of_few_variables_are_listed(most: int, ways: int) -> None:
+    """2^40 sub-tables reach whatever one of them does: a walk ends once it has listed too many."""
+    found = critical_widths(copies(40, 100), floor=1, most=most)
+    assert (found.ways, found.floor) == (ways, 1)
+    assert len(found) == sum(comb(41, d) for d in range(ways + 1))
+    assert f"at least 1 and of at most {ways} variable" in found.cut(1)
+
+
+def test_where_not_even_the_grand_total_reaches_the_least_nothing_is_listed(table: Table) -> None:
+    found = critical_widths(table, floor=table.total + 1, most=10)
+    assert (len(found), found.floor) == (0, table.total + 1)

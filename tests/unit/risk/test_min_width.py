@@ -1,4 +1,4 @@
-"""The criterion: three answers with witnesses, evidence for the safe ones, the same answer from every executor."""
+"""The criterion: three answers with witnesses, evidence for the safe ones, whatever the executor and the slices."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from sdc.model.table import Table
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
+from sdc.risk.slices import Slice, slices
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.stages.known import release_of
@@ -329,3 +330,32 @@ def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Ta
     assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
     assert [part.variables for part in proof.parts] == [0b111111]
     assert 1 <= proof.differences <= 6
+
+
+@given(tables_and_knowledge().map(lambda pair: pair[0]), hs.integers(1, 40))
+def test_slices_are_a_partition_of_the_cells(table: Table, most: int) -> None:
+    parts = slices(table, most)
+    held = np.array([part.holds(table.codes, table.schema) for part in parts])
+    assert (held.sum(axis=0) == 1).all()
+    assert (held.sum(axis=1) <= most).all()
+    for part, rows in zip(parts, held, strict=True):
+        own = part.of(table)
+        assert (own.codes == table.codes[rows]).all()
+        assert (own.counts == table.counts[rows]).all()
+        assert own.schema == table.schema
+    assert parts == slices(table, most)
+
+
+def test_the_whole_is_one_slice_that_copies_nothing() -> None:
+    table = scattered()
+    assert slices(table, len(table)) == [Slice()]
+    assert Slice().of(table) is table
+
+
+@pytest.mark.parametrize(("most", "variables"), [(140, 1), (20, 2)])
+def test_as_few_variables_as_will_do(most: int, variables: int) -> None:
+    """Of those with most categories."""
+    table = scattered()
+    parts = slices(table, most)
+    assert {len(part.variables) for part in parts} == {variables}
+    assert set(parts[0].variables) <= {0, 1, 2}
