@@ -17,7 +17,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING, most_parsimonious
-from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.schema import Schema
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
@@ -238,17 +238,3 @@ def test_partitions_of_any_memory_give_the_same(
     assert np.array_equal(found.sub_tables, whole.sub_tables)
     assert np.array_equal(found.widths, whole.widths)
     assert found.visited == whole.visited
-
-
-def test_a_region_of_one_area_is_as_exposed_as_the_area() -> None:
-    """Areas 1 and 2 are in one region, area 3 is a region: what tells the region tells the area there."""
-    area = Variable("area", ("1", "2", "3"))
-    region = Variable("region", ("north", "south"), Coarser("area", (0, 0, 1)))
-    schema = Schema((region, area, Variable("sex", ("f", "m"))))
-    south = Table.of(schema, np.array([[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]), np.array([9, 9, 9, 9, 1, 9]))
-    widths = critical_widths(south)
-    assert [widths.of(st.parse(t, schema)) for t in ("region", "area", "region*sex", "area*sex")] == [10, 10, 0, 0]
-    north = Table.of(schema, south.codes, np.array([1, 9, 9, 9, 9, 9]))
-    widths = critical_widths(north)
-    assert widths.of(st.parse("region*sex", schema)) == 10
-    assert widths.columns(schema)["sub_table"][-1] == "area*sex"
