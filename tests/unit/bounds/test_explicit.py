@@ -27,14 +27,6 @@ from tests.strategies import (
 )
 
 
-def test_most_parsimonious_release_of_the_most_dangerous_sub_table() -> None:
-    """[KDSF] table 3: w* of ABCDF is 3, in the data's letters."""
-    table = czech()
-    bounds = decomposable.bounds(table, knows(table, frontier("ABCDF", "E")), table.codes[table.at_risk(2)])
-    assert bounds.outer_width.min() == 3
-    assert bounds.exact.all()
-
-
 def test_an_uncovered_variable_frees_the_lower_bound() -> None:
     table = Table.of(schema_of([2, 2, 1]), np.array([[0, 0, 0]]), np.array([5]))
     cell = np.zeros((1, 3), np.uint16)
@@ -75,16 +67,6 @@ def test_a_four_cycle_has_room_on_the_inside() -> None:
     bounds = nested.bounds(table, knows(table, frontier("ABE", "BCF", "CD", "AD")), table.codes)
     assert bounds.method == "nested"
     assert (bounds.inner_width > 0).all()
-
-
-def test_czech_widths() -> None:
-    """REFERENCE 2: all six five-way marginals leave 2 tables and bounds [0,1], [2,3], [1,2]; all widths are 1."""
-    table = czech()
-    bounds = dichotomous.bounds(table, knows(table, all_ways(6, 5)), table.codes[table.at_risk(2)])
-    assert bounds.exact.all()
-    assert bounds.outer.tolist() == [[0, 1], [2, 3], [1, 2]]
-    every = dichotomous.bounds(table, knows(table, all_ways(6, 5)), every_cell(table.schema))
-    assert (every.outer_width == 1).all()
 
 
 @given(hs.integers(2, 5).flatmap(lambda k: hs.lists(hs.integers(0, 4), min_size=2**k, max_size=2**k)))

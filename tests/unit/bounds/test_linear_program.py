@@ -30,17 +30,6 @@ from tests.strategies import (
 )
 
 
-def test_the_table_that_linear_programming_does_not_settle() -> None:
-    """[DKS] section 4: the program's upper ends are 1 for the ones, 0.67 for the zeros and 1.67 for (n,n,y,n)."""
-    table = dks_2x2x2x2()
-    cells = every_cell(table.schema)
-    bounds = linear_program.bounds(table, knows(table, all_ways(4, 2)), cells)
-    assert bounds.inner.tolist() == [[count, count] for count in bounds.counts]
-    upper = bounds.counts.copy()
-    upper[cells.tolist().index([0, 0, 1, 0])] = 1
-    assert bounds.outer.tolist() == [[0, end] for end in upper]
-
-
 @pytest.mark.parametrize(
     ("dimension", "sharp"),
     [

@@ -31,16 +31,6 @@ def as_dict(widths: CriticalWidths) -> dict[int, int]:
     return dict(zip(widths.sub_tables.tolist(), widths.widths.tolist(), strict=True))
 
 
-def test_czech_widths(czech: Table) -> None:
-    """Those that [KDSF] table 3 does not print; see `sdc.papers` for the others."""
-    found = critical_widths(czech)
-    widths = as_dict(found)
-    assert len(found) == found.visited == 64
-    assert widths[st.full(6)] == 0
-    assert [widths[t] for t in (0, *(1 << v for v in range(6)))] == [260] * 7
-    assert [widths[st.parse(t, czech.schema)] for t in ("B*C", "D*F")] == [119, 119]
-
-
 @pytest.mark.parametrize(("floor", "listed"), [(0, 8), (5, 8), (72, 8), (73, 0)])
 def test_without_a_cell_at_risk_all_widths_are_the_total(floor: int, listed: int) -> None:
     found = critical_widths(dense(schema_of([2, 2, 2]), [9] * 8), floor=floor)

@@ -28,7 +28,6 @@ from sdc.risk.min_width import MAX_WITNESSES, MinWidth
 from sdc.risk.slices import Slice, slices
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.stages.known import release_of
 from tests.profiles import scaled
 from tests.strategies import (
     Backwards,
@@ -323,13 +322,6 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     sharp = sharp_ends(table, known)[table.schema.keys.pack(bounds.cells)]
     assert np.array_equal(bounds.outer, sharp)
     assert np.array_equal(bounds.inner, sharp)
-
-
-def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:
-    bounds, proof = proven(inquiry_of(czech, 6), release_of(czech, FRONTIER))
-    assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert [part.variables for part in proof.parts] == [0b111111]
-    assert 1 <= proof.differences <= 6
 
 
 @given(tables_and_knowledge().map(lambda pair: pair[0]), hs.integers(1, 40))

@@ -44,19 +44,6 @@ from tests.strategies import (
 )
 from tests.strategies import czech as czech_table
 
-FRONTIER = ("A*B*C*D*E", "A*B*D*E*F", "A*C*D*E*F", "A*B*C*F", "B*C*D*F", "B*C*E*F")
-
-
-@pytest.mark.parametrize("min_width", [6, 7, 8, 9])
-def test_the_published_czech_release(czech: Table, min_width: int) -> None:
-    """[KDSF] section 5.2: everything but ABCDEF, ABCDF, BCDEF, ABCEF: 60 sub-tables with the total."""
-    found = ordered_release(czech, NOTHING, min_width=min_width)
-    assert found.release == Release.of(st.parse(text, czech.schema) for text in FRONTIER)
-    assert found.sub_tables_with_total == 60
-    assert found.assessment.releasable is True
-    assert found.assessment.min_width == (9, 9)
-    assert found.assessment.undecided_cells == 0
-
 
 @pytest.mark.parametrize(("min_width", "with_total"), [(5, 61), (3, 62), (10, 59), (2, 62)])
 def test_the_neighbouring_widths(czech: Table, min_width: int, with_total: int) -> None:
