@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import TypeAlias
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -122,22 +121,6 @@ def test_every_method_agrees_with_the_listing(method: str, case: Example) -> Non
 def check(of: Case, cells: Codes, bounds: CellBounds) -> None:
     assert np.array_equal(bounds.cells, cells), bounds.method
     assert_around(bounds, of.sharp_at(cells))
-
-
-@given(cases())
-@settings(max_examples=CASES // 5)
-def test_what_is_chosen_for_larger_tables_agrees_with_the_listing(of: Case) -> None:
-    """The linear program where a component has no levels, else collapse."""
-    with patch("sdc.bounds.method.is_small", lambda schema: False):
-        check(of, of.cells, cell_bounds(of.table, of.known, of.cells))
-
-
-@given(cases(), hs.integers(1, 5))
-@settings(max_examples=CASES)
-def test_collapse_to_a_few_variables_agrees_with_the_listing(of: Case, most: int) -> None:
-    """Of levels that overlap perhaps both, and not what both tell."""
-    with patch("sdc.bounds.collapse.MAX_VARIABLES", most), patch("sdc.bounds.collapse.MAX_DICHOTOMOUS", most):
-        check(of, of.cells, cell_bounds(of.table, of.known, of.cells, "collapse"))
 
 
 @given(cases(), generators())
