@@ -99,14 +99,6 @@ def test_cells_all_has_every_cell(czech: Table) -> None:
         cell_bounds(czech, ["A*B"], cells="every")
 
 
-def test_no_at_risk_cell(czech: Table) -> None:
-    table = Table.of(czech.schema, czech.codes, czech.counts * 100)
-    answer = inquiry_of(table).ask(Release.of([0b111111])).assessment
-    assert (answer.releasable, answer.at_risk_cells, answer.min_width) == (True, 0, (table.total, table.total))
-    with pytest.raises(InputError, match="no at-risk cell"):
-        cell_bounds(table, ["A*B"])
-
-
 # Tables too large for an exact method
 
 
