@@ -93,11 +93,6 @@ def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
     assert cut.release == ordered_release(czech, NOTHING, min_width=6).release
 
 
-def test_a_width_that_the_grand_total_does_not_reach(czech: Table) -> None:
-    with pytest.raises(ReleaseError, match="minimum width 1842 is not reached even when only the grand total 1841"):
-        ordered_release(czech, NOTHING, min_width=1842)
-
-
 def test_a_table_of_one_record() -> None:
     table = Table.of(Schema((Variable("a", ("x",)), Variable("b", ("y",)))), np.zeros((1, 2), np.uint16))
     with pytest.raises(
