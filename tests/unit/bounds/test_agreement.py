@@ -1,16 +1,16 @@
-"""Every method against the listing of all feasible tables, by `tests.reference`."""
+"""Every method against the listing of all feasible tables, by `tests.reference`; with structural zeros too."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TypeAlias
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds import dichotomous
+from sdc.bounds import decomposable, dichotomous, integer_program, nested, shuttle
 from sdc.bounds.method import cell_bounds, cheap_bounds, method_called, method_names
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -18,7 +18,7 @@ from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
-from sdc.model.structural_zeros import Pattern, StructuralZeros
+from sdc.model.structural_zeros import NO_ZEROS, Pattern, StructuralZeros
 from sdc.model.table import Codes, Table
 from tests.levels import CASES, Case, Rng, cases, generators, random_case
 from tests.strategies import (
@@ -123,22 +123,6 @@ def check(of: Case, cells: Codes, bounds: CellBounds) -> None:
     assert_around(bounds, of.sharp_at(cells))
 
 
-@given(cases())
-@settings(max_examples=CASES // 5)
-def test_what_is_chosen_for_larger_tables_agrees_with_the_listing(of: Case) -> None:
-    """The linear program where a component has no levels, else collapse."""
-    with patch("sdc.bounds.method.is_small", lambda schema: False):
-        check(of, of.cells, cell_bounds(of.table, of.known, of.cells))
-
-
-@given(cases(), hs.integers(1, 5))
-@settings(max_examples=CASES)
-def test_collapse_to_a_few_variables_agrees_with_the_listing(of: Case, most: int) -> None:
-    """Of levels that overlap perhaps both, and not what both tell."""
-    with patch("sdc.bounds.collapse.MAX_VARIABLES", most), patch("sdc.bounds.collapse.MAX_DICHOTOMOUS", most):
-        check(of, of.cells, cell_bounds(of.table, of.known, of.cells, "collapse"))
-
-
 @given(cases(), generators())
 @settings(max_examples=CASES)
 def test_cheap_bounds_agree_with_the_listing_at_any_cells(of: Case, rng: Rng) -> None:
@@ -164,3 +148,47 @@ def test_the_integrality_gap_is_closed(name: str) -> None:
     bounds = METHODS[name](table, knows(table, all_ways(4, 2)), cells)
     assert bounds.exact.all()
     assert (bounds.outer == table.count_at(cells)[:, None]).all()
+
+
+@pytest.mark.parametrize("method", [name for name in method_names() if name not in ("decomposable", "dichotomous")])
+@settings(max_examples=15)
+@given(case=tables_and_knowledge(max_records=5, min_size=1))
+def test_what_is_impossible_is_what_is_known(method: str, case: tuple[Table, Knowledge]) -> None:
+    """Whatever was asked of the same table before: with the structural zeros, without, and with them again."""
+    table, known = case
+    ignorant, cells = replace(known, zeros=NO_ZEROS), every_cell(table.schema)
+    first = cell_bounds(table, known, cells, method)
+    assert_around(cell_bounds(table, ignorant, cells, method), sharp_ends(table, ignorant))
+    again = cell_bounds(table, known, cells, method)
+    assert (first.outer == again.outer).all()
+    assert (first.inner == again.inner).all()
+
+
+def test_a_zero_that_the_release_shows_changes_nothing() -> None:
+    """The pattern is within the clique AB, whose marginal is 0 there: the explicit bounds stay exact."""
+    table, zeros = dense(schema_of([2, 2, 2]), [3, 1, 0, 0, 2, 4, 1, 1]), StructuralZeros((((0, (0,)), (1, (1,))),))
+    cells, release = every_cell(table.schema), frontier("AB", "BC")
+    informed, ignorant = (decomposable.bounds(table, knows(table, release, z), cells) for z in (zeros, NO_ZEROS))
+    assert informed.exact.all()
+    assert (informed.outer == ignorant.outer).all()
+
+
+def test_a_zero_narrows_what_the_release_leaves_open() -> None:
+    """Independent A and B with one impossible cell of four: the table is known."""
+    table, release = dense(schema_of([2, 2]), [0, 2, 1, 3]), all_ways(2, 1)
+    cells = every_cell(table.schema)
+    assert shuttle.bounds(table, knows(table, release), cells).outer_width.min() == 1
+    known = knows(table, release, StructuralZeros((((0, (0,)), (1, (0,))),)))
+    assert shuttle.bounds(table, known, cells).outer.tolist() == [[0, 0], [2, 2], [1, 1], [3, 3]]
+    assert integer_program.bounds(table, known, cells).exact.all()
+    assert decomposable.bounds(table, known, cells).outer.tolist() == [[0, 0], [1, 2], [0, 1], [3, 4]]
+    assert (decomposable.bounds(table, known, cells).inner_width == 0).all()
+
+
+def test_inner_bounds_fix_the_variables_of_a_zero_and_move_the_others() -> None:
+    """One-way marginals of A, B, C, and A=0 B=0 impossible: AB is held fixed, C still moves."""
+    table, zeros = dense(schema_of([2, 2, 2]), [0, 0, 1, 2, 2, 1, 2, 2]), StructuralZeros((((0, (0,)), (1, (0,))),))
+    cells = every_cell(table.schema)
+    bounds = nested.bounds(table, knows(table, all_ways(3, 1), zeros), cells)
+    assert (bounds.inner == decomposable.bounds(table, knows(table, frontier("AB", "C")), cells).inner).all()
+    assert bounds.inner_width.tolist() == [0, 0, 3, 3, 3, 3, 4, 4]

@@ -78,16 +78,6 @@ def test_steps_are_shared_by_the_blocks_and_the_true_table_is_always_one() -> No
         enumerate_tables(table, known, max_steps=0)
 
 
-def test_810_czech_tables() -> None:
-    """REFERENCE 2: exactly 810 integer tables agree with the ordered release."""
-    table = czech()
-    every = enumerate_tables(table, knows(table, ORDERED_60))
-    assert (every.feasible_tables, every.complete) == (810, True)
-    place = np.ravel_multi_index(tuple(table.codes[table.at_risk(2)].T), table.schema.sizes)
-    assert every.lower[place].tolist() == [0, 0, 0]
-    assert every.upper[place].tolist() == [10, 9, 9]
-
-
 def test_counts_of_independent_parts_multiply() -> None:
     """A and F are tied within each of the 16 cells of BCDE only: 3 * 10^18 tables, and the ranges are explicit."""
     table = czech()

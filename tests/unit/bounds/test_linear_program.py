@@ -1,4 +1,4 @@
-"""Linear programs over the whole table: proven in integers outside, feasible tables inside."""
+"""Linear programs over the whole table: proven in integers outside, feasible tables inside; and their factors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as hs
 
 from sdc.bounds import integer_program, linear_program
 from sdc.bounds.duality import Multipliers
+from sdc.bounds.factor_kernel import PANEL, STRIP, factorise, solved
 from sdc.bounds.linear_program import LinearProgram, raised, reaching
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
@@ -27,17 +28,6 @@ from tests.strategies import (
     schema_of,
     tables_and_releases,
 )
-
-
-def test_the_table_that_linear_programming_does_not_settle() -> None:
-    """[DKS] section 4: the program's upper ends are 1 for the ones, 0.67 for the zeros and 1.67 for (n,n,y,n)."""
-    table = dks_2x2x2x2()
-    cells = every_cell(table.schema)
-    bounds = linear_program.bounds(table, knows(table, all_ways(4, 2)), cells)
-    assert bounds.inner.tolist() == [[count, count] for count in bounds.counts]
-    upper = bounds.counts.copy()
-    upper[cells.tolist().index([0, 0, 1, 0])] = 1
-    assert bounds.outer.tolist() == [[0, end] for end in upper]
 
 
 @pytest.mark.parametrize(
@@ -184,3 +174,39 @@ def test_limits() -> None:
     many = Table.of(schema_of([50, 50, 50]), np.zeros((1, 3), np.int64))
     with pytest.raises(ReleaseError, match="independent marginal cells, and the linear program takes at most 6144"):
         linear_program.bounds(many, knows(many, all_ways(3, 2)), many.codes)
+
+
+def of_rank(rows: int, rank: int) -> np.ndarray:
+    some = np.random.default_rng(rows).integers(-3, 4, (rows, rank)).astype(float)
+    product: np.ndarray = some @ some.T
+    return product
+
+
+@pytest.mark.parametrize(
+    "rows", [1, 2, 7, PANEL - 1, PANEL, PANEL + 1, 2 * PANEL + 1, STRIP + PANEL + 1, 2 * STRIP + 67]
+)
+def test_the_factor_is_the_usual_one(rows: int) -> None:
+    """Around the ends of panels and strips, even and odd."""
+    matrix = of_rank(rows, rows + 5)
+    factor = matrix.copy()
+    factorise(factor, 1e-13)
+    assert np.allclose(np.triu(factor), np.linalg.cholesky(matrix).T, rtol=1e-9, atol=1e-9)
+    right = np.arange(rows) - 2.0
+    assert np.allclose(matrix @ solved(factor, right), right, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [5, PANEL + 3, STRIP + PANEL + 10])
+def test_rows_that_follow_from_others_have_no_multiplier(rows: int) -> None:
+    """Each third row is the sum of the two before it: the others are solved for as if it were not there."""
+    some = np.random.default_rng(1).integers(-3, 4, (rows, rows + 5)).astype(float)
+    follows = np.arange(rows) % 3 == 2
+    some[2::3] = some[0 : rows - 2 : 3] + some[1 : rows - 1 : 3]
+    factor = some @ some.T
+    factorise(factor, 1e-9)
+    assert (np.isinf(factor.diagonal()) == follows).all()
+    right = some @ np.arange(rows + 5)
+    kept = some[~follows] @ some[~follows].T
+    factorise(kept, 1e-9)
+    found = solved(factor, right)
+    assert not found[follows].any()
+    assert np.allclose(found[~follows], solved(kept, right[~follows]), rtol=1e-7, atol=1e-7)

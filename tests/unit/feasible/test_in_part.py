@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds.enumeration import enumerate_tables
 from sdc.feasible import walk
-from sdc.feasible.differences import Differences
 from sdc.feasible.in_part import InPart, begins, changed_places
-from sdc.feasible.walk import reached, shift, shift_cheaply, shift_in_part
+from sdc.feasible.walk import shift, shift_cheaply, shift_in_part
 from sdc.model import subtable as st
-from sdc.model.fact import Between, Fact, withheld
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from tests.profiles import scaled
 from tests.strategies import dense, every_cell, knows, schema_of, tables_and_knowledge
-from tests.unit.bounds.test_agreement import SIZES, random_release, random_table
 
 NODES = 100
 
@@ -100,43 +91,3 @@ def test_a_walk_that_pays_changes_less_of_what_is_shown() -> None:
         of, _, _ = changed_places(found.differences, (view,), table.schema)
         changed.append(len(of) / len(found.differences))
     assert changed[1] < changed[0]
-
-
-def withholding(rng: np.random.Generator, table: Table, view: SubTable) -> Fact:
-    """That all cells of a sub-table are told but half of them."""
-    cells = every_cell(table.schema.restrict(st.members(view)))
-    return withheld(view, cells[rng.random(len(cells)) < 0.5], table.total, "a table in part")
-
-
-def rounding(rng: np.random.Generator, table: Table, view: SubTable) -> Fact:
-    """That each cell of a sub-table is less than 3 from a multiple of 3."""
-    marginal = table.marginal(view)
-    cells = every_cell(marginal.schema)
-    rounded = (marginal.count_at(cells) + rng.integers(0, 3, len(cells))) // 3 * 3
-    return Fact(view, (), Between(cells, rounded - 2, rounded + 2), "a rounded table")
-
-
-@pytest.mark.parametrize(("partly", "share"), [(withholding, 0.95), (rounding, 0.9)])
-def test_walks_move_what_is_not_told_exactly_and_nothing_else(
-    partly: Callable[[np.random.Generator, Table, SubTable], Fact], share: float
-) -> None:
-    """Of the ends that some table reaches beside sub-tables in part or rounded all but a few."""
-    rng, free, hit = np.random.default_rng(8), 0, 0
-    for example in range(scaled(400, fewest=60)):
-        table = random_table(rng, SIZES[example % len(SIZES)], dense=rng.random() < 0.5)
-        pairs = [v for v in range(1, st.full(len(table.schema)) + 1) if st.dimension(v) == 2]
-        facts = [partly(rng, table, int(view)) for view in rng.choice(pairs, min(2, len(pairs)), replace=False)]
-        known = Knowledge.of(table, random_release(rng, "nested", len(table.schema)), NO_ZEROS, facts)
-        seen = enumerate_tables(table, known, 20_000)
-        if known.facts and seen.complete:
-            cells, counts = every_cell(table.schema), table.dense.reshape(-1)
-            found = [
-                shift(table, known, cells, ends - counts, nodes=NODES).differences for ends in (seen.lower, seen.upper)
-            ]
-            differences = Differences.concatenated(found)
-            assert differences.feasible(table, known).all()
-            got, sharp = reached(differences, cells, counts, table), np.stack([seen.lower, seen.upper], axis=1)
-            moving = sharp != counts[:, None]
-            free, hit = free + int(moving.sum()), hit + int((got == sharp)[moving].sum())
-    assert free > scaled(1_000)
-    assert hit >= share * free

@@ -7,11 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as hs
 
-from sdc.feasible import sparsest
 from sdc.feasible.differences import Differences
-from sdc.feasible.walk import find, reached, shift
+from sdc.feasible.walk import reached, shift
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
 from tests.levels import (
@@ -81,12 +79,6 @@ def test_parts_of_what_is_feasible(of: Case, rng: Rng) -> None:
 # Walks
 
 
-@given(cases(), hs.integers(1, 6))
-@settings(max_examples=CASES)
-def test_every_table_found_is_feasible(of: Case, width: int) -> None:
-    check(of, find(of.table, of.known, of.cells, np.full(len(of.cells), width), nodes=FEW_NODES).differences)
-
-
 @given(cases(), generators())
 @settings(max_examples=CASES)
 def test_every_table_shifted_to_is_feasible(of: Case, rng: Rng) -> None:
@@ -111,14 +103,6 @@ def test_a_cell_is_moved_alone_as_with_others(of: Case, rng: Rng) -> None:
         for cell, change in zip(of.cells, changes, strict=True)
     ]
     assert_same(together, Differences.concatenated(alone))
-
-
-@given(cases(), hs.sampled_from([-2, -1, 1, 2]))
-@settings(max_examples=CASES // 5)
-def test_every_sparsest_difference_is_feasible(of: Case, change: int) -> None:
-    changes = np.maximum(np.full(len(of.cells), change), -of.table.count_at(of.cells))
-    asked = changes != 0
-    check(of, sparsest.find(of.table, of.known, of.cells[asked], changes[asked]).differences)
 
 
 @pytest.mark.parametrize("chains", [True, False])

@@ -12,7 +12,6 @@ from sdc.executor import IN_PROCESS
 from sdc.intruder import chains, exchanges, hypergeometric
 from sdc.intruder.chains import Sampling, sampled
 from sdc.intruder.enumerated import enumerated
-from sdc.intruder.exchanges import Records
 from sdc.intruder.laws import law_of
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -60,22 +59,6 @@ def test_a_tree_with_branches(name: str) -> None:
     assert np.mean(missed > 3) < 0.02
     assert missed.max() < 4
     assert found.diagnostics.r_hat < 1.02
-
-
-def test_what_is_released_stays(branched: Table) -> None:
-    """And records, hash tables and the places at separators say the same, however often they are rebuilt."""
-    known, rng = knows(branched, BRANCHED), np.random.default_rng(3)
-    state = rng.integers(0, 1 << 64, 1, np.uint64)
-    chain = Records(branched, known, law_of("[A,C][C,E]", branched.schema, 0.5), rng)
-    seen = set()
-    for _ in range(5):
-        assert chain.advance(state, rng) > 0
-        counts = chain.counts_at(every_cell(branched.schema))
-        now = dense(branched.schema, counts.tolist())
-        seen.add(now)
-        assert all(now.marginal(element) == branched.marginal(element) for element in known.release.frontier)
-        assert chain.table() == now
-    assert len(seen) > 1
 
 
 def test_released_has_the_laws_of_the_junction_tree() -> None:

@@ -37,7 +37,7 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.support import Support
+from sdc.risk.support import Shift, Support
 from sdc.risk.verdict import Verdict
 from tests.facts import (
     KINDS,
@@ -53,10 +53,9 @@ from tests.facts import (
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, controlled, nearest
-from tests.strategies import assert_around, dense, schema_of, subtable
+from tests.strategies import assert_around, dense, nested_in, schema_of, subtable
 from tests.unit.feasible.test_level_walks import check as check_moves
 from tests.unit.model.test_levels import OVERLAPPING
-from tests.unit.risk.test_level_widths import assert_inside, searched
 
 SLOW = ("auto", "exact", "integer-program", "linear-program", "moves")
 EXACT = ("enumeration", "reducible", "branch-and-bound", "exact", "integer-program", "auto")
@@ -307,6 +306,24 @@ def test_searches_decide_nothing_against_the_sharp_widths(of: FactCase, rng: Rng
     effort = Effort(Budget(0.1, 10), depth=Depth(rng.choice(list(Depth))), cells_per_slice=int(rng.choice([2, 5, 100])))
     with patch("sdc.bounds.method.is_small", lambda schema: False):
         judged(of, Criteria.of(int(rng.integers(1, 4)), int(rng.integers(1, 7))), effort, is_small=False)
+
+
+def assert_inside(support: Support, of: FactCase) -> None:
+    """Inner and outer bounds of the at-risk cells around and within the sharp ones."""
+    at_risk = support.bank.at_risk
+    sharp, rows = of.sharp_at(at_risk.cells), np.arange(len(at_risk))
+    inner, outer = support.inner, support.outer_at(rows)
+    assert nested_in(inner, sharp)
+    assert nested_in(sharp, outer)
+
+
+def searched(support: Support, width: int) -> None:
+    """What a criterion does: every component's cells are moved as far as is wanted of them."""
+    rows = np.arange(len(support.bank.at_risk))
+    for way in (Shift.DOWN, Shift.UP):
+        for component, cells, changes in support.wanted(rows, width, way):
+            table, moved = component.frame.table, component.frame.cells[cells]
+            component.add(shift(table, component.knowledge, moved, changes, nodes=FEW_NODES).differences)
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))

@@ -1,4 +1,4 @@
-"""The criterion: three answers with witnesses, evidence for the safe ones, the same answer from every executor."""
+"""The criterion: three answers with witnesses, evidence for the safe ones, whatever the executor and the slices."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from sdc.model.table import Table
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
+from sdc.risk.slices import Slice, slices
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
-from sdc.stages.known import release_of
 from tests.profiles import scaled
 from tests.strategies import (
     Backwards,
@@ -97,14 +97,6 @@ def test_cells_all_has_every_cell(czech: Table) -> None:
     assert (found.inner[:, 0] <= found.counts).all()
     with pytest.raises(InputError, match="cells = 'every'; choose at-risk or all"):
         cell_bounds(czech, ["A*B"], cells="every")
-
-
-def test_no_at_risk_cell(czech: Table) -> None:
-    table = Table.of(czech.schema, czech.codes, czech.counts * 100)
-    answer = inquiry_of(table).ask(Release.of([0b111111])).assessment
-    assert (answer.releasable, answer.at_risk_cells, answer.min_width) == (True, 0, (table.total, table.total))
-    with pytest.raises(InputError, match="no at-risk cell"):
-        cell_bounds(table, ["A*B"])
 
 
 # Tables too large for an exact method
@@ -324,8 +316,30 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     assert np.array_equal(bounds.inner, sharp)
 
 
-def test_the_proven_bounds_of_the_published_release_are_the_sharp_ones(czech: Table) -> None:
-    bounds, proof = proven(inquiry_of(czech, 6), release_of(czech, FRONTIER))
-    assert bounds.inner.tolist() == bounds.outer.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert [part.variables for part in proof.parts] == [0b111111]
-    assert 1 <= proof.differences <= 6
+@given(tables_and_knowledge().map(lambda pair: pair[0]), hs.integers(1, 40))
+def test_slices_are_a_partition_of_the_cells(table: Table, most: int) -> None:
+    parts = slices(table, most)
+    held = np.array([part.holds(table.codes, table.schema) for part in parts])
+    assert (held.sum(axis=0) == 1).all()
+    assert (held.sum(axis=1) <= most).all()
+    for part, rows in zip(parts, held, strict=True):
+        own = part.of(table)
+        assert (own.codes == table.codes[rows]).all()
+        assert (own.counts == table.counts[rows]).all()
+        assert own.schema == table.schema
+    assert parts == slices(table, most)
+
+
+def test_the_whole_is_one_slice_that_copies_nothing() -> None:
+    table = scattered()
+    assert slices(table, len(table)) == [Slice()]
+    assert Slice().of(table) is table
+
+
+@pytest.mark.parametrize(("most", "variables"), [(140, 1), (20, 2)])
+def test_as_few_variables_as_will_do(most: int, variables: int) -> None:
+    """Of those with most categories."""
+    table = scattered()
+    parts = slices(table, most)
+    assert {len(part.variables) for part in parts} == {variables}
+    assert set(parts[0].variables) <= {0, 1, 2}

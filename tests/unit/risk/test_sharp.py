@@ -14,10 +14,9 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
 from tests.strategies import (
-    ORDERED_60,
     all_ways,
     czech,
     every_cell,
@@ -42,18 +41,6 @@ def test_sharp_bounds_are_those_over_all_feasible_tables(case: tuple[Table, Know
     assert (found.bounds.outer == sharp).all()
     assert (found.bounds.inner == sharp).all()
     assert (shown_by(*case, found.bounds.cells, found.proof) == sharp).all()
-
-
-def test_the_czech_release_has_its_published_widths_and_says_what_gave_them() -> None:
-    """REFERENCE 2: [0, 10], [0, 9] and [0, 9] at the three at-risk cells."""
-    table = czech()
-    cells = table.codes[table.at_risk(2)]
-    found = sharp_bounds(table, knows(table, ORDERED_60), cells, seconds=10)
-    assert sorted(map(tuple, found.bounds.outer.tolist())) == [(0, 9), (0, 9), (0, 10)]
-    assert found.bounds.exact.all()
-    assert found.outer_by.shape == found.inner_by.shape == (3, 2)
-    assert {METHODS[label] for label in found.outer_by[:, 0]} == {"nested"}  # no method is needed to know of 0
-    assert {METHODS[label] for label in found.inner_by.flat} <= set(METHODS) - {"true-table", "given"}
 
 
 # What is kept, and how far the budget goes
@@ -132,15 +119,6 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     assert not {*rest.parts} & {*kept.parts}
     # the bracket of a small budget is around the sharp bounds
     assert nested_in(whole.bounds.outer, little.bounds.outer)
-
-
-def test_what_a_run_knows_is_where_it_starts(open_case: tuple[Table, Knowledge]) -> None:
-    whole, kept = sought(*open_case), Kept()
-    again = sought(*open_case, start=whole.bounds, proof=whole.proof, on_part=kept)
-    assert not kept.parts
-    assert again.bounds.exact.all()
-    assert np.array_equal(again.bounds.outer, whole.bounds.outer)
-    assert METHODS.index("given") in again.inner_by
 
 
 # What a small budget gets

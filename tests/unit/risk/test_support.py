@@ -6,37 +6,27 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.feasible.bank import AtRisk, Bank, Evidence
-from sdc.feasible.differences import Differences
+from sdc.feasible.bank import AtRisk, Bank
 from sdc.feasible.proof import Proof
-from sdc.feasible.walk import find, shift
+from sdc.feasible.walk import shift
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.support import Component, Shift, Support
+from sdc.risk.support import Shift, Support
 from tests.strategies import (
-    all_ways,
     components,
-    dense,
     frontier,
     knows,
     nested_in,
     releases,
     scattered,
-    schema_of,
     sharp_ends,
     shown_by,
     structural_zeros,
     tables_and_knowledge,
 )
-
-TABLE = dense(schema_of([2, 2, 2]), [1, 2, 1, 1, 2, 2, 1, 1])
-
-
-def certified(table: Table, known: Knowledge, width: int = 2) -> Differences:
-    return find(table, known, table.codes, np.full(len(table), width), nodes=500).differences
 
 
 def told(data: hs.DataObject, table: Table) -> Knowledge:
@@ -50,25 +40,6 @@ def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
 
 
 # A component
-
-
-def component_of(table: Table, variables: int, release: Release) -> Component:
-    at_risk = AtRisk(table, table.codes, table.counts)
-    return Component(Evidence.none(at_risk, variables), knows(table, release).within(variables))
-
-
-def test_the_ends_of_a_component_are_of_its_cover_until_more_is_found() -> None:
-    """Independent A and B: the explicit bounds are sharp. A cycle: its cover is narrower than what is found."""
-    component = component_of(TABLE, 0b011, all_ways(3, 1))
-    assert component.frame.counts.tolist() == [3, 2, 4, 2]
-    assert component.inner.tolist() == [[1, 5], [0, 4], [2, 6], [0, 4]]
-    cycle = component_of(TABLE, 0b111, all_ways(3, 2))
-    covered = cycle.inner.copy()
-    cycle.add(certified(TABLE, cycle.knowledge, 4))
-    assert nested_in(covered, cycle.inner)
-    assert (cycle.inner != covered).any()
-    known = Component(cycle.evidence, knows(TABLE, frontier("ABC")))
-    assert (known.inner == TABLE.counts[:, None]).all()
 
 
 # Support

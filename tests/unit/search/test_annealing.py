@@ -17,8 +17,7 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.bounds import decomposable
-from sdc.config.given import with_given
-from sdc.config.release import AnnealingConfig, ReleaseConfig
+from sdc.config.release import AnnealingConfig
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -240,27 +239,6 @@ def test_temperatures() -> None:
     assert [temperature(linear, step) for step in (0, 50, 90)] == pytest.approx([10.0, 5.0, 1.0])
     constant = cooled(10, 3.0, 3.0)
     assert {temperature(constant, step) for step in range(10)} == {3.0}
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"steps": 0}, r"steps = 0: .*greater than or equal to 1"),
-        ({"cycles": 0}, r"cycles = 0: .*greater than or equal to 1"),
-        ({"steps": 2, "cycles": 3}, r"cycles = 3: there are 2 steps, and each cycle needs one"),
-        ({"start_temperature": -1.0}, r"start_temperature = -1.0: "),
-        ({"start_temperature": 0.0}, r"start_temperature = 0.0: .*greater than 0"),
-        ({"start_temperature": float("nan")}, r"start_temperature = nan: .*finite number"),
-        ({"end_temperature": -0.5}, r"end_temperature = -0.5: .*greater than or equal to 0"),
-        ({"end_temperature": 0.0}, r"end_temperature = 0.0: geometric cooling never gets there; give more than 0"),
-        ({"end_temperature": -0.5, "schedule": "linear"}, r"end_temperature = -0.5: .*greater than or equal to 0"),
-        ({"end_temperature": 31.0}, r"end_temperature = 31.0: it is above the start temperature 30.0"),
-        ({"schedule": "cubic"}, r"schedule = 'cubic': should be 'geometric' or 'linear'"),
-    ],
-)
-def test_faulty_schedules(values: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=rf"release\.annealing\.{message}"):
-        with_given(ReleaseConfig(), {"annealing": values})
 
 
 def test_a_width_that_no_release_reaches(czech: Table) -> None:

@@ -15,8 +15,7 @@ import pytest
 
 from sdc.api import find_release
 from sdc.bounds.decomposable import explicit_bounds
-from sdc.config.given import with_given
-from sdc.config.release import AnnealingConfig, ReleaseConfig
+from sdc.config.release import AnnealingConfig
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain, typed
 from sdc.model.errors import InputError, NothingReleasableError
@@ -193,25 +192,6 @@ def test_tempering_keeps_a_ladder_and_exchanges(czech: Table) -> None:
 
 def test_fewer_steps_than_rounds(czech: Table) -> None:
     assert searched(czech, 11, **cooled(3, 5.0, 1.0), rounds=10, patience=0).trace[-1].step == 3
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"chains": 0}, r"chains = 0: .*greater than or equal to 1"),
-        ({"rounds": 0}, r"rounds = 0: .*greater than or equal to 1"),
-        ({"seed": -1}, r"seed = -1: .*greater than or equal to 0"),
-        ({"patience": -1}, r"patience = -1: .*greater than or equal to 0"),
-        ({"tempering": True, "chains": 1}, r"tempering = True: there is 1 chain, .*; give at least 2"),
-        (
-            {"tempering": True, **cooled(10, 1.0, 0.0), "schedule": "linear"},
-            r"tempering = True: the end temperature is 0, .*give more than 0",
-        ),
-    ],
-)
-def test_faulty_settings(values: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=rf"release\.annealing\.{message}"):
-        with_given(ReleaseConfig(), {"annealing": values})
 
 
 def test_weights_of_other_variables(czech: Table) -> None:

@@ -18,12 +18,11 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.model.table import Table
 from sdc.treat.suppression import Dense, Flags, Suppressed, least_withheld, suppress
 from tests import reference
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, feasible
-from tests.strategies import dense, knows, schema_of, small_tables
+from tests.strategies import dense, knows, schema_of
 from tests.suppressed import Case, drawn
 
 CASES = scaled(200, fewest=80)
@@ -78,23 +77,6 @@ def test_out_of_solves_a_choice_still_protects() -> None:
 def test_what_cannot_be_treated_is_refused(counts: list[int], small: int, width: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         suppress(np.array(counts, np.int64), small, width)
-
-
-@settings(max_examples=60)
-@given(small_tables(max_records=5, max_cells=12).filter(lambda table: len(table.at_risk(2)) > 0), hs.data())
-def test_beside_a_release_every_cell_of_the_table_keeps_its_width(table: Table, data: hs.DataObject) -> None:
-    full = (1 << len(table.schema)) - 1
-    release = Release.of(data.draw(hs.lists(hs.integers(0, full - 1), min_size=1, max_size=3).filter(any)))
-    subtable = data.draw(hs.sampled_from([s for s in range(1, full + 1) if s not in release]))
-    width = data.draw(hs.integers(1, 3))
-    try:
-        found = suppress_in(table, release, st.label(subtable, table.schema), small_count=2, min_width=width)
-    except NotReleasableError:
-        return
-    if found.margins:
-        release = release.join(Release.of(st.children(subtable, table.schema)))
-    case = Case(table, knows(table, release), (subtable,), 2, width)
-    assert (np.ptp(case.agreeing([found.withheld.reshape(-1)]), axis=0)[case.at_risk] >= width).all()
 
 
 def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:

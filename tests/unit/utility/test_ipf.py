@@ -148,18 +148,6 @@ def test_structural_zeros_within_a_sub_table_keep_the_closed_form() -> None:
 # The possible cells
 
 
-@given(tables_and_knowledge())
-def test_possible_cells_are_those_of_which_all_marginals_are_positive(case: tuple[Table, Knowledge]) -> None:
-    table, known = case
-    cells = every_cell(table.schema)
-    positive = np.all([table.marginal_at(element, cells) > 0 for element in known.release.frontier], axis=0)
-    possible = cells[positive & ~known.zeros.contains(cells, table.schema)]
-    found = ipf.fit(table, known, stop=ipf.Stop(tolerance=1, max_sweeps=1))
-    kept = list(st.members(found.variables))
-    assert {tuple(cell) for cell in found.cells.tolist()} == {tuple(cell) for cell in possible[:, kept].tolist()}
-    assert len(found.cells) * found.spread >= len(possible)
-
-
 def test_a_sparse_support_of_a_table_beyond_64_bits() -> None:
     """40 variables of four categories that all say the same: 2^80 cells, four of them possible given a cycle."""
     schema = Schema(tuple(Variable(f"v{v}", tuple("abcd")) for v in range(40)))

@@ -1,4 +1,4 @@
-"""Exact integer bounds, and why rounding a linear program is not enough."""
+"""Exact integer bounds: by search, by components, and by integer programs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,145 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as hs
 
-from sdc.bounds import integer_program
+from sdc.bounds import branch_and_bound, exact, integer_program, nested, reducible
+from sdc.feasible import depth_first as feasible_search
 from sdc.feasible.equations import MarginalEquations
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
-from sdc.model.table import Table
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Codes, Table
 from sdc.solve import integer as integer_system
 from sdc.solve.integer import IntegerSystem
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
 from tests.strategies import (
+    ORDERED_60,
+    TWO_CYCLES,
     all_ways,
+    assert_around,
     czech,
     dks_2x2x2x2,
     every_cell,
     frontier,
     knows,
     listed,
+    nested_in,
     schema_of,
+    sharp_ends,
     tables_and_knowledge,
 )
+
+
+def test_without_steps_only_propagation_is_claimed() -> None:
+    table = czech()
+    cells = every_cell(table.schema)
+    sharp = branch_and_bound.bounds(table, knows(table, all_ways(6, 4)), cells)
+    bounds = branch_and_bound.bounds_within(0, table, knows(table, all_ways(6, 4)), cells)
+    assert not bounds.exact.all()
+    assert (bounds.inner == bounds.counts[:, None]).all()
+    assert nested_in(sharp.outer, bounds.outer)
+
+
+def test_more_steps_never_lose() -> None:
+    """Outer bounds shrink to the sharp ones and inner ones grow to them."""
+    table, release = czech(), all_ways(6, 2)
+    cells = table.codes[table.at_risk(2)]
+    before = branch_and_bound.bounds_within(0, table, knows(table, release), cells)
+    for steps in (1 << 10, 1 << 14, 1 << 18, 1 << 22):
+        bounds = branch_and_bound.bounds_within(steps, table, knows(table, release), cells)
+        assert (bounds.outer_width <= before.outer_width).all()
+        assert (bounds.inner_width >= before.inner_width).all()
+        before = bounds
+    assert before.outer[:, 1].tolist() == [95, 95, 103]
+
+
+def test_tables_found_are_checked_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MarginalEquations, "holds", lambda self, dense: False)
+    with pytest.raises(RuntimeError, match="does not agree with the released marginals"):
+        branch_and_bound.bounds(czech(), knows(czech(), ORDERED_60), czech().codes[:1])
+
+
+def test_what_is_too_large_for_the_search_is_refused() -> None:
+    table = Table.of(schema_of([13, 13, 13]), np.zeros((1, 3), np.int64))
+    with pytest.raises(ReleaseError, match="2197 cells, and a search for feasible tables takes at most 2048"):
+        branch_and_bound.bounds(table, knows(table, frontier("AB", "BC", "AC")), table.codes)
+
+
+# exact: what the search leaves open goes to the integer program
+
+
+def test_exact_asks_the_solver_for_open_cells_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, asked = czech(), []
+    solve = integer_program.search
+
+    def watched(table, release, cells):  # type: ignore[no-untyped-def]
+        asked.append(len(cells))
+        return solve(table, release, cells)
+
+    monkeypatch.setattr(integer_program, "search", watched)
+    assert exact.bounds(table, knows(table, ORDERED_60), table.codes).exact.all()
+    assert asked == []
+    monkeypatch.setattr(exact, "STEPS", 1 << 10)
+    cells = table.codes[table.at_risk(2)]
+    bounds = exact.bounds(table, knows(table, all_ways(6, 2)), cells)
+    assert bounds.exact.all()
+    assert bounds.outer[:, 1].tolist() == [95, 95, 103]
+    assert bounds.method == "branch-and-bound + integer-program"
+    assert len(asked) == 1
+
+
+def test_exact_beyond_the_search() -> None:
+    """Its cells are too many for the search, not for the solver."""
+    table = Table.of(schema_of([13, 13, 13]), np.zeros((1, 3), np.int64))
+    bounds = exact.bounds(table, knows(table, frontier("AB", "BC", "AC")), table.codes)
+    assert table.schema.cells > feasible_search.MAX_CELLS
+    assert bounds.exact.all()
+
+
+def table_of(seed: int, sizes: list[int], records: int) -> Table:
+    codes = np.random.default_rng(seed).integers(0, sizes, (records, len(sizes)))
+    return Table.of(schema_of(sizes), codes)
+
+
+@given(hs.integers(0, 1 << 30))
+@settings(max_examples=80)
+def test_bounds_of_two_cycles_are_sharp(seed: int) -> None:
+    """And outer and inner bounds of components stay what they are."""
+    table = table_of(seed, [2, 2, 2, 2, 2, 2], 7)
+    known, cells = knows(table, TWO_CYCLES), every_cell(table.schema)
+    sharp, bounds = sharp_ends(table, known), reducible.bounds(table, known, cells)
+    assert (bounds.method, bounds.exact.all()) == ("reducible", True)
+    assert (bounds.outer == sharp).all()
+    assert_around(reducible.bounds_by(nested.bounds, table, known, cells), sharp)
+
+
+def test_only_components_that_are_not_released_are_searched() -> None:
+    """Each once, for its different marginal cells."""
+    release = frontier("AB", "BC", "AC", "CD", "DE", "EF", "DF")
+    table = table_of(0, [2, 2, 2, 2, 2, 3], 12)
+    asked = []
+
+    def watched(table: Table, knowledge: Knowledge, cells: Codes) -> CellBounds:
+        asked.append(("".join(table.schema.names), len(cells)))
+        return branch_and_bound.bounds(table, knowledge, cells)
+
+    bounds = reducible.bounds_by(watched, table, knows(table, release), every_cell(table.schema))
+    assert sorted(asked) == [("ABC", 8), ("DEF", 12)]
+    assert bounds.exact.all()
+
+
+def test_wide_tables_of_small_components() -> None:
+    """39 variables in a chain of triangles: 2^39 cells, and 8 at a time are searched."""
+    pairs = [(k + a, k + b) for k in range(0, 38, 2) for a, b in ((0, 1), (1, 2), (0, 2))]
+    release = Release.of(st.of(pair) for pair in pairs)
+    codes = np.random.default_rng(1).integers(0, 2, (50, 39))
+    table = Table.of(Schema(tuple(Variable(f"v{v}", ("no", "yes")) for v in range(39))), codes)
+    bounds = reducible.bounds(table, knows(table, release), table.codes[:5])
+    assert bounds.exact.all()
+    assert (bounds.outer[:, 1] >= 1).all()
 
 
 def test_an_unfinished_proof_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
