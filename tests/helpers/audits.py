@@ -61,20 +61,6 @@ def czech_steps(schema: Schema) -> Iterator[SearchStep]:
         yield SearchStep("growth", 59, tuple(added), False, (0, 5), 0)
 
 
-def bisected(audit: AuditEvidence) -> AuditEvidence:
-    """An audit whose release was found by bisection."""
-    widths = in_order(audit.widths)
-    listed = tuple(widths.sub_tables.tolist())
-    audit = replace(audit, config=config_of(audit.config.name, "bisection"), widths=widths, listed=listed)
-    return searched(audit, steps=tuple(bisection_steps()))
-
-
-def in_order(widths: CriticalWidths) -> CriticalWidths:
-    """The same, widest first, ties by decreasing dimension and then by number."""
-    found = np.lexsort((widths.sub_tables, -np.bitwise_count(widths.sub_tables).astype(int), -widths.widths))
-    return replace(widths, sub_tables=widths.sub_tables[found], widths=widths.widths[found])
-
-
 def config_of(name: str, method: str = "ordered", min_width: int = 6) -> BuildConfig:
     """Of a build by the method."""
     risk, release = {"small_count": 2, "min_width": min_width}, {"method": method}
@@ -90,13 +76,6 @@ def configured(audit: AuditEvidence, **sections: Any) -> AuditEvidence:
 def searched(audit: AuditEvidence, **found: Any) -> AuditEvidence:
     """The same audit where the search has found something else."""
     return replace(audit, found=audit.found._replace(**found))
-
-
-def bisection_steps() -> Iterator[SearchStep]:
-    """Over 64 sub-tables, ending at 60."""
-    for length, answer, width in ((32, True, 30), (48, True, 12), (56, True, 9), (60, True, 9), (62, False, 3)):
-        yield SearchStep("bisection", length, (), answer, (width, width), 0)
-    yield SearchStep("bisection", 61, (), False, (5, 5), 0)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
+from sdc.server.desk.audit import Standard
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
 from sdc.server.desk.rules import rules_of
@@ -46,21 +47,25 @@ def open_service(
     rules: Sequence[dict[str, Any]] = (),
     slot: float = 0.0,
     worker: type[Worker] | None = None,
+    standard: Standard | None = None,
+    first: State | None = None,
 ) -> Service:
-    """With the one-way sub-tables first; its history is a file in the folder where no URL is given."""
+    """With the one-way sub-tables first, if no state is given; its history is a file in the folder unless a URL is."""
     chosen = rules_of(ServerConfig.model_validate({"rules": list(rules)}).rules)
-    known = knows(table, NOTHING)
-    bench = Bench(folder, known, CRITERIA, Effort(), chosen)
+    standard = standard or Standard(table, knows(table, NOTHING), CRITERIA, "a test")
+    bench = Bench(folder, standard.known, standard.criteria, Effort(), chosen)
+    zeros = {"structural_zeros": standard.known.zeros.labels(table.schema)} if standard.known.zeros else {}
     about = {
         "table": table.digest,
-        "criterion": {"small_count": CRITERIA.small_count, "min_width": CRITERIA.width.min_width},
+        "criterion": standard.facts,
         "variables": list(table.schema.names),
         **levels_of(table.schema),
+        **zeros,
     }
     return Service(
         Chain.open(url or str(folder / "history.db"), about),
         table,
-        first_state(table, CRITERIA, one_way(table.schema)),
+        first or first_state(table, CRITERIA, one_way(table.schema)),
         lambda _: (worker or Worker)(bench, table),
         title="Tables",
         rules=chosen,

@@ -176,16 +176,6 @@ def test_of_the_steps_of_a_search_few_are_said_and_all_are_logged(
     assert len(read_events(tmp_path / "log.jsonl")) == 26
 
 
-def test_a_terminal_gets_a_bar(
-    czech: Table, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with Progress() as shown:
-        shown.say("a line [not markup]")
-        assert list(Watched(IN_PROCESS, shown).run(double, czech, [1, 2])) == [2, 4]
-    assert "a line [not markup]" in capsys.readouterr().err
-
-
 def in_a_new_process(work: Callable[[], Any]) -> Any:
     """What it returns in a process that has needed no memory before."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:

@@ -45,7 +45,6 @@ from tests.integration.test_explorer import (
     space,
     space_of,
 )
-from tests.wide import wide_table
 
 __all__ = ["begun", "bisected", "browser", "ended", "levelled", "met", "run", "space", "tab"]
 
@@ -203,25 +202,6 @@ def test_names_that_are_markup_are_shown_as_they_are(tab: Page, tmp_path: Path) 
     tab.evaluate(HOST, {"module": module_of(widget(space)), "all": [traits_of(widget(space))]})
     tab.locator("canvas#space[aria-busy=false]").wait_for()
     assert tab.locator("b, i").count() == 0
-
-
-@pytest.mark.usefixtures("complaints")
-def test_of_thirteen_variables_each_sub_table_can_be_pointed_at(tab: Page, tmp_path: Path) -> None:
-    table = wide_table(13, 300, 1)
-    known, widths = sdc.knowledge(table, ["v0*v1*v2", "v3*v4"]), sdc.critical_widths(table)
-    space = query_space("wide", known, Criteria.of(2, 3), None, (), widths=widths)
-    assert len(space.conflicts) > 100
-    page = shown(space.page, tmp_path, tab)
-    assert page.evaluate("space.view.places.length") == 8192
-    assert page.evaluate("space.view.cell") >= 8
-    assert page.evaluate("space.clientHeight") < 1600
-    for t in (0b111, st.full(13), 0b1010101):
-        x, y = page.evaluate("t => space.view.places[t]", t)
-        page.locator("#space").hover(position={"x": x + 3, "y": y + 3})
-        page.wait_for_function("t => space.view.at === t && space.view.told.has(t)", arg=t)
-        assert page.inner_text("#effect h2") == st.label(t, table.schema)
-        assert "Looking" not in page.inner_text("#effect")
-    assert page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
 
 
 def module_of(explorer: Any) -> str:

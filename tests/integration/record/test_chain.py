@@ -93,13 +93,6 @@ def test_a_new_history_begins_with_what_it_is_about(history: Chain, history_url:
         assert again.entries() == [opened]
 
 
-def test_public_ids_differ(tmp_path: Path) -> None:
-    opened = [Chain.open(str(tmp_path / name), ABOUT) for name in ("one", "other")]
-    assert opened[0].public_id != opened[1].public_id
-    for history in opened:
-        history.close()
-
-
 def test_the_chain_is_what_anybody_computes(history: Chain) -> None:
     append(history, {"b": [1, 2.5, None], "a": "žluťoučký \u2028 \0"}, {})
     previous = "0" * 64
@@ -186,11 +179,6 @@ def test_what_is_no_json_is_not_appended(
             turn.append(*words, body)
         turn.append("note", "ann", "", {"after": True})
     assert [entry.body for entry in history.entries(1)] == [{"after": True}]
-
-
-def test_many_entries_are_read_as_they_are(history: Chain) -> None:
-    append(history, *({"n": number} for number in range(2_000)))
-    assert [entry.body["n"] for entry in history.entries(1)] == list(range(2_000))
 
 
 # Nothing is changed, nothing is lost

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -18,7 +16,6 @@ from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
-from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.desk import Reply
 from sdc.server.web.access import Role
@@ -101,19 +98,6 @@ def test_what_can_be_asked_for(client: TestClient) -> None:
     assert found["variables"][3] == {"name": "D", "categories": ["<140", ">=140"]}
 
 
-def test_frontiers(server: Server, client: TestClient, operator: TestClient) -> None:
-    ask(client, *RELEASED)
-    found = client.get("/api/frontier").json()
-    assert set(found) == {"released", "version"}
-    assert (["A", "B"] in found["released"], found["version"]) == (True, 1)
-    all_of = operator.get("/api/operator/frontier").json()
-    assert set(all_of) == {"released", "direct", "unreleasable", "undecided", "version"}
-    assert all_of["released"] == found["released"]
-    assert all_of["unreleasable"]
-    published = server_of(server.desk, publish_unreleasable=True).client().get("/api/frontier").json()
-    assert published["unreleasable"] == all_of["unreleasable"]
-
-
 def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: TestClient) -> None:
     ask(client, *RELEASED)
     last = client.get("/api/frontier/matrix").json()
@@ -133,17 +117,6 @@ def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: 
     assert published.get("/api/frontier/matrix").json() == published.get("/api/frontier/matrix?version=1").json()
     assert published.get("/api/frontier/matrix").json()["unreleasable"] == both[1]["unreleasable"]
     assert "unreleasable" not in published.get("/api/frontier/matrix?version=0").json()
-
-
-def test_a_version_that_is_not_there(client: TestClient, operator: TestClient) -> None:
-    for whose, path in (client, "/api/frontier/matrix"), (operator, "/api/operator/frontier/matrix"):
-        found = whose.get(f"{path}?version=1")
-        assert problem(found) == (404, "unknown-version")
-        assert found.json()["message"] == "there is no version 1 yet, the last is 0"
-        for wrong in ("-1", "x", "1e3"):
-            assert problem(whose.get(f"{path}?version={wrong}")) == (400, "bad-body")
-    assert client.get("/frontier?version=1").status_code == 404
-    assert "There is no version 1 yet; the last is 0." in client.get("/frontier?version=1").text
 
 
 def test_own_requests(server: Server, client: TestClient) -> None:
@@ -176,13 +149,6 @@ def test_every_format(client: TestClient) -> None:
     assert sum(cell["count"] for cell in client.get("/api/tables/A*B.json").json()["cells"]) == 1841
     read = pq.read_table(io.BytesIO(client.get("/api/tables/A*B.parquet").content))
     assert sum(read["count"].to_pylist()) == 1841
-
-
-def test_shapes(client: TestClient) -> None:
-    plain, totals = (client.get("/api/tables/A.csv", params=more).text for more in ({}, {"totals": "true"}))
-    assert len(totals.splitlines()) == len(plain.splitlines()) + 1
-    assert client.get("/api/tables/A.csv?zeros=1").status_code == 200
-    assert problem(client.get("/api/tables/A.csv?zeros=perhaps")) == (400, "bad-body")
 
 
 def test_the_grand_total(client: TestClient) -> None:
@@ -241,53 +207,6 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
 
 
 # What is down
-
-
-class Broken(SmallDesk):
-    """Raises at whatever is asked."""
-
-    def __init__(self, table: Table, error: Exception) -> None:
-        super().__init__(table, Criteria.of(2, 6))
-        self.error = error
-
-    def _raise(self, *_: Any, **__: Any) -> Any:
-        raise self.error
-
-    def _fail(self, *_: Any, **__: Any) -> Any:
-        future = Future[Any]()
-        future.set_exception(self.error)
-        return future
-
-    ask = effect = round = _fail  # type: ignore[assignment]
-    reply_to = marginal = requests = explained = moments = _raise  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ChainUnavailableError("postgresql://secret@host is gone"),
-        ChainError("the entry 7 was changed"),
-        BrokenProcessPool("a process died with 1841"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_a_history_that_is_away(error: Exception, czech: Table) -> None:
-    operator = server_of(Broken(czech, error)).client("operator")
-    calls: list[Callable[[], Any]] = [
-        lambda: ask(operator, "A", "B"),
-        lambda: operator.get("/api/operator/effect?variables=A,B"),
-        lambda: operator.post("/api/operator/round"),
-    ]
-    if isinstance(error, ChainError):
-        paths = ["jobs/1", "tables/A.csv", "requests", "operator/requests", "operator/requests/1", "operator/history"]
-        calls += [lambda path=path: operator.get(f"/api/{path}") for path in paths]  # type: ignore[misc]
-    for call in calls:
-        found = call()
-        assert problem(found) == (503, "unavailable")
-        assert found.headers["retry-after"] == "5"
-        assert set(found.json()) == {"code", "message"}
-        assert str(error) not in found.text
-    assert operator.get("/api/frontier").status_code == 200
 
 
 def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,14 +273,6 @@ def test_why(client: TestClient, operator: TestClient) -> None:
     assert (found["request"], found["rule"], found["verdict"]) == (asked, "myopic", "unsafe")
     assert set(found["witness"]) == {"cell", "count", "outer", "inner"}
     assert problem(operator.get("/api/operator/requests/7")) == (404, "unknown-request")
-
-
-def test_both_frontiers_over_time(client: TestClient, operator: TestClient) -> None:
-    ask(client, *RELEASED)
-    found = operator.get("/api/operator/history").json()
-    assert found["rules"] == ["myopic"]
-    assert [moment["cause"] for moment in found["moments"]] == [None, ["A", "B"]]
-    assert operator.post("/api/operator/round").json() == {"decided": 0}
 
 
 def test_a_key_over_the_api(server: Server, operator: TestClient) -> None:

@@ -414,12 +414,6 @@ def test_what_is_impossible_is_known_to_whoever_judges(zeros: StructuralZeros, c
     assert not other.is_judged
 
 
-def test_a_history_that_does_not_say_what_it_is_of_is_not_judged(czech: Table) -> None:
-    found = audit(cast(Chain, Kept("nothing")), by(czech))  # type: ignore[arg-type]
-    assert found.failures == ("entry 1 does not say of which table and criterion the history is",)
-    assert not found.is_judged
-
-
 def test_a_criterion_that_is_not_monotone_is_refused(writer: Writer, czech: Table) -> None:
     with pytest.raises(ConfigError, match="has a limit on the posterior, so that the last release does not tell"):
         audit(writer.history, by(czech, Criteria.of(2, 6, PosteriorLimit(max_probability=0.5))))

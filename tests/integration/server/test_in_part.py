@@ -7,7 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,28 +27,27 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
-from sdc.risk.effort import Effort
 from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
 from sdc.server.desk.desk import Reply
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
-from sdc.server.desk.rules import rules_of
 from sdc.server.desk.service import Service
-from sdc.server.desk.workers import Bench, Worker
 from sdc.server.tryout.replay import HistorySubject, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights
 from tests import levels
+from tests.helpers.commands import Sdc, sdc
 from tests.helpers.services import CRITERIA, czech_build, open_service, services_of, swept
 from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
-from tests.integration.server.test_audit_command import told as by_command
 from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
 from tests.strategies import knows, schema_of
 from tests.suppressed import Case, cases
+
+__all__ = ["sdc"]
 
 EVERYTHING = 0b111111
 RULES: Sequence[list[dict[str, Any]]] = (
@@ -81,39 +80,13 @@ class Desk:
     def standard(self) -> Standard:
         return Standard(self.case.table, self.case.known, self.case.inquiry.criteria, "a test")
 
-    @property
-    def about(self) -> dict[str, Any]:
-        table, zeros = self.case.table, self.case.known.zeros
-        told = {"structural_zeros": zeros.labels(table.schema)} if zeros else {}
-        return {
-            "table": table.digest,
-            "criterion": self.standard.facts,
-            "variables": list(table.schema.names),
-            **told,
-        }
+    def open(self) -> closing[Service]:
+        given = {"rules": self.rules, "standard": self.standard, "first": self.first}
+        return closing(open_service(self.case.table, self.folder, **given))
 
-    @contextmanager
-    def open(self) -> Iterator[Service]:
-        case, rules = self.case, rules_of(ServerConfig.model_validate({"rules": self.rules}).rules)
-        bench = Bench(self.folder, case.known, case.inquiry.criteria, Effort(), rules)
-        service = Service(
-            Chain.open(str(self.folder / "history.db"), self.about),
-            case.table,
-            self.first,
-            lambda _: Worker(bench, case.table),
-            title="Tables",
-            rules=rules,
-            slot=0.0,
-        )
-        with closing(service):
-            yield service
-
-    def history(self) -> Chain:
-        return Chain.read(str(self.folder / "history.db"))
-
-    def audited(self, **given: Any) -> Audit:
-        with closing(self.history()) as history:
-            return audit(history, replace(self.standard, **given))
+    def audited(self) -> Audit:
+        with closing(Chain.read(str(self.folder / "history.db"))) as history:
+            return audit(history, self.standard)
 
 
 def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,18 +261,6 @@ def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> N
         judge.in_part(state, 0b1011, 0.5)
 
 
-def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:
-    """By the number of A with a structural zero; it keeps no sub-table from going out in part, and its cells move."""
-    schema = schema_of([2] * 3)
-    counts = np.array([1, 1, 0, 0, 5, 1, 2, 7])
-    table = Table.of(schema, np.array(every_cell([2] * 3), np.uint16), counts)
-    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
-    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 2))
-    found = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
-    assert found.part is not None
-    assert 0 in found.part.places(schema)
-
-
 # On one table
 
 
@@ -350,16 +311,6 @@ def test_parts_wait_for_a_round_with_all_else(opened: Callable[..., Service]) ->
     assert codes == ["released-in-part", "already-released-in-part", "released"]
 
 
-def test_rules_weigh_a_part_by_what_it_makes_unreleasable(opened: Callable[..., Service]) -> None:
-    """And by its value: as much of it as is shown."""
-    service = opened({"rule": "value", "least": 100.0, "interest": 0.0})
-    reply = told(service, EVERYTHING, "ann", True)
-    assert reply.decision == "refused"
-    explained = service.explained(service.requests()[0].number)
-    assert explained is not None
-    assert (explained.rule, explained.why[:14]) == ("value", "it is worth 0.")
-
-
 def test_beside_parts_no_tables_are_drawn(opened: Callable[..., Service], czech: Table) -> None:
     service = opened()
     told(service, EVERYTHING, "ann", True)
@@ -388,9 +339,7 @@ def test_a_replay_takes_in_part_what_was_taken_so(opened: Callable[..., Service]
     assert would["simulatable"]["in_part"] == []
 
 
-def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path: Path, sdc: Sdc) -> None:
     """By the command too: with what the server kept, and with the options."""
     build = czech_build(tmp_path)
     swept(build)
@@ -405,9 +354,8 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(
         assert told(service, EVERYTHING, "bob", True).code == "already-released-in-part"
     folder = str(folder_of(build).path)
     for given in (["--table", str(tmp_path / "czech.yaml")], ["--small-count", "2", "--min-width", "6"]):
-        status, out, _ = by_command(capsys, monkeypatch, "audit", folder, *given, "--json")
-        facts = json.loads(out)
-        assert (status, facts["verified"], facts["in_part"], facts["failures"]) == (0, True, 1, [])
+        facts = json.loads(sdc("audit", folder, *given, "--json").out)
+        assert (facts["verified"], facts["in_part"], facts["failures"]) == (True, 1, [])
 
 
 def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -369,28 +367,3 @@ def test_a_table_has_the_variables_that_tell(totals: bool, server: Server) -> No
     assert rows[0] == ["area", "count"]
     assert len(rows) == 1 + len(table) + totals
     assert sum(int(count) for area, count in rows[1:] if area != "(total)") == 9
-
-
-def test_pages_render(opened: SmallDesk) -> None:
-    client = server_of(opened.copy(), publish_unreleasable=True).client("operator")
-    texts = {
-        path: client.get(path)
-        for path in ("/", "/frontier", "/operator", "/operator/space", "/operator/frontier", "/operator/requests")
-    }
-    assert {answer.status_code for answer in texts.values()} == {200}
-    form, space, overview = (texts[path].text for path in ("/", "/operator/space", "/operator"))
-    assert form.count("data-tells=") == 2
-    record = json.loads(html.unescape(re.findall('data-record="([^"]*)"', space)[0]))
-    assert record["coarser"] == list(SCHEMA.levels.coarser)
-    assert f"<dd>{opened.state.released.sub_tables(SCHEMA)} sub-tables" in overview
-    # by the number of axes: 5 choices of area and its levels, 2 of sex and of job
-    for dimension, number in enumerate((1, 6, 9, 4)):
-        assert f'<th scope="row" class="n">{dimension}</th><td class="n">{number}</td>' in space
-    page = client.get("/tables/area*region?zeros=true&totals=true")
-    assert page.status_code == 200
-    assert "<h1>area</h1>" in page.text
-    assert "<h2>Chart</h2>" in page.text
-    refused = next(request.sub_table for request in opened.requests() if request.decision == "refused")
-    not_released = client.get(f"/tables/{st.label(refused, SCHEMA)}")
-    assert not_released.status_code == 404
-    assert st.label(refused, SCHEMA) in not_released.text.replace("<wbr>", "")

@@ -213,25 +213,12 @@ def test_totals_of_withheld_cells_are_told_as_far_as_a_public_table_does(server:
     assert "immutable" in whole.headers["cache-control"]
 
 
-def test_in_part_is_a_yes_or_no(server: Server) -> None:
-    for wrong in ("yes", 1):
-        found = ask(server.client(), "A", "B", in_part=wrong)
-        assert (found.status_code, found.json()["code"]) == (400, "bad-body")
-        assert "in_part" in found.json()["message"]
-    assert not server.desk.requests()
-
-
 def test_with_draws_nothing_is_answered_in_part(opened: Callable[..., Service]) -> None:
     server = server_of(opened({"rule": "simulatable", "draws": 8, "share": 0.9}))
     found = ask(server.client(), "A", "B")
     assert (found.status_code, found.json()) == (400, {"code": "not-possible", "message": NO_PARTS_HERE})
     assert not server.desk.requests()
-    page = server.client()
-    csrf = page.get("/").text.partition('name="csrf" value="')[2].partition('"')[0]
-    found = page.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
-    assert (found.status_code, NO_PARTS_HERE in found.text) == (400, True)
-    assert not server.desk.requests()
-    assert " in part</button>" not in page.get("/tables/A*B*C*D*E*F").text
+    assert " in part</button>" not in server.client().get("/tables/A*B*C*D*E*F").text
 
 
 def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server) -> None:

@@ -130,14 +130,6 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     wait_until(lambda: service.ask(0b11, "ada").result(60).decision == "answered")
 
 
-def test_whoever_stops_waiting_harms_nobody(opened: Open) -> None:
-    service = opened(slot=0.1)
-    assert not service.ask(0b11, "ada").cancel()
-    assert not service.round().cancel()
-    service.ask(0b11, "ada").result(600)
-    assert service.health()["status"] == "ok"
-
-
 class Unwilling(Worker):
     """Does not decide on some sub-tables while it is told so."""
 

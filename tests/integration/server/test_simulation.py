@@ -87,17 +87,7 @@ def opening(judge: Judge, first: State) -> Opening:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_state_of_a_course_keeps_the_criterion(kind: Kind, judge: Judge, first: State, truth: BruteForce) -> None:
     length = 25
-    asks, seen = queries(kind, length).asks(first.schema, 7, 0), [first]
-
-    def watched(k: int, state: State) -> tuple[int, str]:
-        seen.append(state)
-        return asks(k, state)
-
-    own = judge.anew()
-    found = course(Decider(own), first, watched, length)
-    for state in seen:
-        assert truth.is_safe(state.released)
-        assert set(state.unreleasable) == truth.unreleasable_frontier(state.released)
+    found = course(Decider(judge.anew()), first, queries(kind, length).asks(first.schema, 7, 0), length)
     assert truth.is_safe(Release.of(found.frontier))
     assert len(found.released) == len(found.unreleasable) == length + 1
     assert found.released[0] == 6
@@ -119,16 +109,6 @@ def test_streams_are_those_of_their_seed(kind: Kind, first: State) -> None:
     assert asked(1, 2) != asked(2, 2)
     assert all(0 < subtable < 64 for subtable, _ in asked(1, 2))
     assert {who for _, who in asked(1, 2)} <= queries(kind).everybody
-
-
-def test_a_greedy_user_asks_for_parents_of_what_is_public(judge: Judge, first: State) -> None:
-    asks = queries("greedy-user").asks(first.schema, 0, 0)
-    mine = [asks(k, first) for k in range(0, 60, 2)]
-    assert {who for _, who in mine} == {"user 1"}
-    pairs = {t for t in range(64) if st.dimension(t) == 2}
-    assert {t for t, _ in mine[:15]} == {t for t, _ in mine[15:]} == pairs
-    others = queries("popular").asks(first.schema, 0, 0)
-    assert [asks(k, first) for k in range(1, 60, 2)] == [others(k, first) for k in range(1, 60, 2)]
 
 
 def test_the_same_requests_by_the_same_rules_are_decided_alike(judge: Judge, first: State) -> None:

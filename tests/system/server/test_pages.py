@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import pytest
@@ -367,25 +367,6 @@ def test_statuses_and_marks_are_told_apart_without_colours(tab: Page, desk: Smal
         assert len(set(shapes)) == len(shapes) == len(Status) + 2
 
 
-def test_requests_lead_to_those_beside_them_whose_numbers_have_gaps(
-    tab: Page, begun: SmallDesk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    desk = begun.copy()
-    for subtable in (0b11, 0b111111, 0b1100):
-        desk.ask(subtable, "user").result()
-    ones = {5 + request.number**2: desk.explained(request.number) for request in desk.requests()}
-    requests = [replace(one.request, number=number) for number, one in ones.items() if one]
-    monkeypatch.setattr(desk, "requests", lambda who=None, limit=1000: requests[:limit])
-    monkeypatch.setattr(desk, "explained", ones.get)
-    with visited(tab, desk, "operator") as visit:
-        leading = {6: [9], 9: [6, 14], 14: [9]}
-        for number, beside in leading.items():
-            visit.go(f"/operator/requests/{number}")
-            links = visit.page.locator("main .options a[href*='requests/']").all()
-            assert [link.get_attribute("href") for link in links] == [f"/operator/requests/{n}" for n in beside]
-            assert all(visit.go(f"/operator/requests/{n}") == 200 for n in beside)
-
-
 def test_of_many_variables_there_are_the_frontiers_alone(
     tab: Page, desk: SmallDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,20 +433,6 @@ def test_every_page_is_whole(tab: Page, desk: SmallDesk, width: int, is_dark: bo
             visit.go(path)
             assert_whole(visit.page)
             assert " · " in visit.page.title()
-
-
-def test_the_form_works_without_script(browser: Browser, begun: SmallDesk) -> None:
-    desk = begun.copy()
-    with serving(desk) as url:
-        context = browser.new_context(java_script_enabled=False)
-        page = context.new_page()
-        page.goto(url)
-        page.get_by_label("C", exact=True).check()
-        page.get_by_label("D", exact=True).check()
-        with page.expect_navigation():
-            page.get_by_role("button", name="Ask for this table").click()
-        assert page.url == f"{url}/tables/C*D"
-        assert 0b1100 in desk.state.released
 
 
 def test_of_levels_there_is_a_square_for_each_sub_table(tab: Page, opened: SmallDesk) -> None:

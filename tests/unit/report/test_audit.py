@@ -331,10 +331,3 @@ def test_structural_zeros_are_listed(czech: AuditEvidence) -> None:
     assert ("ul", {"id": "structural-zeros"}) in page.tags
     assert "everybody knows to be impossible, 1 in all;" in page.text
     assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
-
-
-def test_nothing_searched_and_no_width_listed(czech: AuditEvidence) -> None:
-    widths = CriticalWidths(np.zeros(0, np.uint64), np.zeros(0, np.int64), floor=500, visited=0)
-    text = Page(render(searched(replace(czech, widths=widths), steps=()))).text
-    assert "The search recorded no question." in text
-    assert "No sub-table is listed." in text

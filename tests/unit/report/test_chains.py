@@ -54,13 +54,6 @@ def test_figures_stay_inside(name: str, request: pytest.FixtureRequest) -> None:
     assert drawing(chains.utility_by_step(found)).tag == drawing(chains.cooling(found)).tag == "svg"
 
 
-def test_a_panel_a_chain(decomposable: AuditEvidence) -> None:
-    root = drawing(chains.utility_by_step(chains.by_chain(decomposable.found.trace)))
-    named = [text.text for text in root.iter("text") if (text.text or "").startswith("chain")]
-    assert named == [f"chain {k}: best 47" for k in (1, 2, 3, 4)]
-    assert len(list(root.iter("polyline"))) == 8
-
-
 @pytest.mark.parametrize(
     ("value", "said"),
     [(1234.0, "1,234"), (47.5, "47.5"), (1 / 3, "0.333333"), (1e300, "1.00e+300"), (12e6 + 0.5, "12.0M")],

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from sdc.report import curve, utility
 from sdc.report.audit import AuditEvidence
-from sdc.report.plot import Plot, short, ticks
+from sdc.report.plot import Plot, ticks
 from sdc.search.curve import CurvePoint
 from tests.helpers.audits import drawing
 
@@ -30,13 +28,6 @@ def test_ticks_are_few_and_inside(low: float, span: float, most: int) -> None:
 def test_ticks_of_whole_numbers() -> None:
     assert ticks(46, 48, 10, least=1) == [46, 47, 48]
     assert ticks(0, 1, 4) == [0, 0.5, 1]
-
-
-@pytest.mark.parametrize(
-    ("number", "said"), [(99_999, "99,999"), (123_456, "123k"), (12.345e6, "12.3M"), (0.25, "0.25")]
-)
-def test_short_numbers(number: float, said: str) -> None:
-    assert short(number) == said
 
 
 def test_places_of_a_logarithmic_axis() -> None:
@@ -71,12 +62,6 @@ def test_every_point_is_a_mark_inside(name: str, request: pytest.FixtureRequest)
     root = drawing(drawn)
     assert len([title for title in root.iter("title") if "required width" in (title.text or "")]) == len(audit.curve)
     assert f"this build: {audit.min_width}" in drawn
-
-
-def test_one_width_and_nothing_releasable() -> None:
-    drawn = curve.risk_utility(curve.by_series([replace(point("ordered", 0, 0), min_width=None)]), 6)
-    assert "this build: " not in drawn
-    assert "ordered, counts 1 to 2, required width 0: 0 sub-tables" in drawn
 
 
 def test_a_reconstruction_says_how_far_off_it_is_and_whether_it_converged() -> None:

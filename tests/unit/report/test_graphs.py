@@ -82,12 +82,6 @@ def test_parts_that_are_not_joined() -> None:
     assert len([box for box in root.iter("rect") if box.attrib["class"] == "separator none"]) == 2
 
 
-def test_one_clique_is_one_box() -> None:
-    schema = schema_of([2] * 3)
-    root = drawing(graphs.junction_tree(DecomposableGraph.from_cliques([0b111], schema), schema))
-    assert len(list(root.iter("rect"))) == 1
-
-
 def test_rows_of_the_grids(decomposable: AuditEvidence) -> None:
     assert decomposable.found.graph is not None
     rows = sections.cliques(decomposable, decomposable.found.graph)

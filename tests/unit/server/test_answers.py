@@ -246,12 +246,6 @@ def test_parquet_has_all_categories_in_order_and_row_groups(czech: Table) -> Non
     assert {b"title": b"Workers", b"records": b"1841"}.items() <= file.schema_arrow.metadata.items()
 
 
-def test_a_variable_with_many_categories_goes_down(czech: Table) -> None:
-    table = Table.of(schema_of([2, 51]), np.array([[0, 50], [1, 3]]))
-    page = Page(written(Answer("T", table), "html"))
-    assert [[text for _, text in row] for row in page.rows] == [["A", "B", "count"], ["0", "50", "1"], ["1", "3", "1"]]
-
-
 # What is wrong is said before the first byte
 
 
@@ -439,18 +433,3 @@ def test_people_read_labels_and_at_the_foot_what_it_is_of(labelled: Answer) -> N
     assert '<th scope="row">&lt;i&gt;often&lt;/i&gt;</th>' in page
     assert '<th scope="col" class="total">(total)</th>' in page
     assert [unescape(line) for line in re.findall('<p class="soft">(.*)</p>', page)] == FOOT
-
-
-def test_a_label_that_a_total_has(czech: Table) -> None:
-    texts = replace(NO_TEXTS, labels=Labels({"A": VariableLabels(categories={"no": TOTAL})}))
-    with pytest.raises(FormatError, match=r"variable 'A' has a category '\(total\)' already; ask without totals"):
-        Answer("", czech.marginal(1), Shape(totals=True), texts)
-
-
-def test_a_label_that_xml_has_not(czech: Table) -> None:
-    for texts, what in (
-        (replace(NO_TEXTS, labels=Labels({"B": VariableLabels("\uffff")})), "variable 'B'"),
-        (replace(NO_TEXTS, about=PublicationConfig(source="\uffff")), "publication"),
-    ):
-        with pytest.raises(FormatError, match=f"{what} has a character that XML has not"):
-            written(Answer("", czech, Shape(), texts), "xml")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.model.labels import Labels, VariableLabels
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.publish.publication import NO_TEXTS
 from sdc.server.web.answers import Answer, Shape
 from sdc.server.web.chart import MAX_BARS, chart
 from tests.strategies import dense, schema_of
@@ -61,15 +58,6 @@ def test_the_chart_of_two_variables_says_what_it_shows(czech: Table) -> None:
     ]
     shown = [element.text for element in root.findall("text")]
     assert shown == ["A: no", "<140", "515", ">=140", "446", "A: yes", "<140", "539", ">=140", "341"]
-
-
-def test_bars_are_called_by_their_labels(czech: Table) -> None:
-    labels = Labels({"A": VariableLabels("Smokes", categories={"no": "never"}), "D": VariableLabels("Pressure")})
-    root = drawn(Answer("T", czech.marginal(0b1001), Shape(), replace(NO_TEXTS, labels=labels)))
-    assert root.findtext("title") == "T: Smokes by Pressure"
-    assert bars_of(root)[0][0] == "Smokes = never, Pressure = <140: 515"
-    assert [element.text for element in root.findall("text")][:2] == ["Smokes: never", "<140"]
-    assert [bar.get("class") for bar in root.findall("rect")] == ["bar bar-0", "bar bar-1"] * 2
 
 
 def test_nothing_has_a_style_and_no_name_is_markup() -> None:
