@@ -19,7 +19,7 @@ import sdc
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, MissingLibraryError
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.state import Status
 from sdc.model.structural_zeros import NO_ZEROS
@@ -35,7 +35,6 @@ from sdc.stages.explore import space_of_run
 from tests.helpers.browser import assert_whole, browser, opened, tab
 from tests.integration.test_explorer import (
     SPACES,
-    WIDTH,
     begun,
     bisected,
     ended,
@@ -61,12 +60,6 @@ def test_the_widget_has_what_the_page_has(ended: Found, czech: Table, run: Path)
     assert ended.explore().record["widths"] == [None] * 64
     assert json.dumps(sdc.explore(run).record) == json.dumps(space_of_run(run).record)
     assert f"{found._esm}\nconst place" in shown.page
-
-
-@pytest.mark.parametrize(("verb", "more"), [("ordered", {}), ("bisection", {}), ("decomposable", {"steps": 200})])
-def test_every_release_that_is_found_can_be_explored(verb: str, more: dict[str, Any], czech: Table) -> None:
-    found = getattr(sdc, f"{verb}_release")(czech, NOTHING, min_width=WIDTH, **more)
-    assert sum(status in (1, 2) for status in found.explore().record["statuses"]) == found.sub_tables_with_total
 
 
 def test_other_widths_are_refused(ended: Found) -> None:
