@@ -5,14 +5,10 @@ from __future__ import annotations
 import shutil
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from playwright.sync_api import sync_playwright
 
 import sdc
-from sdc.model.errors import (
-    UntoldError,
-)
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from tests.integration.test_results import RESULTS
@@ -59,12 +55,3 @@ def test_frames_of_tables_are_read_again(czech: Table) -> None:
     }
     assert sdc.read_table(named.to_polars(), categories={"A": ["no", "yes"], "C": ["no", "yes"]}) == named
     assert sdc.read_table(czech.to_pandas(), categories={v.name: v.categories for v in czech.schema.variables}) == czech
-
-
-def test_what_is_withheld_is_missing() -> None:
-    counts = [1, 20, 9, 30, 40, 8, 7, 6, 50]
-    table = sdc.read_table(pa.table({"a": [*"xxxyyyzzz"], "b": [*"rstrstrst"], "count": counts}))
-    found = sdc.suppress(table, NOTHING, "a*b", small_count=1, min_width=5)
-    assert found.to_pandas()["count"].isna().tolist() == found.withheld.reshape(-1).tolist()
-    with pytest.raises(UntoldError, match="missing values"):
-        sdc.read_table(found.to_polars())

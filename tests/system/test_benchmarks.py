@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,7 @@ import pytest
 from sdc.model.table import Table
 from tests.benchmarks import enumeration, suppression, widths
 from tests.benchmarks.__main__ import JOBS, main
-from tests.benchmarks.hardware import limits
 from tests.benchmarks.measure import DATA, DifferentAnswersError, Limits, NotMeasured, Row, in_child, lacks
-from tests.benchmarks.page import page
 from tests.strategies import czech
 
 LIMITS = Limits((10e9, 15e9), 5e9, 1.9)
@@ -34,11 +31,6 @@ def test_a_job_gives_rows_and_the_rivals_agree(job: str) -> None:
         if isinstance(row, Row):
             assert len(row.ours) == len(row.theirs) >= 1
             assert min(*row.ours, *row.theirs) > 0
-
-
-def test_limits_are_measured() -> None:
-    found = limits(short=True)
-    assert min(*found.copy, found.additions, found.scaling) > 0
 
 
 def test_a_wrong_marginal_of_a_rival_is_found() -> None:
@@ -84,18 +76,6 @@ def test_a_child_that_is_late_or_fails() -> None:
     assert in_child(importlib.import_module("time").sleep, 60.0, limit=0.5) is None
     with pytest.raises(RuntimeError, match="ValueError"):
         in_child(importlib.import_module("math").sqrt, -1.0, limit=60.0)
-
-
-def test_the_page_has_each_row_and_counts_those_not_measured() -> None:
-    row = Row("job", "rival", [0.5, 1.0, 2.0], [2.0, 2.0, 2.0], unit="a cell", note="what is timed")
-    stopped = replace(row, ours=[20.0], theirs=[0.1], unit="", stopped=True)
-    text = page([row, stopped, NotMeasured("other", "rival", "it is absent")], LIMITS, 0.5, 120.0)
-    assert "| 1 | job | 1 s (0.5 to 2) a cell | rival | 2 s (2 to 2) a cell | 2 (1 to 4) |  |" in text
-    assert "| 2 | job | more than 20 s | rival | 100 ms (100 to 100) | below 0.005 |  |" in text
-    assert "| 3 | other | not measured | rival | not measured |  |  |" in text
-    assert "1 row not measured." in text
-    assert "1. What is timed.\n" in text
-    assert "3. Not measured: it is absent.\n" in text
 
 
 def test_different_answers_end_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

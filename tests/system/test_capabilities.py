@@ -335,13 +335,3 @@ def test_each_pair_that_works_by_itself(first: str, tmp_path: Path, night: list[
     for one, other in (PAIRS[number] for number in drawn):
         if one == first:
             judged(tmp_path / other, method_for((one, other)), [ORDER.index(one), ORDER.index(other), *night])
-
-
-@pytest.mark.slow
-def test_random_triples_that_work(tmp_path: Path, night: list[int]) -> None:
-    rng, triples = np.random.default_rng([39, *night]), 0
-    while triples < scaled(100):
-        asked = method_for(rng.choice([*FEATURES], 3, replace=False).tolist())
-        if not [*table.refusals(asked)]:
-            judged(tmp_path / str(triples), asked, [triples, *night])
-            triples += 1

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import yaml
 
 from flows.deployments import read_deployments
 from sdc.config.file import read_config
-from sdc.execution.settings import SlurmSettings, cluster_of
 from tests.helpers.console import Console
 from tests.helpers.folders import contents
 from tests.helpers.prefect_home import PrefectServer, made_home
@@ -60,15 +58,6 @@ def run(place: Path, *words: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_each_says_what_it_shows_and_how_it_is_run(path: Path) -> None:
-    head = [*takewhile(lambda line: line.startswith("# "), path.read_text().splitlines())]
-    assert 2 <= len(head) <= 4
-    assert re.match("# [A-Z]", head[0])
-    commands = re.findall(r"(?:sdc \w+|python -m flows\.deployments) configs/(\w+)\.yaml", "\n".join(head))
-    assert commands == [path.stem]
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_each_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     if "deployments" in yaml.safe_load(path.read_text()):
@@ -78,12 +67,6 @@ def test_each_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = read_config(path)
     assert config.name == path.stem
     assert Path(config.table.path).exists() != (path.stem == WITHOUT_DATA)
-
-
-def test_the_build_on_slurm_is_one() -> None:
-    """It is run by tests/system/faults/test_slurm.py."""
-    settings = cluster_of(read_config(ROOT / "configs" / "slurm.yaml").execution)
-    assert isinstance(settings, SlurmSettings)
 
 
 def test_the_yearbook_has_what_is_required_and_nothing_else(console: Console, tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from packaging.utils import canonicalize_name
 
 from sdc import __version__
 from sdc.commands.cli import main
-from sdc.model.errors import ConfigError, MissingLibraryError
-from sdc.model.extras import DISTRIBUTION, EXTRAS, require_packages
+from sdc.model.extras import DISTRIBUTION, EXTRAS
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT
 from tests.helpers.prefect_home import made_home
 from tests.unit.config.test_cluster_files import SLURM
@@ -185,15 +184,6 @@ def test_a_package_that_is_missing_is_one_message_before_any_work(
     assert said[-1].startswith(f"sdc: {what.format(place=tmp_path)} needs the package")
     assert f"; run: pip install '{DISTRIBUTION}[{EXTRAS[module]}]'" in said[-1]
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_missing_package_is_a_setting_to_mend_and_an_import_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "anywidget", None)
-    with pytest.raises(MissingLibraryError, match=r"x needs the package anywidget; run: .*\[notebook\]', or y") as said:
-        require_packages("x", "anywidget", instead="or y")
-    assert isinstance(said.value, ConfigError)
-    assert isinstance(said.value, ImportError)
-    require_packages("x", "numpy")
 
 
 # A wheel

@@ -43,15 +43,6 @@ def test_its_build_prints_what_it_shows(place: Path, console: Console) -> None:
     assert (run / "release").is_dir()
 
 
-@pytest.mark.slow
-def test_its_build_prints_it_in_a_shell(place: Path) -> None:
-    command, expected = shown()[0]
-    shell = ["bash", "-c", SDC + command.partition(" && ")[2]]
-    done = subprocess.run(shell, cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout
-    assert matches(expected, done.stdout), done.stdout
-
-
 def test_its_tests_print_what_it_shows(tmp_path: Path) -> None:
     """Of two tests, one of which has no data; how a run of all ends is the same."""
     (tmp_path / "test_two.py").write_text(

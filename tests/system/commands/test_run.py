@@ -81,30 +81,6 @@ def test_a_second_run_reuses_every_stage(runs: tuple[Path, dict[str, Answer]]) -
     assert again["release"] == first["release"]
 
 
-def test_a_run_as_text_says_what_to_publish(runs: tuple[Path, dict[str, Answer]]) -> None:
-    _, answers = runs
-    folder = answers["good"].document["run_folder"]
-    text = answers["text"].out
-    assert answers["text"].status == 0
-    assert [name for name in BY_NAME if name in text] == BY_NAME
-    assert f"{folder}/release\n" in text
-    assert f"{folder}/confidential/report.html\n" in text
-
-
-def test_a_run_ends_with_where_time_and_memory_went(runs: tuple[Path, dict[str, Answer]]) -> None:
-    _, answers = runs
-    lines = answers["good"].err.splitlines()
-    table = lines[lines.index(next(line for line in lines if line.startswith("stage  "))) :]
-    assert [line.split()[:2] for line in table[1:]] == [*([stage.name, "done"] for stage in STAGES), ["in", "all"]]
-    assert all(re.search(r" \d+%  +\d+ MiB", line) for line in table[1:-1])
-
-
-def test_a_process_answers_with_one_document() -> None:
-    answer = process("widths", CZECH, "--json", "--floor", "100")
-    assert answer.document["widths"][0]["critical_width"] == 119
-    assert answer.err != ""
-
-
 def test_a_process_refuses_with_one_line(tmp_path: Path) -> None:
     (tmp_path / "table.csv").touch()
     answer = process("release", "table.csv", "--method", "ordered", "--min-width", "2", "--out", "new", cwd=tmp_path)

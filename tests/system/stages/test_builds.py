@@ -12,26 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from sdc.config.build import ExecutionConfig
-from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
 from sdc.stages.build import open_build
-from sdc.storage.results import read_refusals
-from tests.helpers.builds import ANNEALED, BEST, CZECH_CSV, NAMES, Config, built, made, redone, report_of
+from tests.helpers.builds import ANNEALED, BEST, CZECH_CSV, NAMES, Config, built, made, redone
 from tests.helpers.folders import contents
 from tests.integration.stages.test_stages import recoded_parts, table_of
 from tests.integration.stages.test_sweep import swept
-
-
-@pytest.mark.slow
-def test_what_refusals_tell_of_the_czech_table(config: Config) -> None:
-    """Of the 810 tables that agree with the release 744 lead to it; each is built again by what makes a build."""
-    build = built(config(posterior={"refusals": 1000}))
-    found = read_refusals(build.folder.stage("posterior"))
-    assert (found.feasible_tables, found.alike, found.reason) == (810, 744, None)
-    assert found.possible.tolist() == found.left.tolist() == [[0, 10], [0, 9], [0, 9]]
-    assert "Of the 810 that agree with it 744 lead to it" in report_of(build)
-
 
 KILLED = """
 import os, signal, sys
@@ -94,13 +80,6 @@ def anneals_the_same(config: Config) -> Callable[[Executor], None]:
 
 def test_two_workers_anneal_the_same(two_workers: Executor, anneals_the_same: Callable[[Executor], None]) -> None:
     anneals_the_same(two_workers)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 4])
-def test_any_number_of_workers_anneals_the_same(workers: int, anneals_the_same: Callable[[Executor], None]) -> None:
-    with open_executor(ExecutionConfig(workers=workers)) as executor:
-        anneals_the_same(executor)
 
 
 def test_two_workers_publish_the_same_bytes(config: Config, finished: Path, two_workers: Executor) -> None:

@@ -21,9 +21,7 @@ def test_s3(made: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a bucket that is not there one sentence, and it is not made."""
     monkeypatch.setitem(fsspec.config.conf, "s3", {"endpoint_url": endpoint, "key": "key", "secret": "secret"})
     files = fsspec.filesystem("s3")
-    with pytest.raises(
-        SdcError, match=r"output\.upload cannot be written: s3://nowhere/cars \(\w+\); the release"
-    ) as no:
+    with pytest.raises(SdcError, match=r"output\.upload cannot be written: s3://nowhere/cars \(\w+\); the") as no:
         upload(build_of(made, "s3://nowhere/cars"), print)
     assert status_of(no.value) == MEND
     files.mkdirs("agency", exist_ok=True)
@@ -36,8 +34,6 @@ def test_s3(made: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_s3_that_is_away(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"endpoint_url": "http://127.0.0.1:9", "key": "key", "secret": "secret", "skip_instance_cache": True}
     monkeypatch.setitem(fsspec.config.conf, "s3", settings)
-    with pytest.raises(
-        SdcError, match=r"output\.upload cannot be reached: s3://agency/x \(\w+\); the release is"
-    ) as no:
+    with pytest.raises(SdcError, match=r"output\.upload cannot be reached: s3://agency/x \(\w+\); the release") as no:
         upload(build_of(made, "s3://agency/x"), print)
     assert status_of(no.value) == TRY_AGAIN

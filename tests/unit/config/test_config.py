@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config
-from sdc.ingest.reading import read_table
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -78,11 +77,8 @@ def test_every_setting(file: Path) -> None:
     )
     assert config.table.path == str(file.parent.parent / "t")
     assert config.table.structural_zeros == str(file.parent / "zeros.yaml")
-    assert config.table.variables == ("a", "b")
-    assert config.table.categories == {"a": ("no", "yes")}
     assert config.execution.cluster == str(file.parent / "slurm.yaml")
     assert (config.risk.undecided, config.widths.floor) == ("outer", 5)
-    assert (config.release.seconds_per_cell, config.release.seconds) == (2.0, 0.5)
     assert (config.release.weights.variables, config.release.weights.sub_tables) == ({"a": 2.0}, {"a*b": 0.5})
     assert (config.release.annealing.schedule, config.release.annealing.start) == ("linear", "[a,b]")
     assert config.curve is not None
@@ -102,29 +98,6 @@ def test_a_url_stays_as_it_is(file: Path, url: str) -> None:
     assert read_config(file, data=url + "x").table.path == url + "x"
 
 
-def test_recodes(file: Path) -> None:
-    config = config_of(
-        file,
-        """
-        name: recoded
-        table:
-          path: t.csv
-          variables: [age, work, children, old]
-          recodes:
-            age: {bins: {under 15: [null, 15], 15 to 64: [15, 64.5], over: [64.5, null]}}
-            work: {groups: {low: [none, "1"], others: "*"}}
-            children: {bottom: 1, top: 4}
-            old: {column: age, top: 80}
-          bad_records: set_aside
-        risk: {min_width: 1}
-        """,
-    )
-    recodes = config.table.recodes
-    assert recodes["age"].bins == {"under 15": (None, 15), "15 to 64": (15, 64.5), "over": (64.5, None)}
-    assert recodes["work"].groups == {"low": ("none", "1"), "others": ("*",)}
-    assert (recodes["children"].bottom, recodes["children"].top, recodes["old"].column) == (1, 4, "age")
-
-
 def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     config = config_of(file, SMALLEST)
     digest = section_digest(config, "table", "risk")
@@ -141,14 +114,6 @@ def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory:
     assert section_digest(changed, "table", "risk") != digest
     with pytest.raises(ValueError, match=r"no section \['riks'\]; a config has name, table"):
         section_digest(config, "riks")
-
-
-def test_czech_auto_workers() -> None:
-    config = read_config(CONFIGS / "czech_auto_workers.yaml")
-    table = read_table(config.table.path, categories=config.table.categories)
-    assert (table.total, len(table.schema), len(table)) == (1841, 6, 63)
-    assert (config.risk.small_count, config.risk.min_width) == (2, 6)
-    assert table.schema.variables[3].categories == ("<140", ">=140")
 
 
 SERVED = """
