@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -172,8 +173,7 @@ def test_without_a_place_kernels_work_and_one_sentence_says_so() -> None:
         [sys.executable, "-c", "exec(open(0).read())"], input=code, capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("compiled code has no place, so that each process compiles for a minute: ")
-    assert "set NUMBA_CACHE_DIR to a folder that can\n" in done.stdout
+    assert re.search("has no place.*set NUMBA_CACHE_DIR", done.stdout)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "no file"])

@@ -82,7 +82,6 @@ def in_part_of(told: Told, hidden: list[list[int]]) -> Told:
 
 
 def in_part(draw: hs.DrawFn, told: Told) -> Told:
-    """The same without the counts of some of its cells, zeros among them."""
     cells = every_cell(told[0].table.schema).tolist()
     return in_part_of(told, [cell for cell in cells if draw(hs.booleans())])
 
@@ -116,7 +115,6 @@ def tables_of(rng: Rng, wrong: float = 0) -> tuple[Table, list[Told]]:
 
 
 def facts(schema: Schema, told: Told) -> list[Fact]:
-    """What one table says of the cells of all variables."""
     groups: dict[tuple[str, ...], set[tuple[int, ...]]] = {}
     for cell in reference.every_cell(schema.sizes):
         if (key := key_of(told, schema.named(cell))) is not None:
@@ -199,15 +197,6 @@ def test_a_difference_of_two_universes_isolates_a_person() -> None:
     whole, below, ages = marginal(table, 0b011, "all"), part(table, 0b011, 1, "under"), marginal(table, 0b100, "age")
     assert bounds_of(composition([whole, below, ages]))["over 90", "m", "yes"] == [1, 1]
     assert bounds_of(composition([whole, ages]))["over 90", "m", "yes"] == [0, 5]
-
-
-def test_overlapping_categories_meet_in_their_refinement() -> None:
-    """0-14 and 0-17, of one table: the difference is that of 15-17."""
-    ages = tuple(map(str, range(10, 22)))
-    schema = Schema((Variable("age", ages),))
-    table = Table.of(schema, np.arange(12)[:, None], np.ones(12, np.int64))
-    one, other = recoded(table, 1, 5, "0-14"), recoded(table, 1, 8, "0-17")
-    assert set(map(tuple, bounds_of(composition([one, other])).values())) == {(0, 5), (0, 3), (0, 4)}
 
 
 def write(path: Path, text: str) -> str:

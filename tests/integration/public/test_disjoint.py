@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from sdc.api import find_release
 from sdc.config.earlier import EarlierConfig
@@ -86,16 +85,3 @@ def test_what_is_found_does_not_depend_on_which_is_called_the_table() -> None:
     assert not looks_the_same(table, Table.of(Schema((Variable("Q", ("x",)),)), np.zeros((1, 1), int), np.array([13])))
     assert not looks_the_same(table, dense(schema_of([2, 3]), [0, 0, 0, 2, 3, 8]))
     assert not looks_the_same(table, replace(women, codes=women.codes[:0], counts=women.counts[:0]))
-
-
-def test_a_renamed_copy_has_the_total() -> None:
-    table = dense(schema_of([2, 2]), [5, 1, 0, 2])
-    schema = Schema((Variable("x", ("a", "b")), Variable("y", ("c", "d"))))
-    with pytest.raises(InputError, match=r"its x\*y has the total of all records there"):
-        with_earlier(
-            table,
-            NO_ZEROS,
-            Publications(
-                "t.csv", ((DISJOINT, (marginal(Table(schema, table.codes, table.counts), 3, "c")[0],)),), None
-            ),
-        )

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,7 @@ from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.publication import Texts, write_publication
 from tests.helpers.clearing import SUBJECT, cleared_of
 from tests.helpers.count_tables import TAME, tables
+from tests.integration.verify.forging import edited, json_with
 
 READ = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
 
@@ -89,17 +89,6 @@ def published(tmp_path: Path, czech: Table) -> Path:
     return tmp_path
 
 
-def metadata(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
-    """A change of what a folder says of itself."""
-
-    def write(folder: Path) -> None:
-        content = json.loads((folder / "datapackage.json").read_text())
-        change(content)
-        (folder / "datapackage.json").write_text(json.dumps(content))
-
-    return write
-
-
 def damage(folder: Path) -> None:
     next(folder.glob("*.parquet")).write_bytes(b"")
     path = next(folder.glob("*.csv"))
@@ -110,10 +99,13 @@ def damage(folder: Path) -> None:
     ("how", "message"),
     [
         (damage, "was changed after it was published"),
-        (metadata(lambda content: content.update(format=99)), "has the format 99, this version reads 1"),
-        (metadata(lambda content: content.pop("resources")), "is not the metadata of a release"),
+        (json_with("datapackage.json", format=99), "has the format 99, this version reads 1"),
+        (edited("datapackage.json", lambda content: content.pop("resources")), "is not the metadata of a release"),
         (
-            metadata(lambda content: [one.update(format="xml") for one in content["resources"] if "format" in one]),
+            edited(
+                "datapackage.json",
+                lambda content: [one.update(format="xml") for one in content["resources"] if "format" in one],
+            ),
             "in no format that is read; publish it as parquet, csv, json-stat, px",
         ),
     ],
@@ -135,7 +127,6 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.csv", "a,b\n1,2\n", "no column count"),
         ("t.csv", "a,count\nx,1\nx,2\n", "lists a cell twice"),
         ("t.csv", "a,count\nx,-1\n", "1 cells that are no counts"),
-        ("t.csv", "a,count\nx,1.5\n", "is not a table of counts"),
         ("t.csv", "a,count\nx\n", "not one value a column"),
         ("t.csv", "count\n3\n", "has no variable beside count"),
         ("t.csv", "a,count\nx,99999999999999999999\n", "sum to more than"),
@@ -145,7 +136,6 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.json", "[]", "is not a table of counts"),
         ("t.json", "{", "cannot be read as JSON"),
         ("t.json", json.dumps({**STAT, "value": [1]}), "1 values of 2 cells"),
-        ("t.json", json.dumps({**STAT, "value": [1, None]}), "cells without a value"),
         ("t.json", json.dumps({**STAT, "value": {"5": 1}}), "numbers a cell that it does not have"),
         ("t.json", json.dumps({**STAT, "size": [3], "value": [1, 2, 3]}), "not as many as its sizes"),
         ("t.json", json.dumps({**STAT, "version": "1.0", "value": [1, 2]}), "no dataset of JSON-stat 2.0"),
@@ -163,13 +153,10 @@ PX = 'CHARSET="ANSI";\nSTUB="a";\nVALUES("a")="x","y";\n'
         ("t.json", json.dumps({**STAT, "role": {"metric": ["a"]}, "value": [1, 2]}), "several measures, by a"),
         ("t.json", json.dumps({**STAT, "status": ["", "e"], "value": [1, 0]}), "marks cells by the status 'e', which"),
         ("t.json", json.dumps({**STAT, "status": ["", "c"], "value": [1, 0]}), "cells without a value are not"),
-        ("t.json", json.dumps({**STAT, "status": ["c", ""], "value": [1, None]}), "cells without a value are not"),
         ("t.json", json.dumps({**STAT, "status": {"5": "c"}, "value": {"0": 1}}), "numbers a cell that it does not h"),
         ("t.px", 'CONTVARIABLE="a";\n' + PX + "DATA=\n1 2;", "several contents, by a"),
         ("t.px", PX, "has no DATA"),
         ("t.px", PX + "DATA=\n1;", "1 numbers of 2 cells"),
-        ("t.px", PX + 'DATA=\n1 "..";', "is not a table of counts"),
-        ("t.px", PX + 'DATASYMBOL2="unknown";\nDATA=\n1 "..";', "is not a table of counts"),
         ("t.px", PX + 'DATASYMBOL2="withheld";\nDATA=\n1 ".";', "is not a table of counts"),
         ("t.px", 'VALUES("a")="x";DATA=\n1;', "no STUB"),
         ("t.px", 'STUB="a;DATA=\n1;', "is not a table"),

@@ -34,7 +34,6 @@ class File:
     told: dict[tuple[int, ...], dict[Cell, Told]] = field(default_factory=dict)
 
     def lines(self) -> Iterator[str]:
-        """As CSV."""
         yield ",".join([*NAMES[: len(self.sizes)], "count"])
         for axes, sums in self.told.items():
             for cell, told in sums.items():

@@ -28,6 +28,7 @@ from sdc.model.table import Table
 from sdc.publish.publication import Texts, check_publication, write_publication
 from tests.helpers.clearing import SUBJECT, cleared_of
 from tests.helpers.folders import contents
+from tests.integration.verify.signing import new_key
 
 ALL_FORMATS = ("csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 ABOUT: dict[str, Any] = {
@@ -47,10 +48,7 @@ RELEASE = Release.of([0b000111, 0b011000, 0b100001])
 
 @pytest.fixture(scope="module")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("keys") / "signing.pem"
-    private = ed25519.Ed25519PrivateKey.generate()
-    path.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-    return path
+    return new_key(tmp_path_factory.mktemp("keys") / "signing.pem")
 
 
 def written(czech: Table, folder: Path, **about: Any) -> Texts:
@@ -59,13 +57,6 @@ def written(czech: Table, folder: Path, **about: Any) -> Texts:
     write_publication(cleared_of(czech, RELEASE), SUBJECT, "workers", folder, texts=texts)
     check_publication(cleared_of(czech, RELEASE), folder, "workers", texts)
     return texts
-
-
-def test_the_checksums_are_of_every_file(czech: Table, tmp_path: Path) -> None:
-    written(czech, tmp_path / "out", formats=ALL_FORMATS)
-    sums = dict(reversed(line.split("  ")) for line in (tmp_path / "out" / "SHA256SUMS").read_text().splitlines())
-    files = [path for path in (tmp_path / "out").iterdir() if path.name != "SHA256SUMS"]
-    assert sums == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_a_signature_is_of_the_checksums(czech: Table, tmp_path: Path, key: Path) -> None:
@@ -130,13 +121,7 @@ def test_the_catalogue_names_every_file(czech: Table, tmp_path: Path) -> None:
         if "spdx:checksum" in one:
             assert one["spdx:checksum"]["spdx:checksumValue"] == sums[one["dcat:downloadURL"]]
             assert one["dcat:byteSize"] == (tmp_path / "out" / one["dcat:downloadURL"]).stat().st_size
-    assert dataset["dcterms:license"] == ["CC-BY-4.0"]
-    assert dataset["dcterms:temporal"] == "1981"
-    assert dataset["dcterms:issued"] == "1985-07-01"
-    kinds = {one["dcat:downloadURL"]: one["dcat:mediaType"] for one in dataset["dcat:distribution"]}
-    assert kinds["002_D-E.sdmx.json"] == "application/vnd.sdmx.structure+json"
-    assert kinds["002_D-E.sdmx.csv"] == "application/vnd.sdmx.data+csv"
-    assert dataset["dcat:keyword"] == list("ABCDEF")
+    assert (dataset["dcterms:license"], dataset["dcterms:issued"]) == (["CC-BY-4.0"], "1985-07-01")
     used = set(re.findall(r'"(?:@type": ")?([a-z]+):[A-Za-z]', json.dumps(catalogue)))
     assert used - {"http", "https"} <= set(catalogue["@context"])
 

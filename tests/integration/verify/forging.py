@@ -56,16 +56,12 @@ NOT_FEASIBLE = r"\d+ differences give no feasible table"
 BEYOND = "outer interval that feasible tables leave"
 
 
-# Certificates
-
-
 def before(table: Table, zeros: StructuralZeros = NO_ZEROS, facts: Sequence[Fact] = ()) -> Knowledge:
     """What was public before, without a look at the counts: of some it may not be so."""
     return Knowledge(table.schema, table.total, NOTHING, zeros, tuple(facts))
 
 
 def alone(table: Table, cover: Decomposition | None, differences: Differences | None = None) -> Proof:
-    """All variables in one component."""
     none = Differences.none(len(table.schema.axes))
     return Proof((ComponentProof(st.full(len(table.schema)), cover, none if differences is None else differences),), ())
 
@@ -99,13 +95,11 @@ def sharp_bounds(table: Table, release: Release, zeros: StructuralZeros = NO_ZER
 
 
 def only(certificate: Certificate) -> ComponentProof:
-    """The part of a certificate that has one."""
     (part,) = certificate.proof.parts
     return part
 
 
 def with_part(certificate: Certificate, number: int = 0, **changes: Any) -> Certificate:
-    """The certificate with something else in one of its parts."""
     parts = list(certificate.proof.parts)
     parts[number] = replace(parts[number], **changes)
     return replace(certificate, proof=replace(certificate.proof, parts=tuple(parts)))
@@ -114,9 +108,6 @@ def with_part(certificate: Certificate, number: int = 0, **changes: Any) -> Cert
 def shared(parts: Sequence[int]) -> tuple[int, ...]:
     """What each but the first has of those before it."""
     return tuple(part & st.union(parts[:j]) for j, part in enumerate(parts) if j)
-
-
-# Run folders
 
 
 def forged(
@@ -150,7 +141,6 @@ def forged(
 
 
 def published(run: Path, release: Release, **about: Any) -> Path:
-    """The run folder with the release made public, and recorded."""
     (run / "release").mkdir()
     cleared, texts = cleared_of(read_written_table(run / "table"), release), Texts(PublicationConfig(**about), Labels())
     write_publication(cleared, SUBJECT, "forged", run / "release", texts=texts)
@@ -162,7 +152,6 @@ def published(run: Path, release: Release, **about: Any) -> Path:
 
 
 def record(run: Path) -> None:
-    """Makes the manifest say that the folders are as they are now."""
     manifest = json.loads((run / "manifest.json").read_text())
     kept = [entry for entry in manifest["stages"] if (run / entry["name"]).is_dir()]
     stages = [{**entry, "output": folder_digest(run / entry["name"])} for entry in kept]
@@ -188,9 +177,6 @@ def rejected(run: Path, corrupt: Corruption, words: str) -> Verification:
     return found
 
 
-# Corruptions
-
-
 def certificate_with(change: Callable[[Certificate, Table], Certificate]) -> Corruption:
     """Writes another certificate in the place of the honest one."""
 
@@ -203,12 +189,10 @@ def certificate_with(change: Callable[[Certificate, Table], Certificate]) -> Cor
 
 
 def claiming(**changes: Any) -> Corruption:
-    """A certificate that says something else."""
     return certificate_with(lambda c, t: replace(c, **changes))
 
 
 def asking(change: Callable[[Release], Release]) -> Corruption:
-    """A certificate of another release."""
     return certificate_with(lambda c, t: replace(c, asked=change(c.asked)))
 
 
@@ -221,7 +205,6 @@ def part_with(number: int = 0, **changes: Any) -> Corruption:
 
 
 def cover_of(number: int, *cliques: int) -> Corruption:
-    """These cliques as the cover of a component, glued where they meet."""
     return part_with(number, cover=Decomposition(cliques, shared(cliques)))
 
 
@@ -255,7 +238,6 @@ def json_with(name: str, **changes: Any) -> Corruption:
 
 
 def component_with(number: int, **changes: Any) -> Corruption:
-    """Something else in what certificate.json says of a component."""
     return edited("assessment/certificate.json", lambda content: content["components"][number].update(changes))
 
 
@@ -269,8 +251,6 @@ def cells_with(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Corruption
 
 
 def adding(name: str, number: int) -> Corruption:
-    """Another number in the first row of a column of the claimed bounds."""
-
     def changed(columns: dict[str, Any]) -> dict[str, Any]:
         columns[name][0] += number
         return columns

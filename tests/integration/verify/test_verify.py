@@ -137,7 +137,6 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Honest:
 
 @pytest.fixture
 def run(honest: Honest, tmp_path: Path) -> Path:
-    """A copy of the first to corrupt."""
     return copy_of(honest("czech"), tmp_path)
 
 
@@ -262,7 +261,6 @@ def files_exchanged(run: Path) -> None:
 
 
 def counting(number: int, more: int) -> Corruption:
-    """Another number of differences claimed of a component than there are."""
     file = "assessment/certificate.json"
     return edited(
         file, lambda c: c["components"][number].update(differences=c["components"][number]["differences"] + more)

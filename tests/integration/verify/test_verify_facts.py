@@ -99,11 +99,7 @@ def test_the_honest_certificate_is_accepted(honest: Honest) -> None:
     assert found.differences == 3 + 2
 
 
-# What is not right
-
-
 def facts_of(*facts: Fact) -> Corruption:
-    """Other facts in the certificate alone."""
     return certificate_with(lambda c, t: replace(c, known=replace(c.known, facts=facts)))
 
 
@@ -116,25 +112,20 @@ def rounded_with(cells: Any = CELLS, low: Any = LOW, high: Any = HIGH) -> Corrup
 
 
 def told_between(low: Any, high: Any) -> Knowledge:
-    """Other intervals of the second fact."""
     return before(SURVEY, replace(ROUNDED, between=Between(CELLS, low, high)))
 
 
 def put(numbers: npt.NDArray[Any], place: int, number: int) -> npt.NDArray[Any]:
-    """Another number in one place."""
     found = numbers.copy()
     found[place] = number
     return found
 
 
 def everywhere(known: Knowledge) -> Corruption:
-    """Something else was known before, as the table's stage and the certificate say."""
     return in_turn(lambda run: write_known(known, run / "table", hidden=[]), claiming(known=known))
 
 
 def file_with(*stages: str, **columns: Any) -> Corruption:
-    """Something else in the file of the second fact."""
-
     def corrupt(run: Path) -> None:
         for path in (run / stage / "known_1.parquet" for stage in stages):
             found, _ = read_columns(path)
@@ -153,7 +144,6 @@ def told_with(change: Callable[[Any], object]) -> Corruption:
 
 
 def told_of(number: int, **changes: Any) -> Corruption:
-    """Something else in what known.json says of a fact."""
     return told_with(lambda content: content["facts"][number].update(changes))
 
 

@@ -20,18 +20,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from hypothesis import settings
 
-from sdc.executor import IN_PROCESS
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify.run_folder import UnreadableError, verify
+from tests.integration.verify.signing import built, new_key
+from tests.strategies import CZECH_CSV
 
-CZECH = Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv"
 NOT_OURS = ("confidential", ".lock", "log.jsonl")
 IN_CI = 2
 """So often a field is changed in CI, over all runs and all files that differ in their numbers and tables alone."""
@@ -101,12 +96,17 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "sharp_seconds": 1.0,
     },
     "limited": {
-        "table": {"path": str(CZECH)},
+        "table": {"path": str(CZECH_CSV)},
         "risk": {"min_width": 6, "posterior": {"threshold": 0.006, "max_above": 0.5, "max_probability": 0.5}},
         "release": {"method": "decomposable", "annealing": {"chains": 1, "steps": 200}},
     },
     "searched": {
-        "table": {"path": "records.parquet", "structural_zeros": "zeros.yaml", "missing": {"a": "none"}},
+        "table": {
+            "path": "records.parquet",
+            "variables": ["a", "b", "c", "d", "e"],
+            "structural_zeros": "zeros.yaml",
+            "missing": {"a": "none"},
+        },
         "risk": {"min_width": 4, "undecided": "outer"},
         "release": {"refute_cells": 0, "require": ["a*b"], "seconds": 5},
         "labels": {"variables": {"a": {"label": "first"}}},
@@ -122,7 +122,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "release": {"refute_cells": 0, "require": ["half*b"], "seconds": 5},
     },
     "signed": {
-        "table": {"path": str(CZECH)},
+        "table": {"path": str(CZECH_CSV)},
         "risk": {"min_width": 6},
         "publication": {"signing_key": "key.pem"},
     },
@@ -136,7 +136,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=SETTINGS)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder."""
     folder = tmp_path_factory.mktemp(request.param)
     generator = np.random.default_rng(3)
     a, b, c, d = (generator.integers(0, size, 4000) for size in (4, 3, 3, 2))
@@ -145,17 +144,11 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     weights = np.round(generator.lognormal(5, 0.7, 4000), 2)
     columns = {"a": a, "b": b, "c": (a + c) % 4, "d": d, "e": e, "half": a // 2, "w": weights}
     pq.write_table(pa.table(columns), folder / "records.parquet")
-    key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (folder / "key.pem").write_bytes(key)
+    new_key(folder / "key.pem")
     (folder / "zeros.yaml").write_text("- {a: '3', b: '2'}\n")
-    own = {"name": request.param, "output": {"folder": "runs"}, "execution": {"cluster": "in-process"}}
-    if request.param == "searched":
-        SETTINGS["searched"]["table"]["variables"] = ["a", "b", "c", "d", "e"]
-    (folder / "build.yaml").write_text(yaml.safe_dump({**own, **SETTINGS[request.param]}))
-    build = open_build(folder / "build.yaml")
-    run_all(build, IN_PROCESS)
-    assert verify(build.folder.path).failures == ()
-    return build.folder.path
+    run = built(folder, **SETTINGS[request.param])
+    assert verify(run).failures == ()
+    return run
 
 
 def leaves(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -169,7 +162,6 @@ def leaves(value: Any, place: tuple[str | int, ...] = ()) -> Iterator[tuple[str 
 
 
 def changed(value: Any) -> Any:
-    """Another value of the same kind."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, str):
@@ -265,7 +257,6 @@ def unfound(run: Path, copied: Path, tried: Counter[str]) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def tried() -> Counter[str]:
-    """How often each field was changed so far."""
     return Counter()
 
 

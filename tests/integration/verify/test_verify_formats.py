@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +18,7 @@ from sdc.publish.formats.xlsx import xlsx
 from sdc.verify.formats import read_cells, read_sheets
 from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
 from tests.integration.verify.forging import Corruption, Corruptions, copy_of, in_turn, rejected, replacing
-from tests.integration.verify.signing import yearbook
+from tests.integration.verify.signing import signed_by, yearbook
 
 SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
 
@@ -58,26 +56,13 @@ def test_a_workbook_is_read_sheet_by_sheet(table: CountTable) -> None:
     assert cells == {row[:-1]: row[-1] for row in expected(table)}
 
 
-# Forged, with every hash made anew
-
-
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """In all formats; one sub-table is withheld in part."""
     return yearbook(tmp_path_factory.mktemp("yearbook"))
 
 
 def hashed_anew(run: Path) -> None:
-    """The metadata and the checksums say of each file what it is now."""
-    release = run / "release"
-    metadata = json.loads((release / "datapackage.json").read_text())
-    for one in metadata["resources"]:
-        if "hash" in one:
-            one["hash"] = "sha256:" + hashlib.sha256((release / one["path"]).read_bytes()).hexdigest()
-    (release / "datapackage.json").write_text(json.dumps(metadata))
-    lines = [line.partition("  ") for line in (release / "SHA256SUMS").read_text().splitlines()]
-    sums = [f"{hashlib.sha256((release / name).read_bytes()).hexdigest()}  {name}\n" for _, _, name in lines]
-    (release / "SHA256SUMS").write_text("".join(sums))
+    signed_by(run / "release", None)
 
 
 def replaced(end: str, pattern: str, by: str) -> Corruption:

@@ -56,9 +56,6 @@ def proves_nothing(found: Verification, *words: str) -> None:
     assert not any(BEYOND in failure for failure in found.failures)
 
 
-# Integers
-
-
 def test_changes_that_add_up_to_nothing_only_in_64_bits(tmp_path: Path) -> None:
     """Each cell gains 2^60, and the 16 cells of a released marginal cell 2^64: in 64 bits that is nothing."""
     table, release = czech(), frontier("AB", "BC")
@@ -97,9 +94,6 @@ def test_a_cell_space_far_beyond_64_bits(changed: bool, tmp_path: Path) -> None:
     found = verify(forged(tmp_path / "run", table, certificate, unmoved(table)))
     assert (found.at_risk_cells, found.certified_cells) == (40, 0 if changed else 2)
     assert any("1 of 1 differences give no feasible" in failure for failure in found.failures) is changed
-
-
-# Covers and components
 
 
 @pytest.mark.parametrize(("cover", "certified_cells"), [(0b01, 1), (0b11, 1), (0b00, 0), (0b10, 0), (0b101, 0)])
@@ -152,9 +146,6 @@ def test_a_cycle_split_where_it_must_not_be(tmp_path: Path) -> None:
     found = verify(forged(tmp_path / "run", table, certificate, sharp))
     assert found.failures == ("the separator B*C is not released",)
     proves_nothing(found)
-
-
-# Structural zeros
 
 
 def test_a_difference_that_fills_an_impossible_cell(tmp_path: Path) -> None:

@@ -12,9 +12,7 @@ from unittest.mock import ANY
 
 import numpy as np
 import pytest
-import yaml
 
-from sdc.executor import IN_PROCESS
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.graph import Decomposition
@@ -22,11 +20,11 @@ from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.stages.build import Build, open_build
-from sdc.stages.stages import run_all
+from sdc.storage.known import read_known
 from sdc.storage.parquet import read_columns, read_written_table, write_columns, write_table
 from sdc.verify.run_folder import Verification, verify
 from tests import levels
+from tests.integration.verify import signing
 from tests.integration.verify.forging import (
     NOT_FEASIBLE,
     Corruption,
@@ -82,9 +80,6 @@ def filled(schema: Schema, seed: int = 0) -> Table:
 PAIR = release(CHAIN, "area*sex", "region*sex*age")
 
 
-# What is right
-
-
 @pytest.mark.parametrize(
     ("schema", "labels"),
     [
@@ -111,9 +106,6 @@ def test_a_release_of_levels_is_accepted(schema: Schema, labels: tuple[str, ...]
     assert {"*".join(r["sub_table"]) for r in resources if "sub_table" in r} == {*labels}
     last = r"001_.*\.csv is not the exact marginal of the table"
     rejected(run, replacing("release/001_*.csv", r"\s*\Z", "1\n"), last)  # ten times as many in the last cell, and one
-
-
-# What is not right
 
 
 def cycle_run(folder: Path) -> Path:
@@ -160,7 +152,6 @@ def schema_with(change: Callable[[list[Any]], list[Any]]) -> Corruption:
 
 
 def level_with(name: str, **changes: Any) -> Corruption:
-    """Something else in what schema.json says of a variable."""
     return schema_with(lambda variables: [v | changes if v["name"] == name else v for v in variables])
 
 
@@ -169,8 +160,6 @@ def level_more(name: str, categories: str, *groups: int) -> Corruption:
 
 
 def of_schema(schema: Schema) -> Corruption:
-    """The same cells with other levels, and the digest of these."""
-
     def corrupt(run: Path) -> None:
         table = read_written_table(run / "table")
         write_table(Table(schema, table.codes, table.counts), run / "table")
@@ -373,16 +362,9 @@ def test_a_structural_zero_of_a_level(tmp_path: Path) -> None:
     assert [f for f in found.failures if "the structural zero region = east and age = old is within no" in f]
 
 
-# Builds
-
-
-def built(folder: Path, rows: list[str], **sections: Any) -> Build:
+def built(folder: Path, rows: list[str], **sections: Any) -> Path:
     (folder / "records.csv").write_text("\n".join(rows) + "\n")
-    content = {"name": "levels", "output": {"folder": str(folder / "runs")}, **sections}
-    (folder / "build.yaml").write_text(yaml.safe_dump(content))
-    build = open_build(folder / "build.yaml")
-    run_all(build, IN_PROCESS)
-    return build
+    return signing.built(folder, **sections)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -407,25 +389,26 @@ def test_a_build_with_a_hierarchy_is_verified(weighted: bool, tmp_path: Path) ->
         {"weighted": {"round": 100}, "publication": {"formats": ["csv"]}} if weighted else {"publication": publication}
     )
     risk = {"min_width": 2, "undecided": "outer"}
-    build = built(tmp_path, ["region,area,sex,age,w", *rows], table=table, risk=risk, **more)
-    found = verify(build.folder.path)
+    run = built(tmp_path, ["region,area,sex,age,w", *rows], table=table, risk=risk, **more)
+    found = verify(run)
     assert found.failures == ()
     assert found.certified_cells
-    assert build.made.table.schema.variables[0].of == Coarser("area", (0, 0, 1, 1, 1))
-    assert build.made.known.zeros != NO_ZEROS
+    table_of_run = read_written_table(run / "table")
+    assert table_of_run.schema.variables[0].of == Coarser("area", (0, 0, 1, 1, 1))
+    assert read_known(run / "table", table_of_run).zeros != NO_ZEROS
 
 
 def test_a_package_that_says_otherwise_of_levels_is_rejected(tmp_path: Path) -> None:
     """A town that is said to be in another region."""
     towns = product("abcd", "fm")
     rows = [f"{'n' if town < 'c' else 's'},{town},{sex},{9 + k % 5}" for k, (town, sex) in enumerate(towns)]
-    build = built(
+    run = built(
         tmp_path,
         ["region,town,sex,count", *rows, "s,e,f,1", "s,e,m,2"],
         table={"path": "records.csv", "hierarchies": {"place": ["region", "town"]}},
         risk={"min_width": 1},
         release={"require": ["town", "region*sex"]},
     )
-    assert verify(build.folder.path).verified
+    assert verify(run).verified
     moved = edited("release/datapackage.json", lambda content: content["levels"][0]["categories"].update(a="s"))
-    rejected(build.folder.path, moved, "what it says of levels is not so")
+    rejected(run, moved, "what it says of levels is not so")

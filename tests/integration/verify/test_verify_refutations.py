@@ -11,10 +11,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import assume, given, settings
 
-from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import RunFolderError
 from sdc.model.knowledge import Knowledge
@@ -25,8 +23,6 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.refutations import read_refutations, write_refutations
@@ -36,38 +32,24 @@ from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels
 from tests.integration.verify.forging import Corruption, Corruptions, copy_of, edited, rejected, removing
+from tests.integration.verify.signing import built
 from tests.levels import Case, Rng, cases, generators
 from tests.reference import TooManyTablesError
-from tests.strategies import CZECH_CSV, all_ways, scattered
+from tests.strategies import all_ways, scattered
 
 FILE, STEPS = "refutations.json", "search.json"
 Told = dict[str, Any]
-
-
-def built(folder: Path, min_width: int, **release: Any) -> Path:
-    content = {
-        "name": "refused",
-        "table": {"path": str(CZECH_CSV)},
-        "risk": {"min_width": min_width},
-        "release": release,
-        "execution": {"cluster": "in-process"},
-        "output": {"folder": str(folder)},
-    }
-    (folder / "config.yaml").write_text(yaml.safe_dump(content))
-    build = open_build(folder / "config.yaml")
-    run_all(build, IN_PROCESS)
-    return build.folder.path
 
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build whose search was refused by the shuttle and by multipliers, not to be touched."""
     required = {"require": ["A*B*C*E*F", "A*B*D*E*F", "B*C"], "conflicts": "best_subset"}
-    return built(tmp_path_factory.mktemp("refused"), 20, **required)
+    return built(tmp_path_factory.mktemp("refused"), risk={"min_width": 20}, release=required)
 
 
 def test_what_extends_a_graph_is_asked_about_with_its_cliques(tmp_path: Path) -> None:
-    run = built(tmp_path, 40, method="best", annealing={"steps": 400})
+    run = built(tmp_path, risk={"min_width": 40}, release={"method": "best", "annealing": {"steps": 400}})
     refused = [step["phase"] for step in told(run, STEPS)["steps"] if step["refutation"] is not None]
     assert {*refused} == {"extension"}
     found = verify(run)
@@ -102,9 +84,6 @@ def test_the_honest_ones_are_accepted(honest: Path) -> None:
     assert steps["required"]["conflicts"][0]["text"].endswith("(refused, proven)")
     read = read_refutations(honest / "search", read_written_table(honest / "table"))
     assert [*read] == [one["name"] for one in content["refutations"]]
-
-
-# Corrupted
 
 
 def with_all(change: Callable[[Told], object]) -> Corruption:
@@ -220,9 +199,6 @@ def test_a_name_that_is_not_its_own_is_not_read(honest: Path, tmp_path: Path) ->
         corrupt(run)
         with pytest.raises(RunFolderError, match=words):
             read_refutations(run / "search", read_written_table(run / "table"))
-
-
-# Of any table
 
 
 @given(cases(), generators())

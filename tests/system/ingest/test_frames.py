@@ -44,17 +44,6 @@ def test_a_frame_is_the_same_table_as_a_file(
         assert sdc.read_table(frame) == expected
 
 
-def test_a_frame_of_counted_cells_and_settings() -> None:
-    frame = pd.DataFrame({"age": [3, 20, 70, 71], "sex": ["f", None, "m", "m"], "count": [2, 1, 4, 0]})
-    bins = {"age": {"bins": {"young": (None, 18), "old": (18, None)}}}
-    table = sdc.read_table(frame, recodes=bins, missing={"sex": "unknown"})
-    assert table.total == 7
-    assert table.schema.variables[0].categories == ("young", "old")
-    assert table.schema.variables[1].categories == ("f", "m", "unknown")
-    with pytest.raises(InputError, match="the data frame has bad records"):
-        sdc.read_table(frame)
-
-
 def refused(frame: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as info:
         sdc.read_table(frame)
@@ -103,7 +92,3 @@ def test_a_query_that_fails() -> None:
     refused(duckdb.connect(), "this is a DuckDBPyConnection")
     refused(pl.Series("a", [SECRET]), "this is a Series")
     refused(pd.Series([SECRET]), "this is a Series")
-
-
-def test_a_frame_without_records() -> None:
-    refused(pd.DataFrame({"a": []}), "the data frame has no records")

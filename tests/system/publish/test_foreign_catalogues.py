@@ -21,7 +21,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.publish.publication import Texts, write_publication
 from tests.helpers.clearing import SUBJECT, cleared_of
-from tests.integration.publish.test_catalogue import ABOUT, ALL_FORMATS, BESIDE, BY_SCHEMA_ORG, RELEASE, written
+from tests.integration.publish.test_catalogue import ABOUT, ALL_FORMATS, BESIDE, RELEASE, written
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -131,13 +131,3 @@ def test_the_page_is_browsed_by_keyboard_at_320_pixels(page: tuple[Any, list[str
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.tagName") == "A"
     assert said == []
-
-
-@needs_browser
-def test_each_link_of_the_page_is_a_file(page: tuple[Any, list[str]]) -> None:
-    tab, _ = page
-    links = tab.evaluate("[...document.querySelectorAll('a')].map(a => decodeURIComponent(a.getAttribute('href')))")
-    folder = Path(tab.url.removeprefix("file://")).parent
-    assert all((folder / link).is_file() for link in links)
-    assert {path.name for path in folder.iterdir()} - set(links) <= {"index.html", "README.txt", *BY_SCHEMA_ORG}
-    assert len(tab.pdf()) > 1000

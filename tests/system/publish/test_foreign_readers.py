@@ -31,7 +31,6 @@ from tests.helpers.count_tables import (
     as_in_csv,
     expected,
     has_no_xml,
-    many_places,
     small,
     tables,
     told,
@@ -69,9 +68,6 @@ def test_csv_on_the_web_describes_the_file(table: CountTable) -> None:
 def test_xml_is_valid_by_its_schema(table: CountTable) -> None:
     assume(not has_no_xml(table))
     pytest.importorskip("xmlschema").XMLSchema(SCHEMA).validate(written(xml(table)))
-
-
-# SDMX
 
 
 @given(tables())
@@ -133,9 +129,6 @@ def test_an_sdmx_structure_says_what_it_is_of() -> None:
     assert [a.title for a in said.annotations] == [*ABOUT.facts.values(), "Exact.", "Twice."]
 
 
-# JSON-stat and PX
-
-
 @given(tables(hs.sampled_from(TAME)))
 def test_json_stat_is_read_into_a_frame(table: CountTable) -> None:
     assume(all(v.label not in ("value", "id") for v in table.variables))
@@ -157,17 +150,3 @@ def test_px_is_read_by_another_reader(totals: bool, czech: Table, tmp_path: Path
     assert rows == expected(table)
     assert found["METADATA"]["SOURCE"] == ["a study"]
     assert found["METADATA"]["NOTE"] == ["Population: men # Licence: CC-BY-4.0 # Exact. # Twice."]
-
-
-@pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_many_categories_come_back(many: int, tmp_path: Path) -> None:
-    """Municipalities by sex, with leading zeros and commas."""
-    table = many_places(many)
-    rows = expected(table)
-    content = written(json_stat(table)).decode()
-    frame = pytest.importorskip("pyjstat.pyjstat").Dataset.read(content).write("dataframe", naming="id")
-    assert [tuple(row) for row in frame.itertuples(index=False)] == rows
-    (tmp_path / "t.px").write_bytes(written(px(table)))
-    read = pytest.importorskip("pyaxis.pyaxis").parse(str(tmp_path / "t.px"), encoding="utf-8")
-    assert read["METADATA"]["CODES(Municipality)"] == list(table.dimensions[0].categories)
-    assert [int(n) for n in read["DATA"]["DATA"]] == [row[-1] for row in rows]

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from sdc.ingest import counting, reading, records
-from sdc.ingest.counting import Packing, summed
+from sdc.ingest.counting import Packing
 from sdc.ingest.reading import read_table
 from sdc.model.errors import SdcError
 from sdc.model.schema import Schema, Variable
@@ -45,9 +45,6 @@ def write_parts(folder: Path, schema: Schema, codes: Codes, cuts: list[int], *, 
     return folder
 
 
-# Cells as words
-
-
 @given(sizes=some.lists(some.integers(1, 1 << 16), min_size=1, max_size=12), seed=some.integers(0, 99))
 def test_packed_cells_are_ordered_as_their_codes(sizes: list[int], seed: int) -> None:
     codes = np.random.default_rng(seed).integers(0, sizes, (30, len(sizes)))
@@ -56,20 +53,6 @@ def test_packed_cells_are_ordered_as_their_codes(sizes: list[int], seed: int) ->
     assert np.array_equal(np.column_stack(list(packing.unpack(keys))), codes)
     order = sorted(range(len(codes)), key=lambda row: tuple(keys[:, row]))
     assert order == sorted(range(len(codes)), key=lambda row: tuple(codes[row]))
-
-
-@pytest.mark.parametrize(("sizes", "words"), [([4] * 31, 1), ([4] * 32, 2), ([4] * 40, 2), ([65_536] * 63, 21)])
-def test_no_more_words_than_needed(sizes: list[int], words: int) -> None:
-    assert Packing(sizes).words == words
-
-
-@pytest.mark.parametrize("words", [1, 2])
-def test_sums_of_no_cells(words: int) -> None:
-    assert summed(np.empty((words, 0), np.int64)).shape == (words + 1, 0)
-    assert summed(np.empty((words, 0), np.int64), np.empty((1, 0), np.int64)).shape == (words + 1, 0)
-
-
-# Tables
 
 
 @quick
@@ -129,18 +112,6 @@ def test_counted_cells_are_merged_by_ranges_as_well(tmp_path: Path) -> None:
     assert read_table(tmp_path, executor=executor, memory=10_000) == expected
     assert len(executor.units["sort_run"]) == 3
     assert len(executor.units["merge_range"]) > 10
-
-
-def test_small_runs_of_many_parts_are_taken_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers that may not travel become files; those that are small are not kept as such."""
-    schema, codes = schema_of([3, 3]), np.random.default_rng(1).integers(0, 3, (300, 2))
-    write_parts(tmp_path / "parts", schema, codes, list(range(5, 300, 5)), rows=5, suffix="csv")
-    saved, save = [], counting.save
-    monkeypatch.setattr(counting, "save", lambda cells, folder: saved.append(cells) or save(cells, folder))
-    executor = Watching()
-    assert read_table(tmp_path / "parts", executor=executor, memory=28_000) == Table.of(schema, codes)
-    assert len(saved) > 30
-    assert set(executor.units) == {"count_part"}
 
 
 def test_a_large_part_is_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +15,29 @@ from sdc.ingest import reading
 from sdc.ingest.reading import count_records
 from sdc.ingest.source import open_source
 from sdc.model.errors import InputError
+from tests.unit.ingest.test_reading import write
 
 
-def parts(folder: Path, write: Callable[[pa.Table, Path], Any], suffix: str) -> Path:
+def parts(folder: Path, suffix: str) -> Path:
     """Three parts of 4 records each, and the marker of a writer that has ended."""
-    folder.mkdir()
     for part in range(3):
-        write(pa.table({"a": ["x", "y", "x", "y"], "b": [part] * 4}), folder / f"{part}{suffix}")
+        write(folder / f"{part}{suffix}", {"a": ["x", "y", "x", "y"], "b": [part] * 4})
     (folder / "_SUCCESS").touch()
     return folder
 
 
-def written_csv(table: pa.Table, path: Path) -> None:
-    path.write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in zip(*table.to_pydict().values(), strict=True)))
-
-
 @pytest.fixture
 def csv(tmp_path: Path) -> Path:
-    return parts(tmp_path / "csv", written_csv, ".csv")
+    return parts(tmp_path / "csv", ".csv")
 
 
 @pytest.fixture
 def parquet(tmp_path: Path) -> Path:
-    return parts(tmp_path / "parquet", pq.write_table, ".parquet")
+    return parts(tmp_path / "parquet", ".parquet")
 
 
 @pytest.fixture
 def unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No record may be read."""
-
     def read(*arguments: Any) -> Any:
         raise AssertionError("records were read")
 

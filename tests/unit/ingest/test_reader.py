@@ -22,7 +22,6 @@ from sdc.model.errors import InputError, SdcError
 
 @pytest.fixture
 def own() -> Iterator[Reader]:
-    """A reader of its own."""
     own = Reader()
     yield own
     own.end()
@@ -32,9 +31,6 @@ def own() -> Iterator[Reader]:
 def part(tmp_path: Path) -> SourcePart:
     (tmp_path / "t.csv").write_bytes(b"a\nx\ny\n")
     return open_source(tmp_path / "t.csv").parts[0]
-
-
-# What the child is asked; functions of a module, as those of the package
 
 
 def process_of(part: SourcePart) -> int:
@@ -81,9 +77,6 @@ def print_and_answer(part: SourcePart) -> str:
 
 def sleep(part: SourcePart) -> None:
     time.sleep(600)
-
-
-# The tests
 
 
 def test_one_child_reads_one_part_after_the_other(own: Reader, part: SourcePart) -> None:

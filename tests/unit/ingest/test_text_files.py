@@ -83,9 +83,6 @@ def test_another_encoding_than_the_file_has(tmp_path: Path) -> None:
     refused(path, "table.csv.encoding = 'utf-9': it is no encoding", csv={"encoding": "utf-9"})
 
 
-# Columns under other names
-
-
 def test_a_column_renamed_is_the_same_variable(tmp_path: Path) -> None:
     rows = [("1", "f", "x"), ("2", "m", "y"), ("1", "m", "x")]
     expected = read_table(written(tmp_path / "e.csv", [("age", "sex", "c"), *rows]))

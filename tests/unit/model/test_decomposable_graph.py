@@ -16,7 +16,6 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph, Edge, chordless_cycle
 from sdc.model.errors import InputError
 from sdc.model.release import Release
-from sdc.model.schema import Schema
 from tests.strategies import additions, as_networkx, edgeless, legal_moves, schema_of
 
 ABCDEF = schema_of([2] * 6)
@@ -89,13 +88,6 @@ def test_junction_tree(found: DecomposableGraph) -> None:
         assert nx.is_connected(tree.subgraph(j for j, clique in enumerate(found.cliques) if st.has(clique, v)))
     meets = Counter(found.cliques[i] & found.cliques[j] for i, j in found.junction_tree)
     assert meets == Counter(found.separators)
-
-
-@given(walks())
-def test_a_graph_is_what_was_printed(found: DecomposableGraph) -> None:
-    schema = Schema(schema_of([2] * 8).variables[: len(found)]) if len(found) <= 8 else None
-    if schema:
-        assert DecomposableGraph.parse(found.text(schema), schema) == found
 
 
 def test_a_printed_graph() -> None:

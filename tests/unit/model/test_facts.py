@@ -7,7 +7,6 @@ A test of random cases names CASES of them, a slow one fewer: the night takes al
 from __future__ import annotations
 
 import pickle
-from collections import Counter
 from unittest.mock import patch
 
 import numpy as np
@@ -40,7 +39,6 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Shift, Support
 from sdc.risk.verdict import Verdict
 from tests.facts import (
-    KINDS,
     Ends,
     FactCase,
     agreeing,
@@ -48,14 +46,11 @@ from tests.facts import (
     fact_of,
     nearly,
     own_widths,
-    random_fact_case,
 )
 from tests.levels import CASES, FEW_NODES, Rng, cells_of, closure, each, generators, random_differences
-from tests.profiles import scaled
 from tests.reference import TooManyTablesError, controlled, nearest
 from tests.strategies import assert_around, dense, nested_in, schema_of, subtable
 from tests.unit.feasible.test_level_walks import check as check_moves
-from tests.unit.model.test_levels import OVERLAPPING
 
 SLOW = ("auto", "exact", "integer-program", "linear-program", "moves")
 EXACT = ("enumeration", "reducible", "branch-and-bound", "exact", "integer-program", "auto")
@@ -154,13 +149,11 @@ def test_listed_are_the_tables_that_agree(of: FactCase) -> None:
 
 
 def check_bounds(of: FactCase, bounds: CellBounds) -> None:
-    """Of all cells."""
     assert np.array_equal(bounds.cells, of.cells)
     assert_around(bounds, of.sharp)
 
 
 def held(of: FactCase, method: str) -> None:
-    """The method held against the judge, where it takes such a case."""
     try:
         bounds = cell_bounds(of.table, of.known, of.cells, method)
     except ReleaseError:
@@ -182,20 +175,6 @@ def test_methods_agree_with_the_judge(of: FactCase) -> None:
 @settings(max_examples=CASES // 5)
 def test_slow_methods_agree_with_the_judge(of: FactCase, method: str) -> None:
     held(of, method)
-
-
-@given(fact_cases())
-@settings(max_examples=CASES // 5)
-def test_what_is_chosen_for_larger_tables_agrees_with_the_judge(of: FactCase) -> None:
-    with patch("sdc.bounds.method.is_small", lambda schema: False):
-        check_bounds(of, cell_bounds(of.table, of.known, of.cells))
-
-
-@given(fact_cases(), hs.integers(1, 5))
-@settings(max_examples=CASES)
-def test_collapse_to_a_few_variables_agrees_with_the_judge(of: FactCase, most: int) -> None:
-    with patch("sdc.bounds.collapse.MAX_VARIABLES", most), patch("sdc.bounds.collapse.MAX_DICHOTOMOUS", most):
-        check_bounds(of, cell_bounds(of.table, of.known, of.cells, "collapse"))
 
 
 @given(fact_cases())
@@ -286,17 +265,6 @@ def test_small_tables_are_decided_by_the_sharp_widths(of: FactCase, small_count:
     found, own = judged(of, criteria, Effort(), is_small=True), own_widths(of, small_count, width)
     # of small cells of parts that are too narrow nothing is proven; no bounds are sought that would refute it
     assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own)
-
-
-@given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
-@settings(max_examples=CASES // 4)
-def test_small_cells_of_parts_of_small_tables_are_decided_where_walks_find_nothing(
-    of: FactCase, small_count: int, width: int
-) -> None:
-    """By the integer program, which finds out all that there is."""
-    with patch("sdc.risk.certifying.Certifying._walk_own", lambda self: None):
-        found = judged(of, Criteria.of(small_count, width), Effort(), is_small=True)
-    assert found in (Verdict.SAFE, Verdict.UNSAFE) or not all(w >= width for w in own_widths(of, small_count, width))
 
 
 @given(fact_cases(), generators())
@@ -397,22 +365,6 @@ def test_every_sparsest_difference_is_feasible(of: FactCase, change: int) -> Non
     check_moves(of, sparsest.find(of.table, of.known, of.cells[asked], changes[asked]).differences)
 
 
-def test_many_sharp_ends_are_reached() -> None:
-    """Of those that are not the count itself four in five or so."""
-    seen = Counter[str]()
-    for seed in range(scaled(100, fewest=20)):
-        of = random_fact_case(np.random.default_rng(seed))
-        counts = of.table.count_at(of.cells)
-        for end in (0, 1):
-            found = shift(of.table, of.known, of.cells, of.sharp[:, end] - counts, nodes=100).differences
-            moves = of.sharp[:, end] != counts
-            seen["moves"] += int(moves.sum())
-            ends = reached(found, of.cells, counts, of.table)[:, end]
-            seen["reached"] += int((ends == of.sharp[:, end])[moves].sum())
-    assert seen["moves"] > scaled(300, fewest=50), seen
-    assert seen["reached"] > 0.7 * seen["moves"], seen
-
-
 def test_a_walk_outside_of_a_universe_crosses_nothing_of_it() -> None:
     """Areas by sex are public in the north: records of the southern ones change places, as the hull forbids."""
     area = Variable("area", ("1", "2", "3", "4"))
@@ -426,22 +378,6 @@ def test_a_walk_outside_of_a_universe_crosses_nothing_of_it() -> None:
     assert reached(found, of.cells, table.count_at(of.cells), table).tolist() == of.sharp.tolist()
     assert of.sharp.tolist() == [[2, 2], [1, 1], [3, 3], [4, 4], [0, 3], [0, 3], [0, 3], [0, 3]]
     assert len(find(table, of.known.with_hulls, of.cells, wide, nodes=200).differences) == 0
-
-
-def test_cases_are_of_many_kinds() -> None:
-    """Of every kind there are facts that leave fewer tables, and still several."""
-    seen = Counter[str]()
-    for seed in range(scaled(300, fewest=100)):
-        of = random_fact_case(np.random.default_rng(seed))
-        for fact in of.known.facts if len(of.tables) > 1 else ():
-            others = [other for other in of.known.facts if other != fact]
-            try:
-                matters = len(agreeing(of.table, of.subtables, of.zeros, others)) > len(of.tables)
-            except TooManyTablesError:
-                matters = True
-            seen[fact.source.split()[0]] += matters
-    assert set(seen) == set(KINDS)
-    assert min(seen.values()) > scaled(5, fewest=1), seen
 
 
 # g. Traps by name
@@ -476,21 +412,6 @@ def test_a_region_of_one_area_tells_the_counts_of_the_area() -> None:
     assert [sharp_at(of, cell) for cell in ((0, 0), (2, 0), (2, 1))] == [[0, 3], [1, 1], [3, 3]]
     of = FactCase.of(table, [], NO_ZEROS, [fact_of(schema, view, ((1, (1,)),))])
     assert [sharp_at(of, cell) for cell in ((0, 0), (2, 0), (2, 1))] == [[0, 6], [1, 1], [3, 3]]
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_levels_that_overlap(whole: bool) -> None:
-    """{12|3|4} with B and {1|23|4} with C, of which two cliques without a separator would make [0, 2]."""
-    schema = Schema(OVERLAPPING)
-    cells = np.array([[2, 0, 1], [3, 0, 0], [3, 0, 1], [3, 1, 0]], np.uint16)
-    public = [closure(schema, 0b01010), closure(schema, 0b10100)]
-    table = Table.of(schema, cells)
-    assert sharp_at(FactCase.of(table, public, NO_ZEROS, []), (3, 0, 0)) == [1, 2]
-    # the same said of the fourth category alone, and nothing of the others
-    views = [fact_of(schema, public[0], ((1, (2,)),)), fact_of(schema, public[1], ((2, (2,)),))]
-    of = FactCase.of(table, public if whole else [], NO_ZEROS, views)
-    assert sharp_at(of, (3, 0, 0)) == [1, 2]
-    assert (covering_bounds(CellMarginals(table, of.cells), of.known)[:, 0] >= of.sharp[:, 0]).all()
 
 
 def of_ab(of: FactCase) -> list[int]:

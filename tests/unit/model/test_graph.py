@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import combinations
 
 import networkx as nx
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
@@ -13,13 +12,11 @@ from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from tests.strategies import (
-    TWO_CYCLES,
     all_ways,
     as_networkx,
     components,
     frontier,
     releases,
-    subtable,
 )
 
 
@@ -32,11 +29,6 @@ graphs = some.integers(1, 8).flatmap(
         lambda edges: neighbours([(a, b) for a, b in edges if a != b], n)
     )
 )
-
-
-@given(graphs)
-def test_chordality_as_networkx_says(adjacency: graph.Adjacency) -> None:
-    assert graph.is_chordal(adjacency) == nx.is_chordal(as_networkx(adjacency))
 
 
 def assert_running_intersection(found: graph.Decomposition) -> None:
@@ -56,14 +48,6 @@ def test_decomposition_has_the_cliques_and_the_running_intersection(adjacency: g
         assert_running_intersection(found)
 
 
-def test_a_triangle_of_two_way_sub_tables_is_not_decomposable() -> None:
-    assert graph.decompose(Release.of([0b011, 0b110, 0b101]), 3) is None
-    assert graph.decompose(Release.of([0b111]), 3) is not None
-
-
-# Minimal triangulations and components
-
-
 @given(graphs)
 def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
     """Chordal, and no edge that was filled in can be left out (Rose, Tarjan and Lueker 1976)."""
@@ -76,29 +60,6 @@ def test_minimal_triangulation(adjacency: graph.Adjacency) -> None:
         without = filled.copy()
         without.remove_edge(*edge)
         assert not nx.is_chordal(without)
-
-
-PAIRWISE = ("AB", "BC", "AC", "AD", "BD", "CD", "AE", "BE", "CE")
-
-
-@pytest.mark.parametrize(
-    ("release", "variables", "together", "cliques", "separators"),
-    [
-        (TWO_CYCLES, 6, (), ["ABCD", "CDEF"], ["CD"]),
-        (TWO_CYCLES, 6, ("AE",), ["ABCDEF"], []),
-        # ABC are pairwise released and separate D from E, but their joint marginal is unknown
-        (frontier(*PAIRWISE), 5, (), ["ABCDE"], []),
-        (frontier("ABC", *PAIRWISE), 5, (), ["ABCD", "ABCE"], ["ABC"]),
-        # a decomposable release falls into its cliques
-        (frontier("ABC", "BCD", "DE", "F"), 7, (), ["ABC", "BCD", "DE", "F", "G"], ["BC", "D", "", ""]),
-    ],
-)
-def test_components(
-    release: Release, variables: int, together: tuple[str, ...], cliques: list[str], separators: list[str]
-) -> None:
-    parts = components(release, variables, tuple(map(subtable, together)))
-    assert sorted(parts.cliques) == sorted(map(subtable, cliques))
-    assert sorted(parts.separators) == sorted(map(subtable, separators))
 
 
 @given(some.data(), some.integers(2, 8))
@@ -114,9 +75,6 @@ def test_a_component_with_one_more_pair_is_one_of_the_new_ones(data: some.DataOb
         whole = components(release.add(pair), variables, together)
         assert st.is_within(pair, found)
         assert st.dimension(found) in {st.dimension(part) for part in whole.cliques if st.is_within(pair, part)}
-
-
-# Decomposable releases within
 
 
 @example((7, all_ways(7, 3)))

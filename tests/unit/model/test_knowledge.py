@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import combinations
 
 import networkx as nx
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
@@ -50,9 +49,6 @@ def knowledge(draw: hs.DrawFn, schema: Schema = SCHEMA) -> Knowledge:
 WIDER = knowledge() | knowledge(schema_of([2] * 7))
 
 
-# The union
-
-
 @given(knowledge(), knowledge(), knowledge())
 def test_union_is_commutative_associative_and_idempotent(a: Knowledge, b: Knowledge, c: Knowledge) -> None:
     assert a | b == b | a
@@ -77,11 +73,6 @@ def test_union_knows_what_both_know(a: Knowledge, b: Knowledge) -> None:
     assert (both.impossible(cells) == (a.impossible(cells) | b.impossible(cells))).all()
 
 
-@given(knowledge(), knowledge())
-def test_a_release_that_goes_out_beside_is_joined(a: Knowledge, b: Knowledge) -> None:
-    assert a.plus(b.release) == a | Knowledge(SCHEMA, 7, b.release, NO_ZEROS, NO_FACTS)
-
-
 OTHER = Schema((Variable("A", ("no", "yes")), *SCHEMA.variables[1:]))
 
 
@@ -98,9 +89,6 @@ def test_no_union_of_two_tables(schema: Schema, records: int, message: str) -> N
     with pytest.raises(ReleaseError, match=message):
         _ = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS) | other
     assert not Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS, NO_FACTS).contains(other)
-
-
-# Of a table
 
 
 def test_a_release_of_another_table_is_refused() -> None:
@@ -122,14 +110,6 @@ def test_knowledge_of_another_table_is_refused() -> None:
     known = Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS)
     with pytest.raises(ReleaseError, match=r"is of 7 records of A, B, C, D, E, the table has 1841 of A, B, C, D, E, F"):
         known.check_is_of(czech())
-
-
-# Variables
-
-
-def test_variables_of_one_category_are_not_essential() -> None:
-    assert Knowledge(SCHEMA, 7, frontier("AB", "BC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("A", "C")
-    assert Knowledge(SCHEMA, 7, frontier("AC"), NO_ZEROS, NO_FACTS).structure.essential == frontier("AC")
 
 
 @given(knowledge())
@@ -161,9 +141,6 @@ def test_reduced_to_the_covered_variables(known: Knowledge) -> None:
     assert reduced.reduced == reduced
 
 
-# Parts
-
-
 @given(hs.data(), knowledge(), hs.integers(1, 31), hs.integers(1, 31))
 def test_within(data: hs.DataObject, known: Knowledge, part: int, smaller: int) -> None:
     inside = known.within(part)
@@ -185,9 +162,6 @@ def test_the_union_of_parts_is_the_part_of_the_union(a: Knowledge, b: Knowledge,
 def test_no_part_on_a_variable_that_is_not_there() -> None:
     with pytest.raises(ReleaseError, match="variable number 5; the table has 5"):
         Knowledge(SCHEMA, 7, frontier("A"), NO_ZEROS, NO_FACTS).within(1 << 5)
-
-
-# Graphs
 
 
 def judge_of(known: Knowledge) -> nx.Graph:
@@ -259,28 +233,3 @@ def test_what_is_decomposable_covers_itself(known: Knowledge) -> None:
         assert set(known.structure.decomposition.cliques) == set(known.structure.essential.frontier)
         covering = Release.of(clique & known.structure.varying for clique in known.structure.cover.cliques)
         assert known.structure.is_release_alone == (covering == known.structure.essential)
-
-
-@given(knowledge())
-def test_minimal_unreleased_sets(known: Knowledge) -> None:
-    """Structural zeros are no part of it: cells are impossible one by one."""
-    unreleased = [s for s in st.submasks(known.structure.varying) if s not in known.release]
-    smallest = [s for s in unreleased if not any(st.is_within(other, s) and other != s for other in unreleased)]
-    assert list(known.structure.minimal_unreleased) == sorted(smallest, key=lambda s: (st.dimension(s), s))
-
-
-def test_a_structural_zero_on_a_constant_variable_stays_whole() -> None:
-    """A - C - D - A would be a four-cycle through B, which has one category: it fills nothing and is in each clique."""
-    zeros = StructuralZeros((((0, (0,)), (1, (0,))), ((1, (0,)), (2, (0,)))))
-    known = Knowledge(SCHEMA, 7, frontier("AD", "CD"), zeros, NO_FACTS)
-    assert set(known.structure.cover.cliques) == {st.of([0, 1, 3]), st.of([1, 2, 3])}
-    assert known.structure.cover.separators == (st.of([1, 3]),)
-
-
-def test_what_is_known_is_of_the_table_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing that follows asks for a count."""
-    table = czech()
-    known = knows(table, frontier("ABE", "BCF", "CD", "AD"))
-    monkeypatch.setattr(np, "bincount", None)
-    found = known.structure
-    assert len(found.components.cliques) + len(found.cover.cliques) + len(found.spanning_sequences) > 3

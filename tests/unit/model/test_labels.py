@@ -50,9 +50,6 @@ def test_texts_that_are_not_what_they_seem(text: str) -> None:
         Labels({"age": VariableLabels(note="fine", categories={"1": text})})
 
 
-# In a config
-
-
 def read(folder: Path, labels: str) -> BuildConfig:
     path = folder / "c.yaml"
     path.write_text(f"name: c\ntable: {{path: t.csv}}\nrisk: {{min_width: 3}}\nlabels: {labels}\n", encoding="utf-8")
@@ -91,8 +88,3 @@ def test_what_is_no_code_list(content: str | bytes | None, message: str, tmp_pat
         (tmp_path / "codes.csv").write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(ConfigError, match=message):
         read(tmp_path, "{code_list: codes.csv, variables: {sex: {label: Sex}}}")
-
-
-def test_a_label_in_the_config_that_is_not_what_it_seems(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"labels.variables.age.label = .*: it has a control character"):
-        read(tmp_path, r'{variables: {age: {label: "a\u202eb"}}}')

@@ -43,7 +43,6 @@ from tests.levels import (
 
 
 def within(subtable: int, sets: list[int]) -> set[int]:
-    """Those strictly within it."""
     return {t for t in sets if t & ~subtable == 0 and t != subtable}
 
 
@@ -54,9 +53,6 @@ def largest(sets: set[int]) -> set[int]:
 def released_by(sets: list[int], release: Release) -> list[int]:
     """The closed sets that are public: those within one that was released."""
     return [t for t in sets if any(t & ~element == 0 for element in release.frontier)]
-
-
-# What tells what
 
 
 @given(schemas(), generators())
@@ -119,9 +115,6 @@ def test_names_close_and_labels_tell(schema: Schema, rng: Rng) -> None:
     assert st.named(names, schema) == st.parse("*".join(names), schema) == closed
     assert st.parse(st.label(closed, schema), schema) == closed
     assert set(st.names(closed, schema)) <= {schema.names[v] for v in members(closed)}
-
-
-# Schemas
 
 
 @given(schemas(), generators())
@@ -189,9 +182,6 @@ def test_refinements_of_overlapping_levels() -> None:
     assert st.label(0b1101, schema) == "high & low"
 
 
-# Releases
-
-
 @given(schemas(), generators())
 @settings(max_examples=CASES)
 def test_releases_count_closed_sub_tables(schema: Schema, rng: Rng) -> None:
@@ -228,9 +218,6 @@ def test_the_most_parsimonious_release(schema: Schema, rng: Rng) -> None:
     assert release == Release.of([subtable, *(closure(schema, 1 << axis) for axis in axes)])
     known = Knowledge(schema, 5, release, NO_ZEROS, NO_FACTS)
     assert known.structure.decomposition is not None
-
-
-# Tables
 
 
 @given(cases(), generators())
@@ -291,9 +278,6 @@ def test_levels_as_variables_of_their_own(of: Case) -> None:
     possible = set(map(tuple, every[~flat.impossible(every)].tolist()))
     wrong = set(impossible_cells(schema, of.zeros))
     assert possible == {categories(schema, range(len(schema)), cell) for cell in cells_of(schema) if cell not in wrong}
-
-
-# Knowledge
 
 
 @given(cases())

@@ -1,36 +1,17 @@
-"""Releases: published counts, and counting against listing."""
+"""Releases: counting against listing."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from tests.reference import downward_closure
 from tests.strategies import releases, schema_of
 
-# [KDSF] section 5.1, decomposable results on the CPS table of 13 variables, numbered from 1
-BETA_3 = """1,7,8,11,12,13 2,3,7,8,11,12,13 2,3,4,7,8,11,13 2,5,7,8,11,13 5,6,7,8,11,13 2,4,7,9,11,13
- 2,7,8,10,11,13 7,8,11,12,13"""
-BETA_4 = """1,2,8,11,13 2,3,4,7,8,11,13 2,3,7,8,11,12,13 3,4,5,7,8,13 3,7,8,9,11,13 2,7,8,10,11,13 3,6,8,12,13"""
-BETA_5 = """1,2,7,9,13 2,7,8,9,11,13 2,3,7,8,11,13 2,3,4,7,11,13 5,7,8,11,12,13 3,6,8,11,13 7,8,10,11,12"""
-
 SCHEMA = schema_of([2] * 7)
 subtables = some.integers(0, 2**7 - 1)
-
-
-def published(text: str) -> Release:
-    return Release.of(st.of(int(v) - 1 for v in entry.split(",")) for entry in text.split())
-
-
-def test_published_cps_releases_are_decomposable() -> None:
-    for text in (BETA_3, BETA_4, BETA_5):
-        release = published(text)
-        assert graph.is_chordal(graph.independence_graph(release.frontier, 13))
-        assert graph.decompose(release, 13) is not None
-        assert graph.chordal_cover(release, 13) == release
 
 
 @given(some.lists(subtables, max_size=8))
@@ -67,15 +48,6 @@ def test_within_is_what_is_released_of_the_marginal_table(given_subtables: list[
     for inside in range(1 << len(kept)):
         assert (inside in within) == (st.of(kept[place] for place in st.members(inside)) in release)
     assert st.is_within(within.variables, st.full(len(kept)))
-
-
-@given(some.lists(subtables, max_size=6), subtables, subtables)
-def test_within_a_part_of_a_part(given_subtables: list[int], part: int, other: int) -> None:
-    release = Release.of(given_subtables)
-    place = {v: new for new, v in enumerate(st.members(part))}
-    inside = st.of(place[v] for v in st.members(part & other))
-    assert release.within(part).within(inside) == release.within(part & other)
-    assert release.within(st.full(7)) == release
 
 
 @given(some.integers(1, 6).flatmap(lambda n: some.tuples(some.just(n), releases(n))))

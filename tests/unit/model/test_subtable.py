@@ -9,10 +9,8 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.schema import Schema, Variable
-from tests.strategies import schema_of
 
 SCHEMA = Schema(tuple(Variable(name, ("no", "yes")) for name in ("age", "sex", "race")))
-EIGHT = schema_of([2] * 8)
 sets = some.sets(some.integers(0, 62))
 
 
@@ -23,18 +21,6 @@ def test_bit_sets_are_sets(one: set[int], other: set[int]) -> None:
     assert st.dimension(a) == len(one)
     assert st.is_within(a, b) == (one <= other)
     assert all(st.has(a, v) == (v in one) for v in range(63))
-
-
-@given(some.sets(some.integers(0, 7)))
-def test_lattice_neighbours(variables: set[int]) -> None:
-    t = st.of(variables)
-    assert {frozenset(st.members(c)) for c in st.children(t, EIGHT)} == {frozenset(variables - {v}) for v in variables}
-    assert all(t in st.children(p, EIGHT) for p in st.parents(t, EIGHT))
-    assert len(list(st.parents(t, EIGHT))) == 8 - len(variables)
-    subsets = list(st.subsets(t, EIGHT))
-    assert len(set(subsets)) == 2 ** len(variables)
-    assert all(st.is_within(s, t) for s in subsets)
-    assert (subsets[0], subsets[-1]) == (t, 0)
 
 
 @example(list(range(3, 1 << 9)))
@@ -81,11 +67,6 @@ def test_names_and_labels() -> None:
 def test_what_names_no_sub_table_is_refused(text: str, message: str) -> None:
     with pytest.raises(ReleaseError, match=message):
         st.parse(text, SCHEMA)
-
-
-def test_an_unknown_variable_has_no_number() -> None:
-    with pytest.raises(InputError, match="unknown variable 'income'"):
-        SCHEMA.index("income")
 
 
 def test_a_schema_refuses_what_it_cannot_hold() -> None:

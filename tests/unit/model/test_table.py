@@ -10,7 +10,6 @@ from hypothesis import strategies as some
 from sdc.model import subtable as st
 from sdc.model import table as table_module
 from sdc.model.errors import InputError
-from sdc.model.marginal import CellMarginals
 from sdc.model.table import MAX_TOTAL, Table
 from tests.strategies import dense_counts, schema_of
 
@@ -28,19 +27,6 @@ def test_order_does_not_matter(rows: list[tuple[int, ...]], random: object) -> N
     assert one == other
     assert hash(one) == hash(other)
     assert one.total == len(rows)
-
-
-@given(records, some.integers(1, 7))
-def test_marginals_are_sums(rows: list[tuple[int, ...]], subtable: int) -> None:
-    table = Table.of(schema_of(SIZES), np.array(rows))
-    out = tuple(v for v in range(3) if not st.has(subtable, v))
-    expected = dense_counts(table).sum(axis=out)
-    assert np.array_equal(dense_counts(table.marginal(subtable)), expected)
-    cells = np.indices(SIZES).reshape(3, -1).T
-    at = table.marginal_at(subtable, cells)
-    assert np.array_equal(at, expected[tuple(cells[:, v] for v in st.members(subtable))])
-    assert np.array_equal(CellMarginals(table, cells).at(subtable), at)
-    assert np.array_equal(table.count_at(cells), dense_counts(table).ravel())
 
 
 @given(records, some.permutations(range(24)))
@@ -87,7 +73,6 @@ def test_weights_are_repetitions(rows: list[tuple[int, ...]], weights: list[int]
 
 @pytest.mark.parametrize("rows", [None, 64])
 def test_forty_variables_of_four_categories(rows: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells beyond 62 bits, also chunk by chunk."""
     if rows:
         monkeypatch.setattr(table_module, "CELLS_PER_CHUNK", rows)
     codes = np.random.default_rng(1).integers(0, 4, (300, 40))

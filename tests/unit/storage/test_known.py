@@ -116,11 +116,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
         RunFolderError,
         DAMAGED + "unknown variable 'Q'; the table has A, B, C",
     ),
-    "a zero's variable": (
-        json_with(structural_zeros=[[["A", [0]]]]),
-        RunFolderError,
-        DAMAGED + "structural_zeros: 0: 0: 0: .* valid integer",
-    ),
     "a zero's number": (
         json_with(structural_zeros=[[[6, [0]]]]),
         RunFolderError,
@@ -135,16 +130,9 @@ DAMAGE: dict[str, tuple[Callable[[Path], Any], type[SdcError], str]] = {
         DAMAGED + ".*its universe names B, which its view",
     ),
     "a universe's codes": (fact_with(1, universe=[[0, [2]]]), RunFolderError, DAMAGED + ".*names the codes"),
-    "a true number": (fact_with(0, between=True), RunFolderError, DAMAGED + "facts: 0: between: .* valid integer"),
     "an unknown part of a fact": (fact_with(0, more=1), RunFolderError, DAMAGED + "facts: 0: more: Unexpected"),
-    "a source": (fact_with(0, source=1), RunFolderError, DAMAGED + "facts: 0: source: .* valid string"),
     "more cells": (fact_with(0, between=2), RunFolderError, DAMAGED + r".*known_0\.parquet has 1 cells, 2 are claimed"),
     "no file": (lambda folder: (folder / "known_0.parquet").unlink(), InputError, r"known_0\.parquet is missing"),
-    "half a file": (
-        lambda folder: (folder / "known_0.parquet").write_bytes(b"PAR1"),
-        InputError,
-        r"known_0\.parquet is damaged",
-    ),
     "a code": (columns_with(A=np.array([2], np.uint16)), InputError, r"known_0\.parquet is damaged: column 'A' has"),
     "floats": (columns_with(low=np.array([4.0])), InputError, r"known_0\.parquet is damaged: its columns are not A"),
     "an interval that is not so": (columns_with(low=np.array([6])), InputError, "rounded is not of these records: 1"),
@@ -179,9 +167,7 @@ NOTED = Origin(("region",), ("2019",), ("of these records alone",), (("a file", 
     [
         ({}, "hidden: "),
         ({**NOTED.facts, "more": 1}, "more: Unexpected"),
-        ({**NOTED.facts, "sources": "2019"}, "sources: .* valid array"),
         ({**NOTED.facts, "foreign": [["a file"]]}, "foreign: 0: 1: Field required"),
-        ({**NOTED.facts, "table": None}, "table: .* valid string"),
     ],
 )
 def test_what_is_noted_beside_is_read_and_refused_where_it_is_damaged(

@@ -23,9 +23,7 @@ from sdc.storage.parquet import (
     place_of,
     read_columns,
     read_written_table,
-    table_columns,
     write_columns,
-    write_csv,
     write_memory_form,
     write_table,
 )
@@ -56,9 +54,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-# The stored form
-
-
 @settings(max_examples=25, deadline=None)
 @given(variables=some.integers(1, 5), categories=some.integers(1, 5), records=some.integers(0, 60), data=some.data())
 def test_round_trip(
@@ -73,13 +68,6 @@ def test_round_trip(
         assert read_table(folder, categories=categories_of(table)) == table
     write_memory_form(table, folder / "mapped")
     assert open_memory_form(folder / "mapped") == table
-
-
-def test_2_to_the_80_cells(folder: Path) -> None:
-    table = random_table(40, 4, 300)
-    assert table.schema.cells == 1 << 80
-    write_table(table, folder, parts=3)
-    assert read_written_table(folder) == table == read_table(folder, categories=categories_of(table))
 
 
 def test_the_largest_number_of_categories(folder: Path) -> None:
@@ -213,9 +201,6 @@ def test_damage_is_named(table: Table, folder: Path, damage: Damage, match: str)
         read_written_table(folder)
 
 
-# Part by part
-
-
 @settings(max_examples=25, deadline=None)
 @given(variables=some.integers(1, 5), records=some.integers(1, 60), parts=some.integers(1, 7), data=some.data())
 def test_parts_have_the_cells_of_the_table(
@@ -256,9 +241,6 @@ def test_a_part_that_is_not_as_it_was(table: Table, folder: Path, name: str, dam
     damage(folder / name)
     with pytest.raises(InputError, match=f"{name} {match}"):
         [*open_parts(place).chunks()]
-
-
-# The memory-mapped form
 
 
 def origin(array: np.ndarray) -> np.ndarray:
@@ -303,9 +285,6 @@ def test_damage_of_the_memory_form_is_named(table: Table, folder: Path, damage: 
         open_memory_form(folder)
 
 
-# Columns of results
-
-
 def test_columns_and_metadata(tmp_path: Path) -> None:
     path = tmp_path / "widths.parquet"
     columns = {"sub_table": np.array([1 << 62, 5]), "label": ["a*b", "c"], "exact": np.array([True, False])}
@@ -321,13 +300,3 @@ def test_columns_and_metadata(tmp_path: Path) -> None:
     assert read_columns(path) == ({}, {})
     with pytest.raises(InputError, match=r"none.parquet is missing; write it again"):
         read_columns(tmp_path / "none.parquet")
-
-
-def test_csv_of_a_table_is_read_as_the_same_table(table: Table, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    write_csv(path, table_columns(table))
-    assert path.read_bytes().startswith(b'v0,v1,v2,count\n"c, 0"')
-    categories = {v.name: v.categories for v in table.schema.variables}
-    assert read_table(path, categories=categories) == table
-    with pytest.raises(ValueError, match="shorter"):
-        write_csv(path, {"a": [1, 2], "b": [1]})

@@ -11,7 +11,7 @@ import pytest
 from sdc.events import tell
 from sdc.model.errors import RunFolderError
 from sdc.storage import run_folder
-from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest, write_json
+from sdc.storage.run_folder import Manifest, RunFolder, StageRecord, folder_digest
 
 
 def make(folder: RunFolder, name: str, key: str, text: str) -> StageRecord:
@@ -84,11 +84,6 @@ def test_a_new_run_removes_stages_that_are_not_whole(folder: RunFolder) -> None:
     assert folder.records() == {}
 
 
-def test_a_second_run_at_the_same_time_is_refused(folder: RunFolder) -> None:
-    with folder.locked(), pytest.raises(RunFolderError, match=r"another run of the same build is at work in .*one"):
-        RunFolder(folder.path).locked().__enter__()
-
-
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RunFolderError, match=r"file/build/one cannot be written: .*set output.folder"):
@@ -102,15 +97,6 @@ def test_a_damaged_or_foreign_manifest_is_refused(folder: RunFolder) -> None:
     (folder.path / "manifest.json").write_text('{"format": 99}')
     with pytest.raises(RunFolderError, match="has format 99, this version reads 1"):
         folder.manifest()
-    (folder.path / "manifest.json").write_text("[]")
-    with pytest.raises(RunFolderError, match="has format None, this version reads 1"):
-        folder.manifest()
-
-
-def test_json_is_replaced_at_one_stroke(tmp_path: Path) -> None:
-    write_json(tmp_path / "a.json", {"b": 1, "a": 2})
-    assert (tmp_path / "a.json").read_text() == '{\n "a": 2,\n "b": 1\n}\n'
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
 @pytest.mark.parametrize("change", ["removed", "rewritten"])

@@ -161,8 +161,6 @@ def test_other_folders_are_no_runs(root: Path, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(RunFolderError, match=r"notes is no run folder: it has no manifest.json"):
         read_run(root / "births" / "notes")
     with pytest.raises(RunFolderError, match=r"no manifest.json; name one that sdc run has made, such as .*births/a$"):
-        read_run(root / "births")
-    with pytest.raises(RunFolderError, match=r"no manifest.json; name one that sdc run has made, such as .*births/a$"):
         read_run(root)
     monkeypatch.chdir(root.parent)
     with pytest.raises(RunFolderError, match=r"deaths is no run folder: .* such as runs/deaths/a$"):
@@ -178,24 +176,16 @@ STAGE |= {"driver_mib": None, "worker_mib": 1}
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [
-        *(({"planned": planned}, "planned: .* valid array") for planned in (3, "abc", {})),
-        *(({"planned": planned}, "planned: 0: .* valid string") for planned in ([1, None], [["a"]])),
-        *(({"stages": stages}, "stages: .* valid array") for stages in (3, None, {"a": 1})),
-        *(({"stages": stages}, "stages: 0: .* an object") for stages in (["x"], [None])),
-        *(
-            ({"stages": [{key: STAGE[key] for key in STAGE if key != lacking}]}, f"stages: 0: {lacking}: .* required")
-            for lacking in STAGE
-        ),
+        ({"planned": "abc"}, "planned: .* valid array"),
+        ({"planned": [1]}, "planned: 0: .* valid string"),
+        ({"stages": [None]}, "stages: 0: .* an object"),
+        ({"stages": [{"name": "table"}]}, "stages: 0: key: .* required"),
         ({"stages": [{**STAGE, "more": 1}]}, "stages: 0: more: Unexpected"),
-        *(({"stages": [{**STAGE, "name": name}]}, "stages: 0: name: .* valid string") for name in (1, [1])),
         *(({"stages": [{**STAGE, "name": name}]}, "the name is none of a stage") for name in ("../..", "a\0", "/", "")),
         ({"stages": [{**STAGE, "seconds": "x"}]}, "stages: 0: seconds: .* valid number"),
-        ({"stages": [{**STAGE, "driver_mib": [1]}]}, "stages: 0: driver_mib: .* valid integer"),
-        ({"stages": [{**STAGE, "status": None}]}, "stages: 0: status: .* valid string"),
         ({"more": 1}, "more: Unexpected"),
         ({"config": []}, "config: "),
         ({"digests": {"code": 1}}, "digests: code: .* valid string"),
-        ({"ledger_head": 1}, "ledger_head: .* valid string"),
     ],
 )
 def test_a_malformed_manifest_is_unreadable_and_says_why(
