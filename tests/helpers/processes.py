@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import chain
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-PROCESSES = 4  # on two cores: tests of processes and servers wait, and others run meanwhile
+PROCESSES = 4  # of tests/system on two cores: tests of processes and servers wait, and others run meanwhile
 TOGETHER = {
     "builds": (
         "tests/system/stages/",
@@ -32,7 +33,7 @@ TOGETHER = {
         "tests/system/test_readme.py",
     ),
     "answers in part": ("tests/integration/server/test_in_part.py",),
-    "parts": ("tests/unit/search/test_parts.py",),
+    "parts": ("tests/system/search/test_parts.py",),
 }
 """Tests that open clusters and servers, or share a build: each of these groups runs in one process, the longest first.
 
@@ -60,4 +61,6 @@ class Together(LoadScopeScheduling):
 
 def processes(config: pytest.Config) -> int:
     """Folders are tested by several processes; single files by this one, where they can be stopped and looked into."""
-    return PROCESSES if any(Path(argument).is_dir() for argument in config.args) else 0
+    folders = [argument for argument in config.args if Path(argument).is_dir()]
+    waits = any("system" in Path(folder).parts or Path(folder).name == "tests" for folder in folders)
+    return PROCESSES if waits else len(os.sched_getaffinity(0)) if folders else 0
