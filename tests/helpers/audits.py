@@ -79,31 +79,6 @@ def searched(audit: AuditEvidence, **found: Any) -> AuditEvidence:
 
 
 @pytest.fixture(scope="session")
-def czech() -> AuditEvidence:
-    return czech_audit()
-
-
-@pytest.fixture(scope="session")
-def large() -> AuditEvidence:
-    return large_audit()
-
-
-@pytest.fixture(scope="session")
-def undecided(czech: AuditEvidence) -> AuditEvidence:
-    return undecided_audit(czech)
-
-
-@pytest.fixture(scope="session")
-def decomposable(czech: AuditEvidence) -> AuditEvidence:
-    return decomposable_audit(czech)
-
-
-@pytest.fixture(scope="session")
-def wide() -> AuditEvidence:
-    return wide_audit()
-
-
-@pytest.fixture(scope="session")
 def rendered() -> Callable[[AuditEvidence], str]:
     """The page of an audit of the session, which is rendered once."""
     pages: dict[int, tuple[AuditEvidence, str]] = {}
@@ -116,7 +91,8 @@ def rendered() -> Callable[[AuditEvidence], str]:
     return page_of
 
 
-def czech_audit() -> AuditEvidence:
+@pytest.fixture(scope="session")
+def czech() -> AuditEvidence:
     """[KDSF] section 5.2 with beta 6: 60 sub-tables with the total, narrowest at-risk cell exactly 9."""
     table = czech_table()
     at_risk = table.at_risk(2)
@@ -138,7 +114,8 @@ def czech_audit() -> AuditEvidence:
     )
 
 
-def undecided_audit(czech: AuditEvidence) -> AuditEvidence:
+@pytest.fixture(scope="session")
+def undecided(czech: AuditEvidence) -> AuditEvidence:
     """The Czech audit with nothing proved of one cell but its true count."""
     inner = czech.bounds.inner.copy()
     inner[0] = czech.bounds.counts[0]
@@ -152,9 +129,10 @@ def undecided_audit(czech: AuditEvidence) -> AuditEvidence:
     return searched(audit, steps=(*czech.found.steps, SearchStep("growth", 59, (st.full(6),), None, (0, 9), 1)))
 
 
-def large_audit(variables: int = 13, at_risk: int = 29_501, seed: int = 5) -> AuditEvidence:
+@pytest.fixture(scope="session")
+def large() -> AuditEvidence:
     """Made-up figures of the size of CPS-13: 8,192 widths, 29,501 at-risk cells."""
-    random = np.random.default_rng(seed)
+    variables, at_risk, random = 13, 29_501, np.random.default_rng(5)
     sizes = random.integers(2, 9, variables)
     names = ("age", "class of worker", "education", "marital status", "race", "sex", "full or part time", "tax filer")
     schema = Schema(
@@ -207,7 +185,8 @@ def large_steps(release: Release) -> Iterator[SearchStep]:
         yield SearchStep("growth", 912 + k, (element,), answer, (3 if answer else 1, 7), int(answer is None))
 
 
-def decomposable_audit(czech: AuditEvidence) -> AuditEvidence:
+@pytest.fixture(scope="session")
+def decomposable(czech: AuditEvidence) -> AuditEvidence:
     """[KDSF] section 5.2, the best decomposable release: 48 sub-tables with the total."""
     schema = czech.table.schema
     graph = DecomposableGraph.parse("[A,B,D,E,F] [A,C,D,E,F]", schema)
@@ -237,9 +216,10 @@ def decomposable_audit(czech: AuditEvidence) -> AuditEvidence:
     )
 
 
-def wide_audit(variables: int = 38, chains: int = 20) -> AuditEvidence:
+@pytest.fixture(scope="session")
+def wide() -> AuditEvidence:
     """A star of 29 cliques and two variables alone, long names, more chains than panels, a wide range of widths."""
-    random = np.random.default_rng(3)
+    variables, chains, random = 38, 20, np.random.default_rng(3)
     codes = np.unique(random.integers(0, 2, (500, variables)), axis=0)
     names = [(f"VARIABLE_NAME_NO_{v:03d}", f"short{v}", f"usual hours of work {v}")[v % 3] for v in range(variables)]
     table = Table.of(

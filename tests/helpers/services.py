@@ -65,7 +65,7 @@ def open_service(
     return Service(
         Chain.open(url or str(folder / "history.db"), about),
         table,
-        first or first_state(table, CRITERIA, one_way(table.schema)),
+        first or first_state(table, standard.criteria, one_way(table.schema)),
         lambda _: (worker or Worker)(bench, table),
         title="Tables",
         rules=chosen,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.commands import cli
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
-from sdc.storage.results import read_widths
+from tests.helpers.commands import Sdc, sdc
 
 CONFIG = {
     "name": "transcript",
@@ -57,38 +55,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 Say = Callable[..., Any]
+__all__ = ["sdc"]
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
+def said(sdc: Sdc) -> Say:
     """The JSON document of a command that ends with the status."""
 
     def command(*words: object, status: int = 0) -> Any:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["sdc", *map(str, words), "--json"])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        answer = capsys.readouterr()
-        assert (ended.value.code or 0) == status, answer.err
+        answer = sdc(*words, "--json")
+        assert answer.status == status, answer.err
         return json.loads(answer.out)
 
     return command
 
 
-SUBJECTS = pytest.mark.parametrize("subject", ["build.yaml", "run"])
-
-
-@SUBJECTS
-def test_widths(folder: Path, said: Say, subject: str) -> None:
-    build, found = read_widths(folder / "run" / "widths"), said("widths", folder / subject)
-    assert found["variables"] == ["age", "sex", "region", "work"]
-    assert found["at_risk_cells"] > 5
-    listed = {tuple(one["sub_table"]): one["critical_width"] for one in found["widths"]}
-    assert len(listed) == 16
-    assert sorted(listed.values()) == sorted(build.widths.tolist())
-
-
-@SUBJECTS
+@pytest.mark.parametrize("subject", ["build.yaml", "run"])
 def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> None:
     found, built = said("release", folder / subject), search_of(folder)
     assert found["frontier"] == built["frontier"]
@@ -97,7 +79,7 @@ def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> 
 
 
 @pytest.mark.parametrize("method", ["decomposable", "best"])
-def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> None:
+def test_release_takes_every_setting(folder: Path, method: str) -> None:
     """Those of the chains too: schedule, cycles, patience, tempering and rounds."""
     content = yaml.safe_load((folder / "build.yaml").read_text())
     chains = {
@@ -112,12 +94,9 @@ def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> No
     content["release"] |= {"method": method, "annealing": chains}
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
-    build = open_build(config)
     subject = Subject.open(str(config))
-    assert subject.search(method, {}).annealing == build.settings().release.annealing
+    assert subject.search(method, {}).annealing == open_build(config).settings().release.annealing
     assert not subject.accepts_undecided
-    run_all(build, IN_PROCESS)
-    assert said("release", config)["frontier"] == search_of(build.folder.path)["frontier"]
 
 
 def test_assess_and_bounds(folder: Path, said: Say) -> None:
@@ -134,15 +113,5 @@ def test_assess_and_bounds(folder: Path, said: Say) -> None:
     assert said("assess", folder / "build.yaml", "--release", "age*sex*region*work", status=3)["releasable"] is False
 
 
-@SUBJECTS
-def test_intruder(folder: Path, said: Say, subject: str) -> None:
-    words = ["--release", "age*sex", "--release", "work"]
-    assert (
-        len(said("posterior", folder / subject, *words)["cells"]) == said("widths", folder / subject)["at_risk_cells"]
-    )
-    assert said("enumerate", folder / subject, *words, "--limit", "50", status=0)["feasible_tables"] == 50
-
-
 def search_of(folder: Path) -> Any:
-    run = folder / "run" if (folder / "run").exists() else folder
-    return json.loads((run / "search" / "search.json").read_text())
+    return json.loads((folder / "run" / "search" / "search.json").read_text())

@@ -255,9 +255,6 @@ def run_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     return cache(lambda name: RUNS[name](tmp_path_factory.mktemp("run")))
 
 
-# The first page
-
-
 def dimensions(run: Run) -> list[float]:
     """Published sub-tables in all and by dimension, and the tables that they are within."""
     found = Counter(len(kept) for kept in run.within if kept)

@@ -146,9 +146,6 @@ def test_a_history_that_has_only_begun_is_right(sqlite_url: str, czech: Table) -
         assert audit(history, by(czech)).verified is True
 
 
-# Tampering
-
-
 @pytest.mark.parametrize(
     ("statements", "message"),
     [

@@ -18,15 +18,12 @@ import pytest
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, NotReleasableError
-from sdc.model.parts import withholding
-from sdc.model.release import NOTHING, Release
+from sdc.model.errors import ConfigError
+from sdc.model.release import NOTHING
 from sdc.model.state import State
-from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
-from sdc.risk.criteria import Criteria
 from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
 from sdc.server.desk.desk import Reply
@@ -44,7 +41,7 @@ from tests.helpers.services import CRITERIA, czech_build, open_service, services
 from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
 from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
-from tests.strategies import knows, schema_of
+from tests.strategies import knows
 from tests.suppressed import Case, cases
 
 __all__ = ["sdc"]
@@ -89,13 +86,13 @@ class Desk:
             return audit(history, self.standard)
 
 
-def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path) -> None:
     """Of axes with levels, some overlapping; the files have all that is public, by the categories of what they tell."""
-    monkeypatch.setattr("tests.helpers.services.CRITERIA", levelled.CRITERIA)
     table, schema = levelled.table_of(levelled.SEED), levelled.SCHEMA
     counts = np.array([*levels.counts_of(table).values()])
     axes = levels.cells_of(schema)
-    with closing(open_service(table, tmp_path)) as service:
+    standard = Standard(table, knows(table, NOTHING), levelled.CRITERIA, "a test")
+    with closing(open_service(table, tmp_path, standard=standard)) as service:
         for number in np.random.default_rng(2).integers(1, 1 << len(schema), 12).tolist():
             told(service, number, "ann", True)
         state = service.state
@@ -118,7 +115,6 @@ def test_levels_are_told_in_part_at_their_own_categories(tmp_path: Path, monkeyp
             true = counts[[one == codes for one in of_cell]].sum()
             assert true != 1 or np.ptp(own) >= levelled.CRITERIA.width.min_width
     with closing(Chain.read(str(tmp_path / "history.db"))) as history:
-        standard = Standard(table, knows(table, NOTHING), levelled.CRITERIA, "a test")
         assert audit(history, standard).failures == ()
         assert audit(history).failures == ()
 
@@ -247,23 +243,6 @@ def read_back_whole(service: Service, case: Case) -> Iterator[Fact]:
         yield from exact(case.table.dense, st.members(view))
 
 
-def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> None:
-    """One of their small cells is told by what was released before them, and so is not asked about again."""
-    schema = schema_of([2] * 4)
-    codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
-    table = Table.of(schema, codes.astype(np.uint16), np.array([2, 1, 1, 1, 4, 2, 1]))
-    zeros = StructuralZeros((((0, (1,)), (1, (0,)), (2, (1,)), (3, (0,))), ((1, (0,)), (2, (1,)), (3, (1,)))))
-    state = State.first(schema, Release.of([0b1100, 0b0010]))
-    for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
-        state = state.answering(withholding(view, np.array(places), schema, table.total))
-    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
-    with pytest.raises(NotReleasableError, match=r"A\*B\*D in part: no proof was found"):
-        judge.in_part(state, 0b1011, 0.5)
-
-
-# On one table
-
-
 @pytest.fixture
 def opened(czech: Table, tmp_path: Path) -> Iterator[Callable[..., Service]]:
     with services_of(czech, tmp_path) as opening:
@@ -286,29 +265,6 @@ def test_what_is_taken_in_part_again_has_the_same_cells_and_is_not_judged(
     assert file_of(again, EVERYTHING) == cells
     assert told(again, EVERYTHING, "bob", False).code == "not-released"
     assert again.marginal(EVERYTHING) is None
-
-
-def test_what_is_not_proven_is_refused_and_operators_read_why(
-    opened: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sdc.search.withholding.MOST_CELLS", 63)
-    service = opened()
-    reply = told(service, EVERYTHING, "ann", True)
-    assert (reply.decision, reply.code) == ("refused", "not-released")
-    explained = service.explained(service.requests()[0].number)
-    assert explained is not None
-    assert "has 64 cells, and some can be withheld of at most 63" in explained.why
-    assert (service.state.version, service.in_part(EVERYTHING)) == (0, None)
-
-
-def test_parts_wait_for_a_round_with_all_else(opened: Callable[..., Service]) -> None:
-    service = opened({"rule": "batch"})
-    for who in ("ann", "bob"):
-        assert told(service, EVERYTHING, who, True).code == "next-round"
-    assert told(service, 0b110111, "ann", True).code == "next-round"
-    assert service.round().result(600) == 3
-    codes = [request.code for request in service.requests()[::-1]]
-    assert codes == ["released-in-part", "already-released-in-part", "released"]
 
 
 def test_beside_parts_no_tables_are_drawn(opened: Callable[..., Service], czech: Table) -> None:

@@ -185,9 +185,6 @@ def test_tables_with_levels_are_not_drawn(desks: list[tuple[Judge, State, Truth]
         Decider(desks[0][0], rules("simulatable"))
 
 
-# Streams
-
-
 @pytest.mark.parametrize("kind", ["uniform", "popular", "greedy-user"])
 def test_streams_ask_for_sub_tables(kind: Kind) -> None:
     weights = Weights.of(SCHEMA, {"region": 50.0}, {"area*sex*job": 2000.0})
@@ -202,12 +199,6 @@ def test_streams_ask_for_sub_tables(kind: Kind) -> None:
 
 
 # The service and its history
-
-
-@pytest.fixture
-def coarse(monkeypatch: pytest.MonkeyPatch) -> Criteria:
-    monkeypatch.setattr(services, "CRITERIA", CRITERIA)
-    return CRITERIA
 
 
 def is_told(names: list[str]) -> bool:
@@ -229,10 +220,11 @@ def sub_tables_in(body: Any) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse: Criteria, tmp_path: Path) -> None:
+def test_a_service_names_what_tells_and_its_history_is_audited(name: str, tmp_path: Path) -> None:
     table = table_of(SEED)
     truth, chosen = Truth(table), [] if name == "myopic" else [{"rule": name}]
-    service = services.open_service(table, tmp_path, rules=chosen)
+    standard = Standard(table, knows(table, NOTHING), CRITERIA, "a test")
+    service = services.open_service(table, tmp_path, rules=chosen, standard=standard)
     asked = np.random.default_rng(1).integers(1, 1 << len(SCHEMA), 25).tolist()
     with closing(service):
         for number in asked:  # closed or not
@@ -257,7 +249,7 @@ def test_a_service_names_what_tells_and_its_history_is_audited(name: str, coarse
     assert again.state == state
     assert recorded(entries, SCHEMA).states[-1].released == state.released
     with closing(Chain.read(str(tmp_path / "history.db"))) as history:
-        found = audit(history, Standard(table, knows(table, NOTHING), coarse, "a test"))
+        found = audit(history, standard)
         assert (found.verified, found.failures, found.released) == (True, (), state.released)
         # who has no table takes levels from the history
         alone = audit(history)

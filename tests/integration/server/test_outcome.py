@@ -41,9 +41,6 @@ EVERYTHING = 0b111111
 SIMULATABLE = {"rule": "simulatable", "draws": 8, "share": 0.9}
 
 
-# What is told
-
-
 def test_users_hear_less_than_there_is() -> None:
     """Neither what is undecided nor what is held can be told from what is alike to users."""
     standing, outcomes = get_args(Standing), {way.after for way in Way}
@@ -56,9 +53,6 @@ def test_users_hear_less_than_there_is() -> None:
     for told in TOLD.values():
         assert told.status == (202 if told.decision == "pending" else 200)
     assert {name for name, told in TOLD.items() if told.decision in PUBLIC} == set(PUBLIC)
-
-
-# What leads there
 
 
 class Sure(Judge):
@@ -256,9 +250,6 @@ def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[
     assert Way.OVERTAKEN.after in Way.SAFE.before
     assert gone == [Way.SAFE, Way.SAFE]
     assert [moment.version for moment in service.moments()] == [0, 1, 2]
-
-
-# What goes wrong
 
 
 class Broken(SmallDesk):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from sdc.record.chain import Chain, Turn
+from sdc.record.chain import Chain
 from sdc.record.database import ChainError, ChainUnavailableError
 from sdc.refusal import MEND, TRY_AGAIN, status_of
 from tests.helpers.databases import WITH_PASSWORD, Cluster, of_histories, running_cluster
@@ -76,14 +76,6 @@ def terminate_and(url: str, call: Callable[[], object]) -> None:
     call()
 
 
-def assert_both_fail(url: str, turn: Turn) -> None:
-    terminate(url)
-    calls: list[Callable[[], object]] = [lambda: turn.entries(0), lambda: turn.append("request", "ann", "A", {})]
-    for call in calls:
-        with pytest.raises(ChainUnavailableError, match="cannot be reached"):
-            call()
-
-
 def test_a_connection_that_is_ended_is_made_anew(postgres_url: str) -> None:
     with closing(Chain.open(postgres_url, ABOUT)) as history:
         with (
@@ -101,13 +93,6 @@ def test_a_connection_that_is_ended_is_made_anew(postgres_url: str) -> None:
         assert history.head() == 2
 
 
-def test_a_failure_that_is_caught_within_a_turn_is_raised_at_its_end(postgres_url: str) -> None:
-    with closing(Chain.open(postgres_url, ABOUT)) as history:
-        with pytest.raises(ChainUnavailableError, match="cannot be reached"), appended(history) as turn:
-            assert_both_fail(postgres_url, turn)
-        assert history.head() == 1
-
-
 def test_a_server_that_stops_is_unavailable_until_it_is_back(postgres_cluster: Cluster) -> None:
     with running_cluster() as cluster, closing(Chain.open(cluster.new_url(), ABOUT)) as history:
         append(history, {})
@@ -121,16 +106,6 @@ def test_a_server_that_stops_is_unavailable_until_it_is_back(postgres_cluster: C
             cluster.start()
         append(history, {})
         assert history.head() == 3
-
-
-def test_a_database_that_is_read_only_is_read_and_not_written(postgres_url: str) -> None:
-    with closing(Chain.open(postgres_url, ABOUT)) as history:
-        name = postgres_url.partition("@/")[2].partition("?")[0]
-        execute(postgres_url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-        terminate(postgres_url)
-        with pytest.raises(ChainUnavailableError, match=r"is read-only just now \(25006\)"):
-            append(history, {})
-        assert history.about == ABOUT
 
 
 def test_a_database_that_cannot_keep_every_name_is_refused(postgres_cluster: Cluster) -> None:

@@ -208,12 +208,8 @@ def test_tables_of_the_czech_release(czech: AuditEvidence) -> None:
     assert "without the total 63 59 93.7 %" in text
     chain = text[text.index("Most dangerous sub-tables of each dimension") : text.index("The 35 most dangerous")]
     assert "of dimensions 2 to 5 form a chain: ABCDF > BCDF > BCF > BC." in chain
-    rows = [("A*B*C*D*F", "5"), ("B*C*D*F", "4"), ("B*C*F", "3"), ("B*C", "2"), ("D*F", "2")]
-    assert re.findall(r"\d+ ([A-F*]+) (\d)", chain)[:5] == rows
-    assert "4 B*C 2 119 2 drops F ● released 5 D*F 2 119 2 ● released" in chain
     dangerous = text[text.index("The 35 most dangerous") : text.index("most dangerous in the release")]
-    assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released 3 A*B*C*E*F 5 6 ✕ not released" in dangerous
-    assert "4 A*B*C*D*E 5 9 ● released" in dangerous
+    assert "1 A*B*C*D*F 5 3 ✕ not released 2 B*C*D*E*F 5 5 ✕ not released" in dangerous
     assert "35 B*C 2 119 ● released" in dangerous
     assert "10 sub-tables were tried" in text
     assert "6 were added, 4 refuted, and 0 left undecided" in text
@@ -323,11 +319,3 @@ def test_table_without_at_risk_cells(czech: AuditEvidence) -> None:
     safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
     safe = replace(safe, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
-
-
-def test_structural_zeros_are_listed(czech: AuditEvidence) -> None:
-    assert 'id="structural-zeros"' not in render(czech)
-    page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
-    assert ("ul", {"id": "structural-zeros"}) in page.tags
-    assert "everybody knows to be impossible, 1 in all;" in page.text
-    assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text

@@ -36,17 +36,6 @@ def test_places_of_a_logarithmic_axis() -> None:
     assert [plot.y(v) for v in (0, 5, 10)] == [60, 35, 10]
 
 
-def test_best_is_drawn_below_the_others() -> None:
-    found = curve.by_series(
-        [point("best", 3, 9), point("ordered", 4, 7), point("ordered", 3, 9), point("best", 3, 9, 1)]
-    )
-    assert [(one.small_count, one.method, len(one.points)) for one in found] == [
-        (1, "best", 1),
-        (2, "best", 1),
-        (2, "ordered", 2),
-    ]
-
-
 def test_longest_flat_stretch() -> None:
     points = [point("ordered", width, n) for width, n in ((1, 9), (2, 9), (3, 7), (4, 7), (5, 7), (6, 2))]
     assert curve.flat(curve.by_series(points)) == [

@@ -60,13 +60,6 @@ def test_most_dangerous_of_the_release_are_in_it(large: AuditEvidence) -> None:
     assert [width for _, width in listed] == sorted(left)[:35]
 
 
-def test_levels_are_sorted_and_complete(large: AuditEvidence) -> None:
-    found = levels(large.widths, large.table.schema)
-    assert [level.dimension for level in found] == list(range(13, -1, -1))
-    assert all(len(level) == level.possible for level in found)
-    assert all((np.diff(level.widths) >= 0).all() for level in found)
-
-
 def test_order_and_kinds_of_cells() -> None:
     """Unsafe, undecided, safe; an exact cell is never undecided."""
     outer = np.array([[0, 9], [0, 9], [0, 2], [0, 9]])

@@ -14,11 +14,10 @@ from sdc.model.table import Table
 from sdc.report.audit import AuditEvidence, render
 from sdc.report.published import published
 from sdc.risk.criteria import Criteria
-from sdc.search.required import ConflictRecord, RequiredRecord
 from sdc.version import VERSION
 from tests.helpers.audits import configured, searched
 from tests.strategies import knows
-from tests.unit.report.test_audit import HOSTILE, Page
+from tests.unit.report.test_audit import Page
 
 LABELS = LabelsConfig(variables={"A": VariableLabelsConfig(label="Smoking", categories={"no": "does not smoke"})})
 
@@ -66,15 +65,6 @@ def test_long_lists_are_cut_and_whole_in_the_appendix(czech: AuditEvidence) -> N
     assert "other 29" in Page(render(audit)).text
 
 
-def test_what_the_config_says_is_escaped(czech: AuditEvidence) -> None:
-    about = AuditConfig(purpose=HOSTILE, prepared_by=HOSTILE, date=HOSTILE)
-    publication = PublicationConfig(title=HOSTILE, population=HOSTILE, period=HOSTILE, source=HOSTILE, contact=HOSTILE)
-    labels = LabelsConfig(variables={"A": VariableLabelsConfig(label=HOSTILE, categories={"no": HOSTILE})})
-    text = render(configured(czech, report=about, publication=publication, labels=labels))
-    assert Page(text).open == []
-    assert text.count("<script") == 1
-
-
 def test_sections_are_numbered_as_they_come(decomposable: AuditEvidence) -> None:
     text = render(decomposable)
     listed = re.findall(r'<li[^>]*><a href="#([^"]+)"><b>(\w+)</b>', text)
@@ -107,13 +97,3 @@ def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> N
     none = [replace(czech, criteria=c) for c in (Criteria.of(2, 1), Criteria.of(40, 50), Criteria.of(2, 6, n_rule=3))]
     for audit in (*none, searched(czech, release=Release.of([0b111111]))):
         assert "So no count" not in first(audit)
-
-
-def test_it_says_what_was_required_and_why_it_was_refused(czech: AuditEvidence) -> None:
-    assert 'id="required"' not in first(czech)
-    pair, triple = 0b11, 0b111
-    conflict = ConflictRecord((triple,), True, "A*B*C is not releasable", None)
-    required = RequiredRecord((pair, triple), (triple,), True, (conflict,))
-    text = Page(first(searched(czech, required=required))).text
-    assert "1 of 2 required sub-tables are published" in text
-    assert "Required and refused Why A*B*C A*B*C is not releasable" in text

@@ -13,10 +13,9 @@ from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.report import graphs, sections
-from sdc.report.audit import AuditEvidence
+from sdc.report import graphs
 from tests.helpers.audits import drawing
-from tests.strategies import additions, edgeless, schema_of
+from tests.strategies import additions, edgeless
 
 
 def path_of(cliques: int, size: int = 6) -> DecomposableGraph:
@@ -72,25 +71,6 @@ def test_names_are_wrapped_inside_the_figure(name: str) -> None:
     assert all(upper[1] + upper[3] < lower[1] for upper, lower in pairwise(tops))
     words = " ".join(text.text or "" for text in root.iter("text"))
     assert all(words.count(f"{name}{v}") >= 1 for v in range(len(graph)))
-
-
-def test_parts_that_are_not_joined() -> None:
-    schema = schema_of([2] * 4)
-    graph = DecomposableGraph.from_cliques([0b11], schema)
-    root = drawing(graphs.junction_tree(graph, schema))
-    assert [text.text for text in root.iter("text")].count("no variable in common") == 2
-    assert len([box for box in root.iter("rect") if box.attrib["class"] == "separator none"]) == 2
-
-
-def test_rows_of_the_grids(decomposable: AuditEvidence) -> None:
-    assert decomposable.found.graph is not None
-    rows = sections.cliques(decomposable, decomposable.found.graph)
-    assert [(row.label, row.dimension, row.cells, row.width) for row in rows] == [
-        ("A*B*D*E*F", 5, "32", 10),
-        ("A*C*D*E*F", 5, "32", 10),
-    ]
-    (between,) = sections.separators(decomposable, decomposable.found.graph)
-    assert (between.label, between.edges) == ("A*D*E*F", ((1, 2),))
 
 
 def test_how_the_release_and_the_graph_are_related() -> None:

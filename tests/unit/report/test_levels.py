@@ -149,9 +149,6 @@ def test_hidden_levels_are_not_counted(audit: AuditEvidence) -> None:
     )
 
 
-# What published tables show
-
-
 def groups(table: Table, zeros: StructuralZeros, subtable: int) -> dict[str, int]:
     """By going through every combination: of which variable all records of it have one category, and no finer one."""
     schema, counts = table.schema, counts_of(table)

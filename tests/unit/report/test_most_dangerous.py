@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as some
 
-import sdc
 from sdc.model import subtable as st
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.report import sections
@@ -95,14 +93,3 @@ def test_the_czech_chain(czech: AuditEvidence) -> None:
     assert said(czech, czech.widths) == (
         "The most dangerous sub-tables of dimensions 2 to 5 form a chain: ABCDF > BCDF > BCF > BC."
     )
-
-
-def test_cps_13(public_data: Callable[[str], Path]) -> None:
-    """A path from the full table to the narrowest child came to widths of 4, 55 and 420 in dimensions 4, 3 and 2."""
-    table = sdc.read_table(public_data("cps13.parquet"))
-    found = ByDimension.of(levels(sdc.critical_widths(table, small_count=3), table.schema), table.schema)
-    least = {level.dimension: (int(level.widths[0]), len(level.least)) for level in found.levels}
-    assert [least[d] for d in (4, 3, 2)] == [(1, 137), (1, 4), (50, 1)]
-    assert [*least] == list(range(12, 1, -1))
-    assert [len(chain) for chain in found.chains] == [11]
-    assert nested(found.chains[0])

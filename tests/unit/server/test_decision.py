@@ -22,7 +22,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import effect_of
-from sdc.server.desk.judge import Judge, surveyed
+from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.rules import MYOPIC, STEPS, OneStep, OneStepFrontier, rules_of, told_of_refusal
 from sdc.server.desk.rules import RULES as RULES_THERE_ARE
 from tests import reference
@@ -55,8 +55,10 @@ def judge_of(table: Table, criteria: Criteria = CRITERIA) -> Judge:
     return Judge(table, knows(table, NOTHING), criteria)
 
 
-def one_way(table: Table) -> Release:
-    return Release.of(1 << v for v in range(len(table.schema)))
+def begun(judge: Judge) -> tuple[Judge, State]:
+    """A judge that knows nothing yet but what cannot be released beside the one-way sub-tables, which are public."""
+    own = judge.anew()
+    return own, surveyed(own, State.first(own.table.schema, one_way(own.table.schema)))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +77,7 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
 ) -> None:
     chosen = rules_of(rules(name))
     for seed in range(min(2, STREAMS) if name in ("simulatable", "reconstruction") else STREAMS):
-        own = judge.anew()
-        state = surveyed(own, State.first(czech.schema, one_way(czech)))
+        own, state = begun(judge)
         for decision in decisions(Decider(own, chosen), state, stream(seed + sum(night), 6, LENGTH)):
             new = decision.state
             assert truth.is_safe(new.released)
@@ -93,7 +94,7 @@ def test_every_state_of_a_stream_is_safe_and_has_its_frontiers(
 
 def test_what_is_direct_and_indirect(czech: Table, judge: Judge) -> None:
     own = judge.anew()
-    state = State.first(czech.schema, one_way(czech))
+    state = State.first(czech.schema, one_way(czech.schema))
     decision = Decider(own).decide(state, Past(6), 0b000111, "ada")
     assert decision.outcome == "released"
     found = decision.state
@@ -119,12 +120,12 @@ def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
 
 
 def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
-    public, costly = before_a_costly_one(judge, one_way(czech))
+    public, costly = before_a_costly_one(judge, one_way(czech.schema))
     steps = dict.fromkeys(("one_step", "one_step_frontier"), 0b1111)
     asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
     for name, subtable in asked.items():
         own = judge.anew()
-        state = surveyed(own, State.first(czech.schema, public if subtable == costly else one_way(czech)))
+        state = surveyed(own, State.first(czech.schema, public if subtable == costly else one_way(czech.schema)))
         strict = {
             "biased": [{"rule": "biased", "most": 0}],
             "value": [{"rule": "value", "least": 100.0}],
@@ -138,8 +139,7 @@ def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
 
 
 def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
-    own = judge.anew()
-    state = surveyed(own, State.first(czech.schema, one_way(czech)))
+    own, state = begun(judge)
     chosen = rules_of(ServerConfig.model_validate({"rules": [{"rule": "value", "least": 3.0}]}).rules)
     pair = 0b11
     assert Decider(own, chosen).decide(state, Past(6), pair, "ada").rule == "value"
@@ -148,8 +148,7 @@ def test_interest_makes_it_worth_more(czech: Table, judge: Judge) -> None:
 
 
 def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce) -> None:
-    own = judge.anew()
-    state = surveyed(own, State.first(czech.schema, one_way(czech)))
+    own, state = begun(judge)
     for subtable in (0b111100, 0b11, 0b001111):
         effect = effect_of(own, state, subtable)
         assert effect.is_safe is truth.is_safe(state.released.add(subtable))
@@ -163,14 +162,9 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
         assert effect.newly[1] == (will == Status.UNRELEASABLE).sum() - (was == Status.UNRELEASABLE).sum()
 
 
-def test_a_first_release_must_be_safe(czech: Table) -> None:
-    with pytest.raises(NothingReleasableError, match="the first release of 63 sub-tables is not proven safe"):
-        judge_of(czech).require_safe(Release.of([63]), 1.0)
-
-
 def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) -> None:
     own, without = judge_of(czech, Criteria.of(2, 3, n_rule=20)), judge_of(czech, Criteria.of(2, 3))
-    state = State.first(czech.schema, one_way(czech))
+    state = State.first(czech.schema, one_way(czech.schema))
     for subtable in range(1, 64):
         found = own.ask(state, subtable, 1.0).verdict
         keeps = int(czech.marginal(subtable).counts.min()) >= 20
@@ -201,7 +195,7 @@ def test_tables_with_structural_zeros_are_not_drawn(czech: Table) -> None:
 
 
 def test_critical_widths_give_the_first_unreleasable(czech: Table, judge: Judge, truth: BruteForce) -> None:
-    own, public = judge.anew(), one_way(czech)
+    own, public = judge.anew(), one_way(czech.schema)
     assert set(own.first_unreleasable(public)) == truth.unreleasable_frontier(public)
     assert own.first_unreleasable(Release.of([])) == ()
 
