@@ -18,7 +18,6 @@ from sdc.commands import cli
 from sdc.executor import IN_PROCESS
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject
 from sdc.storage.results import read_widths
 
 CONFIG = {
@@ -96,30 +95,6 @@ def test_release_is_that_of_the_build(folder: Path, said: Say, subject: str) -> 
     assert not any({"region", "work"} <= {*names} for names in built["frontier"])
 
 
-@pytest.mark.parametrize("method", ["decomposable", "best"])
-def test_release_takes_every_setting(folder: Path, said: Say, method: str) -> None:
-    """Those of the chains too: schedule, cycles, patience, tempering and rounds."""
-    content = yaml.safe_load((folder / "build.yaml").read_text())
-    chains = {
-        "steps": 300,
-        "chains": 2,
-        "seed": 7,
-        "rounds": 3,
-        "patience": 1,
-        "tempering": True,
-        "start_temperature": 9.0,
-    }
-    content["release"] |= {"method": method, "annealing": chains}
-    config = folder / f"{method}.yaml"
-    config.write_text(yaml.safe_dump(content))
-    build = open_build(config)
-    subject = Subject.open(str(config))
-    assert subject.search(method, {}).annealing == build.settings().release.annealing
-    assert not subject.accepts_undecided
-    run_all(build, IN_PROCESS)
-    assert said("release", config)["frontier"] == search_of(build.folder.path)["frontier"]
-
-
 def test_assess_and_bounds(folder: Path, said: Say) -> None:
     built = json.loads((folder / "run" / "assessment" / "assessment.json").read_text())
     of_run = said("assess", folder / "run")
@@ -132,37 +107,6 @@ def test_assess_and_bounds(folder: Path, said: Say) -> None:
     assert len(cells) == built["at_risk_cells"]
     assert min(cell["outer"][1] - cell["outer"][0] for cell in cells) >= 4
     assert said("assess", folder / "build.yaml", "--release", "age*sex*region*work", status=3)["releasable"] is False
-
-
-def test_why(folder: Path, said: Say) -> None:
-    assert said("why", folder / "run", "age*sex")["released"] is True
-    forbidden = said("why", folder / "run", "region*work")
-    assert (forbidden["released"], forbidden["forbidden"]) == (False, True)
-    assert "release.forbid names it" in forbidden["text"]
-    assert said("why", folder / "build.yaml", "age*sex*region*work")["alone"]["releasable"] is False
-
-
-@SUBJECTS
-def test_intruder(folder: Path, said: Say, subject: str) -> None:
-    words = ["--release", "age*sex", "--release", "work"]
-    assert (
-        len(said("posterior", folder / subject, *words)["cells"]) == said("widths", folder / subject)["at_risk_cells"]
-    )
-    assert said("enumerate", folder / subject, *words, "--limit", "50", status=0)["feasible_tables"] == 50
-
-
-def test_run_folder(folder: Path, said: Say) -> None:
-    assert said("verify", folder / "run")["verified"] is True
-    assert said("status", folder / "run")["state"] == "finished"
-    assert "transcript" in {run["name"] for run in said("list", folder / "runs")["runs"]}
-
-
-def test_config(folder: Path, said: Say) -> None:
-    planned = said("plan", folder / "build.yaml", "--quick")
-    assert (planned["records"], planned["seconds"]) == (400, None)
-    written = said("config", folder / "build.yaml")
-    assert written["release"]["forbid"] == ["region*work"]
-    assert "forbid" in str(said("config", "--explain", "release.forbid"))
 
 
 def search_of(folder: Path) -> Any:
