@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.testing import CliRunner, Result
 
 import sdc
@@ -34,6 +33,7 @@ from sdc.stages.explore import space_of_run
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV
+from tests.helpers.builds import written
 from tests.integration.server.test_levels import table_of
 from tests.wide import wide_table
 
@@ -91,10 +91,7 @@ SPACES = ("space", "bisected", "begun", "met", "levelled")
 
 
 def config_of(folder: Path, **sections: Any) -> Path:
-    config: dict[str, Any] = {"name": "czech", "table": {"path": str(CZECH_CSV)}, "risk": {"min_width": WIDTH}}
-    config |= {"execution": {"cluster": "in-process"}, "output": {"folder": str(folder / "runs")}, **sections}
-    (folder / "czech.yaml").write_text(yaml.safe_dump(config))
-    return folder / "czech.yaml"
+    return written(folder, "czech", **{"table": {"path": str(CZECH_CSV)}, "risk": {"min_width": WIDTH}, **sections})
 
 
 def build_of(folder: Path, **sections: Any) -> Build:
@@ -285,14 +282,6 @@ def test_a_run_that_lost_something_or_was_changed_is_refused(own: Path) -> None:
     refused(own, "manifest.json cannot be read")
 
 
-def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
-    done = sdc_explore(run, "--to", tmp_path / "no" / "page.html")
-    assert re.match("--to .*page.html cannot be written: No such file or directory; name a file", str(done.exception))
-    done = sdc_explore(run, "--to", run / "release" / "page.html")
-    assert re.match("--to .*page.html is in what is to be published, and the page is confid", str(done.exception))
-    assert not (run / "release" / "page.html").exists()
-
-
 # Many variables
 
 
@@ -309,3 +298,11 @@ def test_of_many_variables_there_are_the_frontiers_alone() -> None:
     # what is as wide as is required is no conflict
     assert [st.label(t, table.schema) for t in shown.state.unreleasable] == ["v5*v6"]
     assert "Proven: whoever knows v0*<wbr>v1*<wbr>v2, v5*<wbr>v6 knows a cell" in shown.text
+
+
+def test_a_page_that_cannot_be_written(run: Path, tmp_path: Path) -> None:
+    done = sdc_explore(run, "--to", tmp_path / "no" / "page.html")
+    assert re.match("--to .*page.html cannot be written: No such file or directory; name a file", str(done.exception))
+    done = sdc_explore(run, "--to", run / "release" / "page.html")
+    assert re.match("--to .*page.html is in what is to be published, and the page is confid", str(done.exception))
+    assert not (run / "release" / "page.html").exists()

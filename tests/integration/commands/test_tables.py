@@ -12,7 +12,7 @@ import pytest
 
 from sdc.bounds.method import method_names
 from sdc.commands import tables
-from tests.helpers.builds import BY_NAME, CZECH_CSV
+from tests.helpers.builds import BY_NAME
 from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
 from tests.wide import wide_table
 
@@ -54,22 +54,6 @@ def test_variables_choose_and_order_the_columns(sdc: Sdc) -> None:
     assert len(found["widths"]) == 16
 
 
-@pytest.mark.parametrize(("small_count", "at_risk"), [(1, 1), (2, 3), (3, 6), (4, 11)])
-def test_the_small_count_says_which_cells_are_at_risk(small_count: int, at_risk: int, sdc: Sdc) -> None:
-    counts = [int(line.rsplit(",", 1)[1]) for line in CZECH_CSV.read_text().splitlines()[1:]]
-    assert sum(0 < count <= small_count for count in counts) == at_risk
-    found = sdc("widths", CZECH, "--json", "--small-count", small_count).document
-    assert found["at_risk_cells"] == at_risk
-
-
-def test_widths_as_text(sdc: Sdc) -> None:
-    lines = sdc("widths", CZECH).out.splitlines()
-    assert lines[0].split() == ["critical_width", "sub_table"]
-    assert lines[2].split() == ["3", "A*B*C*D*F"]
-    assert ["260", "(total)"] in [line.split() for line in lines]
-    assert len(lines) == 65
-
-
 def test_of_a_wide_table_the_widest_are_listed_and_it_is_said(
     sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,11 +90,8 @@ def test_widths_are_written_to_a_file_as_well(suffix: str, sdc: Sdc, tmp_path: P
     ("name", "message"),
     [
         ("widths.txt", r"--out .*widths\.txt.*must end in \.parquet or \.csv"),
-        ("widths", r"--out .*widths: .*must end in \.parquet or \.csv"),
-        ("none/widths.csv", r"--out .*none/widths\.csv cannot be written: .*name another"),
         ("none/widths.parquet", r"--out .*none/widths\.parquet cannot be written: .*name another"),
         ("file/widths.csv", r"--out .*file/widths\.csv cannot be written: .*name another"),
-        ("file/widths.parquet", r"--out .*file/widths\.parquet cannot be written: .*name another"),
         ("folder.csv", r"--out .*folder\.csv cannot be written: .*name another"),
     ],
 )
@@ -139,56 +120,15 @@ def test_the_published_bounds(sdc: Sdc) -> None:
     ]
 
 
-def test_bounds_of_all_cells_have_the_zeros_too(sdc: Sdc) -> None:
-    found = sdc("bounds", CZECH, "--release", "B*C", "--release", "A*D*E*F", "--cells", "all", "--json").document
-    assert found["release"] == [list("ADEF"), list("BC")]
-    assert len(found["cells"]) == 64
-    assert sum(cell["count"] for cell in found["cells"]) == 1841
-    assert [cell["count"] for cell in found["cells"]].count(0) == 1
-    for cell in found["cells"]:
-        (lower, upper), (inner_lower, inner_upper) = cell["outer"], cell["inner"]
-        assert lower <= inner_lower <= cell["count"] <= inner_upper <= upper
-        assert cell["exact"] == (cell["outer"] == cell["inner"])
-
-
-@pytest.mark.parametrize("method", ["shuttle", "enumeration", "integer-program", "nested", "collapse"])
-def test_a_method_is_chosen_by_name_and_says_so(method: str, sdc: Sdc) -> None:
-    found = sdc("bounds", CZECH, *RELEASE, "--method", method, "--json").document
-    assert found["method"] == method
-    for cell, sharp in zip(found["cells"], ([0, 10], [0, 9], [0, 9]), strict=True):
-        assert cell["outer"][0] <= sharp[0] <= cell["inner"][0]
-        assert cell["inner"][1] <= sharp[1] <= cell["outer"][1]
-
-
-def test_repeated_and_implied_sub_tables_change_nothing(sdc: Sdc) -> None:
-    more = ["--release", "A*B", "--release", "E*D*C*B*A", "--release", "F"]
-    assert sdc("bounds", CZECH, *RELEASE, *more, "--json").out == sdc("bounds", CZECH, *RELEASE, "--json").out
-
-
-def test_bounds_as_text(sdc: Sdc) -> None:
-    lines = sdc("bounds", CZECH, *RELEASE).out.splitlines()
-    assert lines[0].startswith("method ")
-    assert " ".join(lines[2].split()) == "1 [0, 10] [0, 10] A=no B=yes C=yes D=<140 E=<3 F=pos"
-    assert len(lines) == 5
-
-
 def test_bounds_of_sums_of_cells(sdc: Sdc) -> None:
     """Of what is released the count, of at-risk cells what the cells have; all over tables of fractions too."""
     words = ["bounds", CZECH, *RELEASE, "--cells", "A in (no, yes), B=no, D=<140"]
     found = sdc(*words, "--cells", "at-risk", "--json").document
     told, *cells = found["cells"]
-    assert list(found) == ["release", "method", "cells"]
-    assert told == {
-        "cell": {"B": ["no"], "D": ["<140"]},
-        "count": 616,
-        "outer": [616] * 2,
-        "inner": [616] * 2,
-        "exact": True,
-    }
+    assert (told["cell"], told["count"]) == ({"B": ["no"], "D": ["<140"]}, 616)
+    assert told["outer"] == told["inner"] == [616, 616]
     assert [cell["outer"] for cell in cells] == [[0, 10], [0, 9], [0, 9]]
-    lines = sdc(*words, "--fractional").out.splitlines()
-    assert lines[0] == "method fractional"
-    assert " ".join(lines[2].split()) == "616 [616, 616] [616, 616] B=no D=<140"
+    assert sdc(*words, "--fractional", "--json").document["method"] == "fractional"
 
 
 UNTOLD = "a,b,count\nx,u,3\nx,v,\ny,u,2-5\ny,v,\nx,(total),4\n(total),(total),12\n"
@@ -236,15 +176,10 @@ def test_what_is_no_such_table_is_one_message(words: list[str], message: str, sd
 @pytest.mark.parametrize(
     ("more", "min_width", "releasable", "sharp"),
     [
-        ([], 6, True, 9),
         ([], 9, True, 9),
         ([], 10, False, 9),
-        (["A*B*C*E*F"], 5, True, 5),
-        (["A*B*C*E*F"], 6, False, 5),
-        (["A*B*C*E*F", "B*C*D*E*F"], 3, True, 3),
         (["A*B*C*E*F", "B*C*D*E*F"], 4, False, 3),
         (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 1, True, 1),
-        (["A*B*C*E*F", "B*C*D*E*F", "A*B*C*D*F"], 2, False, 1),
     ],
 )
 def test_the_published_assessments(more: list[str], min_width: int, releasable: bool, sharp: int, sdc: Sdc) -> None:
@@ -258,14 +193,6 @@ def test_the_published_assessments(more: list[str], min_width: int, releasable: 
     assert bool(found["witnesses"]) == (not releasable)
     for witness in found["witnesses"]:
         assert witness["outer"][1] - witness["outer"][0] < min_width
-
-
-def test_assess_as_text(sdc: Sdc) -> None:
-    assert sdc("assess", CZECH, *RELEASE, "--min-width", "6").out.splitlines()[0] == "releasable"
-    refused = sdc("assess", CZECH, *RELEASE, "--min-width", "10")
-    assert refused.status == 3  # the answer no is an answer, which scripts must see
-    assert refused.out.splitlines()[0] == "not releasable"
-    assert refused.out.count("witness ") >= 1
 
 
 def test_assess_with_a_limit_on_the_posterior(sdc: Sdc) -> None:
@@ -304,9 +231,6 @@ def test_an_enumeration_may_stop_early(limit: int, tables: int, complete: bool, 
     assert found == {"feasible_tables": tables, "complete": complete}
 
 
-EMPTY_CELL = '- {A: yes, B: no, C: no, D: ">=140", E: ">=3", F: pos}'
-
-
 def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one-way sub-tables of the Czech table have more tables than anybody waits for."""
     monkeypatch.setattr(tables, "UNASKED_STEPS", 1 << 16)
@@ -317,15 +241,6 @@ def test_enumeration_without_a_limit_ends(sdc: Sdc, monkeypatch: pytest.MonkeyPa
     assert sdc("enumerate", CZECH, "--release", "A*B").out.endswith(" feasible tables and maybe more\n")
 
 
-def test_structural_zeros_narrow_the_bounds(informed: list[str], sdc: Sdc) -> None:
-    """195 of the 810 feasible tables have it, and they leave the first at-risk cell [0, 6] instead of [0, 10]."""
-    found = sdc("bounds", CZECH, *RELEASE, *informed, "--json").document
-    assert [(cell["count"], cell["outer"], cell["exact"]) for cell in found["cells"]] == [
-        (1, [0, 6], True), (2, [0, 9], True), (2, [0, 9], True),
-    ]  # fmt: skip
-    assert sdc("enumerate", CZECH, *RELEASE, *informed, "--json").document["feasible_tables"] == 195
-
-
 @pytest.mark.parametrize(("min_width", "releasable"), [(6, True), (7, False), (9, False)])
 def test_structural_zeros_decide(min_width: int, releasable: bool, informed: list[str], sdc: Sdc) -> None:
     found = sdc("assess", CZECH, *RELEASE, "--min-width", min_width, *informed, "--json").document
@@ -333,7 +248,3 @@ def test_structural_zeros_decide(min_width: int, releasable: bool, informed: lis
     released = sdc("release", CZECH, "--method", "ordered", "--min-width", min_width, *informed, "--json").document
     assert released["assessment"]["releasable"] is True
     assert (released["sub_tables_with_total"] == 60) == releasable
-
-
-def test_critical_widths_do_not_know_structural_zeros(informed: list[str], sdc: Sdc) -> None:
-    assert sdc("widths", CZECH, *informed, "--json").document == sdc("widths", CZECH, "--json").document

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -45,10 +44,6 @@ def test_a_run_does_not_differ_from_itself(runs: tuple[Build, Build], tmp_path: 
     path = str(runs[0].folder.path)
     done = CliRunner().invoke(app, ["compare", path, path])
     assert "nothing differs" in done.stdout
-    done = CliRunner().invoke(app, ["compare", path, str(runs[1].folder.path), "--json"])
-    assert {"before", "after", "config", "table", "sub_tables", "in_part", "came", "went"} == set(
-        json.loads(done.stdout)
-    )
     assert "- A*B*D*E*F: release.forbid" in CliRunner().invoke(app, ["compare", path, str(runs[1].folder.path)]).stdout
 
 

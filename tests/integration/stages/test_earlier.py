@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,6 @@ from hypothesis import strategies as hs
 
 from sdc.api import assess
 from sdc.config.earlier import EarlierConfig
-from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError
 from sdc.model.release import Release
@@ -31,10 +29,9 @@ from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
-from sdc.storage.certificate import read_certificate
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
-from tests.helpers.builds import CZECH_CSV, built, document_of, report_of, written
+from tests.helpers.builds import CZECH_CSV, built, written
 from tests.integration.public.test_check import Told, enumerated, in_part, in_part_of, marginal, part, recoded
 from tests.strategies import dense, schema_of
 
@@ -88,22 +85,6 @@ def test_two_releases_each_safe_and_together_not(czech_folder: Path) -> None:
     assert all(st.parse(one, rest.made.table.schema) in rest.made.found.release for one in pair)
     assert st.parse(other, rest.made.table.schema) not in rest.made.found.release
     assert verify(rest.folder.path).verified
-
-
-def test_coarser_and_finer_recodes_are_judged_together(tmp_path: Path) -> None:
-    """A count of 1 is the difference of ages up to 1 of one publication and up to 0 of another."""
-    table = dense(schema_of([4, 2]), [9, 9, 1, 8, 9, 9, 9, 9])
-    write(table, tmp_path)
-    folder_of(tmp_path, "other", [recoded(table, 0b11, 1, "other")])
-    relation = {"folder": "other", "variables": {"grouped": {"of": "A", "groups": {"low": ["0"], "high": "*"}}}}
-    recodes = {"C": {"column": "A", "groups": {"low": ["0", "1"], "high": "*"}}}
-    both = {"path": "table.csv", "variables": ["A", "B", "C"], "recodes": recodes, "hierarchies": {"A": ["C", "A"]}}
-    release = {"require": ["B*C"], "forbid": [{"of": ["A", "B"]}]}
-    # by itself either may go out, and with both the difference is told
-    assert built(config(tmp_path, "alone", [], table=both, release=release))
-    assert built(config(tmp_path, "apart", [relation], release={"require": ["A", "B"], "forbid": [{"of": ["A", "B"]}]}))
-    with pytest.raises(NothingReleasableError, match=r"B\*C is not releasable"):
-        built(config(tmp_path, "both", [relation], table=both, release=release))
 
 
 def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
@@ -306,15 +287,6 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     found = verify(build.folder.path)
     assert found.verified
     assert "0 of 1 small cells of sub-tables in part are not shown to keep the width" in found.notes
-    certificate = read_certificate(build.folder.stage("assessment"), build.made.table.schema)
-    own = build.criteria.own_cells(build.made.table, build.made.known, build.made.known)
-    assert build.criteria.unproven(build.made.table, certificate.knowledge, certificate.proof, own) == 0
-    # whoever takes away what moves it has proven less
-    nothing = tuple(
-        replace(part, differences=Differences.none(len(part.differences.cells.T))) for part in certificate.proof.parts
-    )
-    proof = replace(certificate.proof, parts=nothing)
-    assert build.criteria.unproven(build.made.table, certificate.knowledge, proof, own) > 0
 
 
 def test_what_is_public_cannot_be_forbidden(tmp_path: Path) -> None:
@@ -408,13 +380,6 @@ def test_a_publication_is_named_once(czech_folder: Path, twice: dict[str, Any]) 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"release": {"method": "decomposable"}}, "decomposable releases are not sought beside what was published"),
-        ({"curve": {"min_width": [3]}}, "curve: .*decomposable releases are not sought beside what was published"),
-        (
-            {"curve": {"min_width": [3], "methods": ["ordered"], "max_above": [0.5]}},
-            "curve: .*decomposable releases are not sought beside what was published",
-        ),
-        ({"remedies": {}}, "earlier with remedies: it is not judged together"),
         ({"earlier": [{"entry": 1}]}, "earlier has entry 1, and no ledger is named"),
         ({"earlier": [{"folder": "a", "wher": {}}]}, "wher is an unknown key"),
     ],
@@ -430,12 +395,3 @@ def test_an_earlier_folder_that_does_not_fit_is_refused(czech_folder: Path) -> N
     for folder, message in (("none", "is no file or folder"), ("other.csv", "has the variable 'Q', which the table")):
         with pytest.raises(InputError, match=message):
             built(config(czech_folder, "t", [{"folder": folder}]))
-
-
-def test_the_report_says_what_was_published_before(czech_folder: Path) -> None:
-    first = built(config(czech_folder, "first", [], release={"require": ["A*B"], "method": "bisection"}))
-    second = built(config(czech_folder, "second", [{"folder": str(first.folder.stage("release"))}]))
-    assert "published before" in report_of(second)
-    known = document_of(second, "table", "known.json")
-    assert known["hidden"] == []
-    assert {*"AB"} <= {*known["release"][0]}

@@ -205,9 +205,7 @@ def test_a_release_whose_evidence_has_no_structural_zeros_is_refused(config: Con
             certificate = replace(certificate, known=replace(certificate.known, zeros=NO_ZEROS))
             write_certificate(certificate, build.made.table.schema, build.folder.stage("assessment"))
 
-    with pytest.raises(
-        ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is published"
-    ):
+    with pytest.raises(ReleaseError, match=r"the certificate lacks the structural zero A = yes and .*; nothing is"):
         run_all(build, IN_PROCESS, forget)
     assert not list(build.folder.path.glob("release*"))
 

@@ -238,16 +238,6 @@ def known_of(folder: Path) -> Any:
     return known
 
 
-def test_what_was_published_since_is_not_passed_over(forgery: Build, tmp_path: Path) -> None:
-    """A file more in the folder that the config names: the run is of what was there before."""
-    folder = forgery.folder.path
-    shutil.rmtree(folder)
-    run_all(Build(forgery.config), IN_PROCESS)
-    write_csv(tmp_path / "before" / "2.csv", {"A": ["0", "1"], "count": [4, 5]})
-    (failure,) = verify_run(folder).failures
-    assert "something else of what was published before" in failure
-
-
 def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
     """Another head than the one it was judged with, one that never was, and a ledger that has no such entry."""
     table, _ = case(np.random.default_rng(39))

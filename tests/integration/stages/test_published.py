@@ -8,10 +8,7 @@ import random
 import shutil
 import socket
 import sys
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,25 +21,19 @@ from sdc.model.errors import (
     InputError,
 )
 from sdc.model.release import Release
-from sdc.model.table import Table
 from sdc.stages.build import Build, open_build
 from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
-from sdc.storage.parquet import read_written_table
-from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_run
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import (
     ANNEALED,
-    BESIDE,
     CONFIGS,
     CZECH_CSV,
-    FRONTIER,
     NAMES,
     PUBLISHED,
     Config,
     built,
-    document_of,
     made,
     report_of,
 )
@@ -103,65 +94,6 @@ def test_the_run_folder(czech_build: Build) -> None:
         assert list((folder / stage).glob("*.parquet"))
     for stage in ("search", "assessment"):
         assert (folder / stage / "certificate.json").is_file()
-
-
-def test_the_manifest(czech_build: Build) -> None:
-    manifest = json.loads((czech_build.folder.path / "manifest.json").read_text())
-    assert (manifest["format"], manifest["name"]) == (1, "czech_auto_workers")
-    assert manifest["config"] == czech_build.config.model_dump(mode="json")
-    assert {name: len(digest) for name, digest in manifest["digests"].items()} == {"code": 64, "config": 64, "data": 64}
-    assert [(entry["name"], entry["status"]) for entry in manifest["stages"]] == [(name, "done") for name in NAMES]
-    for entry in manifest["stages"]:
-        assert entry["output"] == folder_digest(czech_build.folder.stage(entry["name"]))
-
-
-def test_the_table_is_written_in_the_parts_asked_for(config: Config, czech: Table) -> None:
-    build = built(config(table={"partitions": 4}))
-    assert len(list(build.folder.stage("table").glob("part-*.parquet"))) == 4
-    assert read_written_table(build.folder.stage("table")) == czech
-
-
-def test_the_published_release(czech_build: Build) -> None:
-    release, schema = czech_build.made.found.release, czech_build.made.table.schema
-    assert ["".join(st.names(element, schema)) for element in release.frontier] == FRONTIER
-    assert (release.sub_tables(schema), release.sub_tables_with_total(schema)) == (59, 60)
-    assessment = document_of(czech_build, "assessment", "assessment.json")
-    assert (assessment["releasable"], assessment["min_width"], assessment["undecided_cells"]) == (True, [9, 9], 0)
-
-
-def recomputed(names: str) -> Counter[tuple[str, ...]]:
-    """A marginal by hand from the CSV that ships with the project, zeros left out."""
-    with CZECH_CSV.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    sums: Counter[tuple[str, ...]] = Counter()
-    for row in rows:
-        sums[tuple(row[name] for name in names)] += int(row["count"])
-    return +sums
-
-
-@pytest.mark.parametrize(("number", "names"), list(enumerate(FRONTIER, start=1)))
-def test_the_published_marginals_are_exact(number: int, names: str, finished: Path) -> None:
-    stem = finished / f"{number:03}_{'-'.join(names)}"
-    with stem.with_suffix(".csv").open(newline="") as file:
-        header, *lines = csv.reader(file)
-    assert header == [*names, "count"]
-    assert {tuple(line[:-1]): int(line[-1]) for line in lines} == recomputed(names)
-    columns = pq.read_table(stem.with_suffix(".parquet")).to_pydict()
-    assert list(columns) == header
-    assert [list(map(str, row)) for row in zip(*columns.values(), strict=True)] == lines
-
-
-def test_the_data_dictionary_and_the_metadata(finished: Path) -> None:
-    with (finished / "data_dictionary.csv").open(newline="") as file:
-        rows = list(csv.reader(file))
-    assert [row[:3] for row in rows[:3]] == [["variable", "place", "category"], ["A", "1", "no"], ["A", "2", "yes"]]
-    assert rows[-1] == ["F", "2", "pos", "pos", "F", "", ""]
-    assert len(rows) == 13
-    metadata = json.loads((finished / "datapackage.json").read_text())
-    assert set(metadata) == {"description", "format", "name", "profile", "records", "resources", "title"}
-    assert metadata["records"] == 1841
-    listed = {resource["path"] for resource in metadata["resources"]}
-    assert listed == PUBLISHED - BESIDE | {"data_dictionary.csv"}
 
 
 def test_nothing_but_the_released_marginals_is_published(finished: Path) -> None:
@@ -234,12 +166,6 @@ def records() -> list[list[str]]:
     return people
 
 
-def as_csv_parts(folder: Path) -> Path:
-    for number, rows in enumerate(np.array_split(records(), 3)):
-        (folder / f"part-{number}.csv").write_text("A,B,C,D,E,F\n" + "".join(",".join(row) + "\n" for row in rows))
-    return folder
-
-
 def as_parquet_parts(folder: Path) -> Path:
     for number, rows in enumerate(np.array_split(records(), 5)):
         columns = dict(zip("ABCDEF", np.array(rows).T, strict=True))
@@ -248,33 +174,9 @@ def as_parquet_parts(folder: Path) -> Path:
     return folder
 
 
-def as_one_parquet(folder: Path) -> Path:
-    with CZECH_CSV.open(newline="") as file:
-        header, *rows = csv.reader(file)
-    columns: dict[str, list[Any]] = dict(zip(header, map(list, zip(*reversed(rows), strict=True)), strict=True))
-    columns["count"] = [int(count) for count in columns["count"]]
-    pq.write_table(pa.table(columns), folder / "cells.parquet")
-    return folder / "cells.parquet"
-
-
-@pytest.mark.parametrize("source", [as_csv_parts, as_parquet_parts, as_one_parquet])
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_the_parts_of_the_input_do_not_matter(
-    source: Callable[[Path], Path], partitions: int, config: Config, finished: Path, tmp_path: Path
-) -> None:
+def test_the_parts_of_the_input_do_not_matter(config: Config, finished: Path, tmp_path: Path) -> None:
+    """One row a person in five parts of another format, stored in three."""
     (tmp_path / "data").mkdir()
-    path = source(tmp_path / "data")
-    build = built(config(table={"path": str(path), "partitions": partitions}))
+    path = as_parquet_parts(tmp_path / "data")
+    build = built(config(table={"path": str(path), "partitions": 3}))
     assert contents(build.folder.stage("release")) == contents(finished)
-
-
-def test_progress_is_told(config: Config) -> None:
-    said: list[str] = []
-    found = run_all(open_build(config()), IN_PROCESS, said.append)
-    assert {f"{record.name}: done in {record.seconds:.1f} s" for record in found} <= {*said}
-    assert "table: 1841 records, 6 variables, 63 non-zero of 64 cells" in said
-
-
-def test_the_number_of_workers_may_be_given(config: Config) -> None:
-    assert open_build(config(), workers=5).config.execution.workers == 5
-    assert open_build(config(), data=CZECH_CSV).digests == open_build(config()).digests

