@@ -259,3 +259,13 @@ def test_a_proxy_on_this_machine_alone_names_users(desk: SmallDesk) -> None:
         assert problem(elsewhere.get("/api/frontier", headers={"x-user": "ada"})) == (401, "unauthorised")
     without = server_of(desk).client()
     assert problem(without.get("/api/operator/frontier", headers={"x-user": "ada"})) == (403, "forbidden")
+
+
+def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:
+    """Names go into the history: they are as those of keys."""
+    client = server_of(desk, proxy_header="X-User").client()
+    for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve"):
+        found = client.get("/api/frontier", headers={"x-user": name.encode("latin-1")})
+        assert problem(found) == (401, "unauthorised")
+    twice = [("x-user", "ada"), ("x-user", "eve")]
+    assert problem(client.get("/api/frontier", headers=twice)) == (401, "unauthorised")

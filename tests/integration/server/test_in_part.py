@@ -18,12 +18,15 @@ import pytest
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError
-from sdc.model.release import NOTHING
+from sdc.model.errors import ConfigError, NotReleasableError
+from sdc.model.parts import withholding
+from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
+from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
+from sdc.risk.criteria import Criteria
 from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
 from sdc.server.desk.desk import Reply
@@ -41,7 +44,7 @@ from tests.helpers.services import CRITERIA, czech_build, open_service, services
 from tests.helpers.waiting import wait_until
 from tests.integration.server import test_levels as levelled
 from tests.reference import Fact, TooManyTablesError, every_cell, exact, feasible, impossible
-from tests.strategies import knows
+from tests.strategies import knows, schema_of
 from tests.suppressed import Case, cases
 
 __all__ = ["sdc"]
@@ -320,3 +323,29 @@ def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path:
     begun = str(build.folder.path)
     with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):
         first_release(begun, build.made.table, build.made.known)
+
+
+def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> None:
+    """One of their small cells is told by what was released before them, and so is not asked about again."""
+    schema = schema_of([2] * 4)
+    codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
+    table = Table.of(schema, codes.astype(np.uint16), np.array([2, 1, 1, 1, 4, 2, 1]))
+    zeros = StructuralZeros((((0, (1,)), (1, (0,)), (2, (1,)), (3, (0,))), ((1, (0,)), (2, (1,)), (3, (1,)))))
+    state = State.first(schema, Release.of([0b1100, 0b0010]))
+    for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
+        state = state.answering(withholding(view, np.array(places), schema, table.total))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
+    with pytest.raises(NotReleasableError, match=r"A\*B\*D in part: no proof was found"):
+        judge.in_part(state, 0b1011, 0.5)
+
+
+def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:
+    """By the number of A with a structural zero; it keeps no sub-table from going out in part, and its cells move."""
+    schema = schema_of([2] * 3)
+    counts = np.array([1, 1, 0, 0, 5, 1, 2, 7])
+    table = Table.of(schema, np.array(every_cell([2] * 3), np.uint16), counts)
+    zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
+    judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 2))
+    found = judge.in_part(State.first(schema, Release.of([0b001])), 0b011, 0.5)
+    assert found.part is not None
+    assert 0 in found.part.places(schema)

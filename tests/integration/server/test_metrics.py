@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from sdc import __version__
+from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.record.database import ChainUnavailableError
 from sdc.risk.criteria import Criteria
@@ -102,3 +103,20 @@ def test_a_stranger_gets_one_message(server: Server) -> None:
     closed = server_of(server.desk, public=False)
     assert closed.client().get("/metrics").json()["code"] == "unauthorised"
     assert closed.client().get("/readyz").status_code == 200
+
+
+def test_metrics_name_nothing_that_was_asked_for(czech: Table, tmp_path: Path) -> None:
+    """Whether it was released, refused or never there."""
+    variables = [Variable(f"canary{one.name}", one.categories) for one in czech.schema.variables]
+    service = open_service(Table.of(Schema(tuple(variables)), czech.codes, czech.counts), tmp_path)
+    try:
+        server = server_of(service)
+        client, operator = server.client("user"), server.client("operator")
+        assert ask(client, "canaryA", "canaryB") == "released"
+        assert ask(client, *(variable.name for variable in variables)) == "refused"
+        assert client.get("/api/tables/canaryA*canaryB.csv").status_code == 200
+        assert client.get("/canary").status_code == 404
+        assert client.request("CANARY", "/api/tables/canaryA").status_code == 405
+        assert "canary" not in operator.get("/metrics").text.lower()
+    finally:
+        service.close()

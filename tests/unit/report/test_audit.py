@@ -319,3 +319,11 @@ def test_table_without_at_risk_cells(czech: AuditEvidence) -> None:
     safe = replace(czech, table=table, known=knows(table, NOTHING), bounds=none)
     safe = replace(safe, assessment=Assessment(Verdict.SAFE, 6, (0, 0), 0, 0, ()))
     assert "no at-risk cell (no count from 1 to 2)" in Page(render(safe)).text
+
+
+def test_structural_zeros_are_listed(czech: AuditEvidence) -> None:
+    assert 'id="structural-zeros"' not in render(czech)
+    page = Page(render(replace(czech, known=knows(czech.table, NOTHING, EMPTY_CELL))))
+    assert ("ul", {"id": "structural-zeros"}) in page.tags
+    assert "everybody knows to be impossible, 1 in all;" in page.text
+    assert "A = yes and B = no and C = no and D = >=140 and E = >=3 and F = pos" in page.text
