@@ -50,7 +50,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Togethe
     return Together(config, log)
 
 
-MAY_SKIP = re.compile(r"public data file|the extra|sdc-tables\[attack\]|only root")
+MAY_SKIP = re.compile(r"public data file|sdc-tables\[attack\]|only root|LattE|\.\[bench\]|the extra lab")
 """Reasons to skip a test where `--no-skips` is given: what no program or package of the extra `system` changes."""
 
 
