@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,23 @@ def test_verify_refuses_totals_that_were_not_judged(run: Path, tmp_path: Path) -
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "totals": content["totals"][:1]}))
     assert any("which were not judged" in failure for failure in verify(copy).failures)
+
+
+def test_verify_counts_every_cell_that_has_no_pair(run: Path, tmp_path: Path) -> None:
+    copy = changed(run, tmp_path, {})
+    pairs, path = copy / "weighted" / "pairs.parquet", copy / "weighted" / "weighted.json"
+    pq.write_table(pq.read_table(pairs).slice(0, 0), pairs)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "pairs": 0}))
+    found = "\n".join(verify(copy).failures)
+    assert re.search(r"beside the totals of weights (\d+) of \1 at-risk cells are not proven", found)
+
+
+@pytest.mark.parametrize("base", [0, -1_000_000, 1, 1_500_000, 1e6])
+def test_verify_refuses_totals_that_are_rounded_to_no_whole_number(run: Path, tmp_path: Path, base: float) -> None:
+    copy = changed(run, tmp_path, {})
+    path = copy / "weighted" / "weighted.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "round": base}))
+    assert any(f"totals are rounded to {base}" in failure for failure in verify(copy).failures)
 
 
 def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.Table) -> None:

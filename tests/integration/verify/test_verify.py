@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sdc.bounds.method import cell_bounds
@@ -70,7 +72,7 @@ from tests.integration.verify.forging import (
     sharp_bounds,
     with_part,
 )
-from tests.strategies import TWO_CYCLES, czech, frontier, schema_of
+from tests.strategies import TWO_CYCLES, czech, every_cell, frontier, schema_of
 
 EMPTY = (1, 0, 0, 1, 1, 1)
 """The one cell of the Czech auto workers without a record."""
@@ -223,6 +225,21 @@ def twice_in_the_table(run: Path) -> None:
     write_table(Table(table.schema, np.concatenate([table.codes, table.codes[[row]]]), counts), run / "table")
 
 
+def with_a_zero_in_the_table(run: Path) -> None:
+    """Every cell is listed once and in order, the empty one too."""
+    table = czech()
+    codes = every_cell(table.schema)
+    write_table(Table(table.schema, codes, table.count_at(codes)), run / "table")
+
+
+def of_no_category_in_the_table(run: Path) -> None:
+    """One record has a text of one variable that the schema has not."""
+    path = next((run / "table").glob("part*.parquet"))
+    columns = pq.read_table(path)
+    texts = ["other", *columns["A"].cast(pa.string()).to_pylist()[1:]]
+    pq.write_table(columns.set_column(columns.column_names.index("A"), "A", pa.array(texts)), path)
+
+
 def in_no_format_that_is_read(run: Path) -> None:
     """A*F is there in other formats alone."""
     for path in (run / "release").glob("*_A-F.*"):
@@ -325,6 +342,12 @@ CORRUPTED: dict[str, Corruptions] = {
         ),
         "the table": (moved_in_the_table, r"another run: its table is|is not the exact marginal"),
         "the table's rows": (twice_in_the_table, "table does not list every non-zero cell once and in order"),
+        "a zero in the table": (with_a_zero_in_the_table, "table does not list every non-zero cell once and in order"),
+        "a category of no variable": (of_no_category_in_the_table, "a category is unknown"),
+        "a structural zero with records": (
+            lambda run: write_known(before(czech(), StructuralZeros((((0, (0,)),),))), run / "table", hidden=[]),
+            "a structural zero is of no cell or has records",
+        ),
         "the assessed cells": (json_with(ASSESSMENT, at_risk_cells=2), "at_risk_cells = 2, it is 3"),
         "the assessed width": (json_with(ASSESSMENT, min_width=[10, 10]), r"min_width = \[10, 10\], it is \[9, 9\]"),
         "the width required": (json_with(ASSESSMENT, min_width_required=9), "required = 9, it is 6"),

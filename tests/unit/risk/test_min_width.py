@@ -316,7 +316,7 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     assert np.array_equal(bounds.inner, sharp)
 
 
-@given(tables_and_knowledge().map(lambda pair: pair[0]), hs.integers(1, 40))
+@given(tables_and_knowledge().map(lambda pair: pair[0]), hs.integers(1, 8))
 def test_slices_are_a_partition_of_the_cells(table: Table, most: int) -> None:
     parts = slices(table, most)
     held = np.array([part.holds(table.codes, table.schema) for part in parts])

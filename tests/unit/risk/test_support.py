@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs
@@ -203,3 +205,21 @@ def test_components_are_kept_from_release_to_release() -> None:
     support.settle(knows(table, frontier("AB")))
     support.ask(triangle)
     assert support.now.proof().differences == 0
+
+
+@given(tables_and_knowledge(), hs.integers(1, 3))
+@settings(max_examples=60)
+def test_at_risk_cells_are_bounded_a_few_at_once(example: tuple[Table, Knowledge], few: int) -> None:
+    """Whatever the number: what `below` leaves out has reached the value."""
+    table, known = example
+    bank = Bank(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
+    support, rows = Support(known, bank), np.arange(len(table))
+    inner, outer = support.inner_at(rows), support.outer_at(rows)
+    with patch("sdc.risk.support.ROWS_AT_ONCE", few):
+        assert (support.inner_at(rows) == inner).all()
+        assert (support.outer_at(rows) == outer).all()
+        if len(rows):
+            assert support.narrowest() == (np.diff(inner).min(), np.diff(outer).min())
+    for value in {*inner[:, 1].tolist()}:
+        assert {*np.flatnonzero(inner[:, 1] < value)} <= {*support.below(value).tolist()}
+    assert len(support.below(int(inner[:, 1].min(initial=0)))) == 0
