@@ -96,7 +96,7 @@ class Tables:
     async def requests(self, request: Request) -> bodies.RequestsBody:
         """One's own requests, the newest first."""
         asked = await run_in_threadpool(self.desk.requests, user_of(request).name)
-        return bodies.RequestsBody.showing(asked, self.desk.schema)
+        return bodies.RequestsBody.showing(asked, self.desk.schema, own=True)
 
     async def table(
         self,
@@ -237,7 +237,8 @@ class OperatorViews:
 
     async def all_requests(self) -> bodies.RequestsBody:
         """Requests of all users, the newest first."""
-        return bodies.RequestsBody.showing(await run_in_threadpool(self.desk.requests), self.desk.schema)
+        asked = await run_in_threadpool(self.desk.requests)
+        return bodies.RequestsBody.showing(asked, self.desk.schema, own=False)
 
     async def explained(self, number: int) -> bodies.ExplainedBody:
         """Why a request was decided as it was, with the cell that shows it."""

@@ -214,7 +214,7 @@ class AllFrontiersBody(BaseModel):
 
 
 class RequestBody(BaseModel):
-    """One request."""
+    """One request; its number is that of its user's requests, or for operators that in the history."""
 
     number: int
     at: str
@@ -227,16 +227,16 @@ class RequestBody(BaseModel):
     in_part: bool
 
     @classmethod
-    def showing(cls, asked: Request, schema: Schema) -> Self:
-        return cls(**(vars(asked) | {"sub_table": st.names(asked.sub_table, schema)}))
+    def showing(cls, asked: Request, schema: Schema, number: int) -> Self:
+        return cls(**(vars(asked) | {"number": number, "sub_table": st.names(asked.sub_table, schema)}))
 
 
 class RequestsBody(BaseModel):
     requests: list[RequestBody]
 
     @classmethod
-    def showing(cls, asked: Iterable[Request], schema: Schema) -> Self:
-        return cls(requests=[RequestBody.showing(one, schema) for one in asked])
+    def showing(cls, asked: Iterable[Request], schema: Schema, *, own: bool) -> Self:
+        return cls(requests=[RequestBody.showing(one, schema, one.own if own else one.number) for one in asked])
 
 
 class AliveBody(BaseModel):
@@ -246,11 +246,10 @@ class AliveBody(BaseModel):
 
 
 class HealthBody(BaseModel):
-    """`ok`, or what is wrong; `pending` requests have no decision."""
+    """`ok`, or what is wrong."""
 
     status: str
     version: int
-    pending: int
 
 
 class PairBody(BaseModel):
@@ -304,7 +303,8 @@ class ExplainedBody(BaseModel):
 
     @classmethod
     def showing(cls, explained: Explained, schema: Schema) -> Self:
-        return cls(**(vars(explained) | {"request": RequestBody.showing(explained.request, schema)}))
+        asked = RequestBody.showing(explained.request, schema, explained.request.number)
+        return cls(**(vars(explained) | {"request": asked}))
 
 
 class MomentBody(BaseModel):

@@ -251,7 +251,7 @@ class _Pages:
 
     def reply_on(self, subtable: SubTable, who: str) -> Reply:
         """What there is to say of what is not public: the user's own refusal; else nothing, and they may ask."""
-        numbers = (r.number for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
+        numbers = (r.own for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
         own = self.desk.reply_to(next(numbers, 0), who)
         return own or Reply.not_released(subtable, self.desk.state, "")
 
@@ -290,7 +290,7 @@ class _Pages:
     def number_of(self, subtable: SubTable, request: Request) -> int | None:
         """The user's newest request for it."""
         found = self.desk.requests(request.state.user.name)
-        return next((r.number for r in found if r.sub_table == subtable), None)
+        return next((r.own for r in found if r.sub_table == subtable), None)
 
 
 def _trajectory(

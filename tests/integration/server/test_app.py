@@ -120,15 +120,20 @@ def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: 
 
 
 def test_own_requests(server: Server, client: TestClient) -> None:
+    """A user knows their requests by 1, 2, 3, ..., and not by what came between: others' requests, and decisions."""
     ada = server.client("user")
-    ask(ada, *RELEASED)
-    ask(client, *REFUSED)
-    (own,) = ada.get("/api/requests").json()["requests"]
-    assert (own["number"], own["who"], own["sub_table"], own["decision"]) == (1, "user", ["A", "B"], "released")
+    for _ in range(2):
+        ask(client, *REFUSED)
+        ask(ada, *RELEASED)
+    second, first = ada.get("/api/requests").json()["requests"]
+    assert (first["number"], first["who"], first["sub_table"], first["decision"]) == (1, "user", ["A", "B"], "released")
+    assert second["number"] == 2
     assert ada.get("/api/jobs/1").json()["decision"] == "released"
-    foreign, made_up = ada.get("/api/jobs/2"), client.get("/api/jobs/7")
+    listed = server.client("operator").get("/api/operator/requests").json()["requests"]
+    assert len({request["number"] for request in listed}) == 4
+    foreign, made_up = ada.get("/api/jobs/3"), client.get("/api/jobs/7")
     assert problem(foreign) == problem(made_up) == (404, "unknown-request")
-    assert foreign.text.replace("2", "7") == made_up.text
+    assert foreign.text.replace("3", "7") == made_up.text
     assert problem(client.get(f"/api/jobs/{'9' * 30}")) == (404, "unknown-request")
     for number in ("x", "1.5", "%00", "9" * 5000):
         assert problem(client.get(f"/api/jobs/{number}")) == (400, "bad-body")
@@ -203,7 +208,7 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
 
 def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     client = server_of(desk, public=False).client()
-    assert client.get("/api/health").json() == {"status": "ok", "version": 0, "pending": 0}
+    assert client.get("/api/health").json() == {"status": "ok", "version": 0}
     gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
     monkeypatch.setattr(desk, "health", lambda: gone)
     for path in ("/readyz", "/api/health"):
