@@ -15,7 +15,7 @@ from hypothesis import strategies as hs
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.formats.xlsx import xlsx
-from sdc.verify.formats import read_cells, read_sheets
+from sdc.verify.published.formats import read_cells, read_sheets
 from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
 from tests.integration.verify.forging import Corruption, Corruptions, copy_of, in_turn, rejected, replacing
 from tests.integration.verify.signing import signed_by, yearbook
