@@ -45,6 +45,7 @@ class Verification:
     notes: tuple[str, ...] = ()  # what holds and must be said all the same
     known: str = ""  # where what was published before is known from; empty where nothing was
     refutations: int = 0  # of what the search refused; each is worked out again
+    bytes: str = ""  # whether published files, made again, are the same; empty where there are none
 
     @property
     def verified(self) -> bool:
