@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,11 @@ from sdc.model.release import Release
 from sdc.model.weights import UNIT, RecordWeights
 from sdc.public.earlier import known_anew
 from sdc.publish.gate import Cleared, clear
-from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
+from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
 from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT_FILE, CONFIDENTIAL_STATEMENT, METADATA, SHA256, SUMS, VERDICT
+from sdc.run_format import ASSESSMENT_FILE, CONFIDENTIAL_STATEMENT, METADATA, SHA256, SIGNED, SUMS, TIMESTAMP, VERDICT
 from sdc.stages.assemble import require_utility
 from sdc.stages.assessment import ASSESSMENT
 from sdc.stages.build import Build
@@ -61,11 +62,12 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     check_publication(cleared, into, config.name, texts)
 
 
-def write_again(build: Build, into: Path) -> None:
-    """All files of a release that was made, but what signs them; errors as when it was made."""
+def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
+    """As `differences` of a release that was made, but of what signs it; errors as when it was made."""
     cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS), _texts(build)
     unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
-    write_publication(cleared, build.subject, build.config.name, into, texts=unsigned)
+    found = differences(cleared, folder, build.config.name, unsigned)
+    return ((path, how) for path, how in found if path not in (*SIGNED, TIMESTAMP))
 
 
 def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Cleared:

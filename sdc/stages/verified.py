@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from filecmp import cmp
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from sdc.config.build import BuildConfig, section_digest
@@ -16,10 +14,10 @@ from sdc.model.errors import AbsentError, InputError, RunFolderError, SdcError
 from sdc.paths import checked_path
 from sdc.public.earlier import known_anew, read_origin
 from sdc.record.ledger import read_ledger
-from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, SIGNED, TABLE, TIMESTAMP
+from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
 from sdc.stages.assemble import ALL_WIDTHS
 from sdc.stages.build import Build
-from sdc.stages.release import write_again
+from sdc.stages.release import differing
 from sdc.stages.stage import written_by
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
@@ -103,23 +101,8 @@ def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str
     build = Build(BuildConfig.model_validate(manifest["config"]))
     # by the run folder alone, without the data
     vars(build).update(folder=RunFolder(path), listing=ALL_WIDTHS, like=())
-    with TemporaryDirectory() as folder:
-        write_again(build, Path(folder))
-        names = {file.name for of in (release, Path(folder)) for file in of.iterdir()} - {*SIGNED, TIMESTAMP}
-        differing = {name: _place(release / name, Path(folder, name)) for name in sorted(names)}
-    wrong = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in differing.items() if how)
-    return f"{len(wrong) or 'none'} of {len(names)} files differ from what sdc {own['sdc']} writes", wrong
-
-
-def _place(file: Path, made: Path) -> str:
-    """Where two files differ; empty where they do not."""
-    if not (file.is_file() and made.is_file()):
-        return "it is not there" if made.is_file() else "it writes no such file"
-    if cmp(file, made, shallow=False):
-        return ""
-    one, other = file.read_bytes(), made.read_bytes()
-    place = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-    return f"byte {place} is another, in line {one[:place].count(10) + 1}"
+    failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in differing(build, release))
+    return f"{len(failures) or 'all are'} {'not ' * bool(failures)}as sdc {own['sdc']} writes them", failures
 
 
 def _require_entry(path: Path, config: BuildConfig, head: str | None) -> None:

@@ -289,7 +289,12 @@ def _copy(source: Path, target: Path) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Sorted, indented JSON under a temporary name, then renamed."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json_of(content), encoding="utf-8")
+
+
+def json_of(content: Mapping[str, Any]) -> str:
+    """Sorted, indented JSON."""
+    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> Any:
