@@ -161,20 +161,27 @@ def verify(
             parser=checked_path, metavar="FILE", help="The signer's public key in PEM, from elsewhere than FOLDER."
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(parser=checked_path, metavar="FILE", help="The config that the build claims to be of."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Verify a build or a published folder, independently of its search.
 
-    A build is checked by its table, release and certificate alone. With --published, a published folder is checked by
-    the public key of its signer. Earlier publications are read again if possible; otherwise the output says that they
-    are taken from the run folder.
+    A build is checked by its table, release and certificate alone; then its published files are made again and
+    compared, if the same versions wrote them. With --config, its settings, labels and texts must be those of that file.
+    With --published, a published folder is checked by the public key of its signer. Earlier publications are read again
+    if possible; otherwise the output says that they are taken from the run folder.
     """
     if published != (key is not None):
         raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
+    if published and config is not None:
+        raise ConfigError("--config is of a build; leave it out, or leave out --published and --key")
     if key is not None:
         _verify_published(folder, key, as_json)
     else:
-        _verify_run(folder, as_json)
+        _verify_run(folder, config, as_json)
 
 
 def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
@@ -188,10 +195,10 @@ def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
         print(f"{what:14}{said}")
 
 
-def _verify_run(run_folder: Path, as_json: bool) -> None:
+def _verify_run(run_folder: Path, config: Path | None, as_json: bool) -> None:
     from sdc.stages.verified import verify_run
 
-    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr), config)
     if as_json:
         print_json(
             {
@@ -205,6 +212,7 @@ def _verify_run(run_folder: Path, as_json: bool) -> None:
                 "uncertified": found.uncertified,
                 "notes": found.notes,
                 "known": found.known or None,
+                "bytes": found.bytes or None,
             }
         )
     else:
@@ -215,6 +223,8 @@ def _verify_run(run_folder: Path, as_json: bool) -> None:
             print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} worked out again")
         if found.known:
             print(f"known before  {found.known}")
+        if found.bytes:
+            print(f"bytes         {found.bytes}")
     if not found.verified:
         print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
         raise typer.Exit(1)

@@ -6,9 +6,11 @@ so that a rerun takes over whatever was made with the same key.
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +30,7 @@ from sdc.refusal import file_detail
 from sdc.run_format import RELEASE, TABLE
 from sdc.stages.build import Build
 from sdc.storage.run_folder import StageRecord, code_digest, folder_digest
+from sdc.version import VERSION
 
 MOST_RUNS = 3  # of one build, where others publish meanwhile
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
@@ -138,7 +141,9 @@ class StageRun:
 
     def _record(self, output: str, status: str) -> StageRecord:
         one = self.executor
-        found = StageRecord(self.stage.name, self.key, output, status, one.seconds, one.driver_mib, one.worker_mib)
+        name, old = self.stage.name, self.build.folder.records().get(self.stage.name)
+        by = old.by if old is not None and status == "reused" else written_by()
+        found = StageRecord(name, self.key, output, status, one.seconds, one.driver_mib, one.worker_mib, by)
         self.build.folder.record(found)
         return found
 
@@ -149,6 +154,15 @@ class StageRun:
         if not fault:
             self.stage.enter(self.build, found, self._say)
         return not fault
+
+
+def written_by() -> dict[str, str]:
+    """The versions that the bytes of published files depend on."""
+    own = {"sdc": VERSION, "code": code_digest()[:12], "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    for name in ("jinja2", "pyarrow", "xlsxwriter"):
+        with suppress(importlib.metadata.PackageNotFoundError):  # the last is of an extra
+            own[name] = importlib.metadata.version(name)
+    return own
 
 
 def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:

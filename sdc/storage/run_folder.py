@@ -37,6 +37,7 @@ class StageRecord:
     status      "done" where it was computed for this run, "reused" where it was found
     driver_mib  largest memory of the process that ran the build meanwhile, None where it was not measured
     worker_mib  largest memory of a worker that ran a unit of it, None where none did
+    by          versions of this software and of libraries that wrote it; of stages of earlier versions none
     """
 
     name: str
@@ -46,6 +47,7 @@ class StageRecord:
     seconds: float
     driver_mib: int | None
     worker_mib: int | None
+    by: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # a folder of that name is looked at, and removed
@@ -287,7 +289,12 @@ def _copy(source: Path, target: Path) -> None:
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Sorted, indented JSON under a temporary name, then renamed."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json_of(content), encoding="utf-8")
+
+
+def json_of(content: Mapping[str, Any]) -> str:
+    """Sorted, indented JSON."""
+    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> Any:

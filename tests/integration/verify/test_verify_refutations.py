@@ -27,7 +27,7 @@ from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.refutations import read_refutations, write_refutations
 from sdc.storage.run_folder import write_json
-from sdc.verify.proof import EvidenceFolder
+from sdc.verify.core.proof import EvidenceFolder
 from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels

@@ -26,7 +26,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
+from sdc.verify.core.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
 
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 # those of a certificate: what is released now, and all that is public then
@@ -369,16 +369,6 @@ class EvidenceFolder:
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
         columns = [np.append(self.table[v], cells[v]) for v in self.levels.telling(subtable)]
         return folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
-
-    def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
-        """Its non-zero cells by names, in order, and their counts."""
-        kept = {v: self.table[v] for v in self.levels.telling(subtable)}
-        group = keys_of(kept.values(), 0 * self.counts)
-        rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
-        rows[group] = np.arange(len(group))  # of each cell some row
-        np.add.at(counts, group, self.counts)
-        named = {v: [self.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
-        return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}
 
 
 def folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.levels import Array, Cells, SubTable, check, keys_of, size_of
-from sdc.verify.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
+from sdc.verify.core.levels import Array, Cells, SubTable, check, keys_of, size_of
+from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
 
 MOST_CELLS = 1 << 22  # of a sub-table
 
