@@ -28,8 +28,11 @@ from sdc.model.table import Table
 from sdc.public.earlier import (
     Origin,
     Publications,
+    Relations,
+    read_folders,
     read_origin,
     read_publications,
+    relation_digest,
     require_keys_apart,
     with_earlier,
 )
@@ -48,22 +51,27 @@ from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 
 @dataclass(frozen=True, eq=False)
 class Build:
-    """One config, one data, one version of the code, and the run folder that is theirs."""
+    """One config, one data, and the run folder that is theirs."""
 
     config: BuildConfig
     given: Origin | None = None
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """Of config, data and code. How it is executed, and what a server does, is not part of what is built.
+        """Of config and data, by which it is known; and of the code, for documents.
 
-        The data are the records, and what was published before.
+        How it is executed, and what a server does, is not part of what is built. The data are all contents that the
+        config names: records, structural zeros, what was published before, the pattern of `like`.
         """
         return {
-            "config": _digest_of(self.config),
+            "config": self._config_digest,
             "data": digest_of([self._records_digest, self.publications.digest, *(one.digest for one in self.like)]),
             "code": code_digest(),
         }
+
+    @cached_property
+    def _config_digest(self) -> str:
+        return _digest_of(self.config)
 
     @cached_property
     def _records_digest(self) -> str:
@@ -71,13 +79,19 @@ class Build:
 
     @cached_property
     def base(self) -> str:
-        """Digest of the build whatever was published before it: by this a ledger knows it again."""
-        return digest_of([_digest_of(self.config), self._records_digest, code_digest()])
+        """Digest of config and data without what is in the ledger: by this a ledger knows the build again."""
+        named = [relation_digest(*one) for one in self._folders]
+        return digest_of([self._config_digest, self._records_digest, named, [one.digest for one in self.like]])
+
+    @cached_property
+    def _folders(self) -> Relations:
+        """The publications that the config names by folder, each read once."""
+        return read_folders(self.config)
 
     @cached_property
     def publications(self) -> Publications:
         """What was published before, as the config and its ledger name it."""
-        return read_publications(self.config, self.base)
+        return read_publications(self.config, self._folders, self.base)
 
     @property
     def origin(self) -> Origin:
@@ -106,7 +120,8 @@ class Build:
     def folder(self) -> RunFolder:
         root = Path(self.config.output.folder)
         # 64 bits of digest: a name that one can read, and two builds of one name hardly share
-        return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
+        known_by = {name: self.digests[name] for name in ("config", "data")}
+        return RunFolder(root / self.config.name / digest_of(known_by)[:16])
 
     @cached_property
     def made(self) -> Outputs:

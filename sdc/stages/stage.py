@@ -27,7 +27,8 @@ from sdc.record.ledger import MovedError
 from sdc.refusal import file_detail
 from sdc.run_format import RELEASE, TABLE
 from sdc.stages.build import Build
-from sdc.storage.run_folder import StageRecord, code_digest, folder_digest
+from sdc.storage.run_folder import StageRecord, folder_digest
+from sdc.version import deciding
 
 MOST_RUNS = 3  # of one build, where others publish meanwhile
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
@@ -44,6 +45,7 @@ class Stage:
     enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
     require  refuses a table that does not fit, before anything is made of it
     asked    whether a build of the config has it; of its needs only those are meant that the build has
+    version  its STAGE_VERSION: raise it with each change of the code that may change its outputs, see CONTRIBUTING.md
     """
 
     name: str
@@ -55,15 +57,16 @@ class Stage:
     enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
     require: Callable[[Build, Table], None] = lambda build, table: build.needs.require(table)
     asked: Callable[[BuildConfig], bool] = lambda config: True
+    version: int = 1
 
     def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs, or as they are."""
         if outputs is None:
             outputs = {name: record.output for name, record in build.folder.records().items()}
-        # outputs, not keys: a stage that came out the same by other code or settings is the same to what follows. The
-        # first has the data for its input
+        # outputs, not keys: a stage that came out the same by another version or other settings is the same to what
+        # follows. The first has the data for its input
         inputs = {name: outputs[name] for name in self.needs} or build.digests["data"]
-        return digest_of([self.name, code_digest(), self.sections(build), inputs])
+        return digest_of([self.name, self.version, deciding(), self.sections(build), inputs])
 
 
 class StageRun:

@@ -32,7 +32,7 @@ SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whethe
 class StageRecord:
     """What the manifest says of a stage that is done.
 
-    key         digest of all that the stage's outputs depend on: code, settings, inputs
+    key         digest of all that the stage's outputs depend on: inputs, settings, versions of stage and libraries
     output      digest of the stage's folder
     status      "done" where it was computed for this run, "reused" where it was found
     driver_mib  largest memory of the process that ran the build meanwhile, None where it was not measured
@@ -58,7 +58,7 @@ class Manifest:
     """What a build is of, and how far it has come.
 
     name         of the config; config, as it was given in full
-    digests      of config, data and code
+    digests      of config and data, and of the code that made it
     ledger_head  up to where the ledger was read, None without one
     planned      names of the stages of the whole build
     stages       those that are done, in their order
@@ -74,7 +74,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`<output>/<name>/<digest>/`: one build of one config, one data and one version of the code."""
+    """`<output>/<name>/<digest>/`: one build of one config and one data."""
 
     path: Path
 
@@ -334,7 +334,7 @@ def folder_digest(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 over this package's source files: other code, other results."""
+    """SHA-256 over this package's source files, for documents and workers; no build is known by it."""
     root = Path(__file__).parents[1]
     sha = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".j2"}):

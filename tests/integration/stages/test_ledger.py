@@ -177,6 +177,45 @@ def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
     assert verify(third.folder.path).verified
 
 
+def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
+    """A table of counts as CSV, hidden ones left empty."""
+    rows = (f"a{i},b{j},{'' if (i, j) in hidden else n}" for i, row in enumerate(counts) for j, n in enumerate(row))
+    return "\n".join(["A,B,count", *rows, ""])
+
+
+CORNER, CROSS = {(0, 0), (0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 2), (2, 0), (2, 2)}
+
+
+def test_another_pattern_is_another_build_and_judged_beside_the_first(tmp_path: Path) -> None:
+    """Each hides the small count; both together would tell it, if the ledger took the second for the first."""
+    counts = [[1, 9, 9], [9, 9, 9], [9, 9, 9]]
+    (tmp_path / "table.csv").write_text(listing(set(), counts))
+    new_ledger(tmp_path / "led")
+    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "only": "required", "like": "like.csv"}
+    hidden, bases = list[set[tuple[int, ...]]](), set[str]()
+    for pattern in (CORNER, CROSS):
+        (tmp_path / "like.csv").write_text(listing(pattern, counts))
+        build = built(config(tmp_path, "t", [], release=release, ledger="led"))
+        (part,) = build.made.found.parts.tables
+        assert part.fact.between is not None
+        hidden.append({*map(tuple, part.fact.between.cells.tolist())})
+        bases.add(build.base)
+    assert len(bases) == len(read_ledger(tmp_path / "led").entries) == 2
+    assert hidden[0] == CORNER < hidden[1]
+
+
+def test_a_build_is_all_contents_that_its_config_names(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2, 2]), [9] * 8)
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [marginal(table, 0b011, "other")])
+    file = config(tmp_path, "t", [{"folder": "other"}])
+    first = open_build(file).base
+    shutil.move(tmp_path / "other", tmp_path / "moved")
+    assert open_build(config(tmp_path, "t", [{"folder": "moved"}])).base == first
+    folder_of(tmp_path, "other", [marginal(table, 0b101, "other")])
+    assert open_build(config(tmp_path, "t", [{"folder": "other"}])).base != first
+
+
 def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: Path) -> None:
     table = dense(schema_of([4, 2, 2]), [9] * 16)
     write(table, tmp_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ from sdc.model.release import NOTHING
 from sdc.search.decomposable import SearchState
 from sdc.stages.assemble import Watch
 from sdc.stages.build import Build, open_build
+from sdc.stages.search import SEARCH
 from sdc.stages.stage import run_stage
-from sdc.stages.stages import SWEEP, run_all
+from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.results import (
     write_checkpoint,
 )
@@ -150,16 +152,28 @@ def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -
     assert_nothing_published(open_build(contradicting))
 
 
-def test_another_version_of_the_code_redoes_everything(
-    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = begun.folder.path  # of this version
-    for module in ("build", "stage"):
-        monkeypatch.setattr(f"sdc.stages.{module}.code_digest", lambda: "0" * 64)
+def test_a_comment_changes_nothing(config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdc.stages.build.code_digest", lambda: "0" * 64)
     second, statuses = made(config())
-    assert redone(statuses) == NAMES
-    assert second.folder.path != before
-    assert contents(second.folder.stage("release")) == contents(before / "release")
+    assert redone(statuses) == []
+    assert (second.folder.path, second.base) == (begun.folder.path, begun.base)
+    assert second.folder.manifest().digests["code"] == "0" * 64
+
+
+@pytest.mark.parametrize("changed", ["solver", "stage"])
+def test_another_solver_or_stage_version_is_not_reused(
+    changed: str, config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = config(publication={"period": "1981"})
+    if changed == "solver":
+        monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
+    else:
+        one = replace(SEARCH, version=2)
+        monkeypatch.setattr("sdc.stages.stages.STAGES", tuple(one if s is SEARCH else s for s in STAGES))
+    second, statuses = made(later)
+    assert set(redone(statuses)) >= ({*NAMES} if changed == "solver" else {"search", "release"})
+    assert (redone(statuses)[0] == "search") == (changed == "stage")
+    assert second.folder.path != begun.folder.path
 
 
 def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
