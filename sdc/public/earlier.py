@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -158,11 +157,13 @@ class Publications:
     name       of the build's table, for messages
     relations  each publication that was read, and how its records relate to those of the table
     ledger     up to the last entry that counts for this build; None where the config names none
+    own        the entry of this build, where the ledger has one
     """
 
     name: str
     relations: Relations
     ledger: Ledger | None
+    own: Publication | None = None
 
     @property
     def entries(self) -> tuple[Publication, ...]:
@@ -196,11 +197,11 @@ def read_publications(config: BuildConfig, folders: Relations, base: str) -> Pub
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
-    if ledger is not None:
-        # a rerun of what was published is judged as it was: with what came before it
-        before = takewhile(lambda entry: entry.build != base, ledger.entries)
-        ledger = replace(ledger, entries=tuple(before))
-    return _publications(config, folders, ledger)
+    if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
+        return _publications(config, folders, ledger)
+    # a rerun of what was published is judged as it was: with what came before it
+    before = replace(ledger, entries=ledger.entries[: own.number - 1])
+    return replace(_publications(config, folders, before), own=own)
 
 
 def publications_at(config: BuildConfig, head: str | None) -> Publications:

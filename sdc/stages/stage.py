@@ -92,9 +92,8 @@ class StageRun:
         if not self._is_begun:
             self._is_begun = True
             # looked for before memory is asked for: what is there needs none
-            output = self.build.folder.adopt(self.stage.name, self.key, self._holds)
-            if output is not None:
-                self._reused = self._record(output, "reused")
+            self._reused = self._of_released() if self.build.is_released else self._adopted()
+            if self._reused is not None:
                 return self._reused
             self._say(f"{self.stage.name}: {self.stage.does}")
             if TABLE in self.stage.needs:
@@ -139,9 +138,33 @@ class StageRun:
             stage.enter(build, into, self._say)
             return self._record(folder_digest(into), "done")  # known before it is there: what is there is always known
 
-    def _record(self, output: str, status: str) -> StageRecord:
+    def _adopted(self) -> StageRecord | None:
+        output = self.build.folder.adopt(self.stage.name, self.key, self._holds)
+        return None if output is None else self._record(output, "reused")
+
+    def _of_released(self) -> StageRecord | None:
+        """What a build with a release has of the stage, whichever version made it; None where that is not whole.
+
+        ReleaseError where a release/ is there that does not hold: it is never made again in place.
+        """
+        stage, build, path = self.stage, self.build, self.build.folder.stage(self.stage.name)
+        record = build.folder.whole(stage.name)
+        if stage.name == RELEASE and path.exists():
+            fault = stage.fault(build, path, False)
+            if fault or record is None:
+                fault = fault or "its files are not what the manifest recorded"
+                raise ReleaseError(
+                    f"{path} is there and does not hold: {fault}. It is not made again in place: put back what was "
+                    "published, or make a new build of this config with sdc run --again"
+                )
+            stage.enter(build, path, self._say)
+        # with the key that it was made with: no other build is to take it for what this version makes
+        return None if record is None else self._record(record.output, "reused", record.key)
+
+    def _record(self, output: str, status: str, key: str = "") -> StageRecord:
         one = self.executor
-        found = StageRecord(self.stage.name, self.key, output, status, one.seconds, one.driver_mib, one.worker_mib)
+        key = key or self.key
+        found = StageRecord(self.stage.name, key, output, status, one.seconds, one.driver_mib, one.worker_mib)
         self.build.folder.record(found)
         return found
 
@@ -163,14 +186,16 @@ def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Bu
     """Runs a build, anew and beside all that is public where others have published meanwhile; and which build ran.
 
     What was judged without them has no place in the ledger, and stays unpublished. MovedError where they publish
-    during each of so many runs.
+    during each of so many runs. RunFolderError as `Build.require_result`.
     """
     for _ in range(MOST_RUNS - 1):
+        build.require_result()
         try:
             return build, run(build)
         except MovedError as error:
             say(f"{error}; it is run again now")
             build = replace(build)  # nothing that was read is kept
+    build.require_result()
     return build, run(build)
 
 

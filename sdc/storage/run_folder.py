@@ -195,8 +195,9 @@ class RunFolder:
         known = self.records()
         records = [known[name] for name in manifest.planned if name in known]
         whole = tuple(record for record in records if self._made_with(record.name, record.key))
-        # before the manifest: a stage that is not recorded must not be there to be read
-        for name in set(manifest.planned) - {record.name for record in whole}:
+        # before the manifest: a stage that is not recorded must not be there to be read. What may have been published
+        # stays as it is, and a run that finds it says what is wrong
+        for name in set(manifest.planned) - {record.name for record in whole} - {RELEASE}:
             self.discard(name)
         self.write_manifest(replace(manifest, stages=whole))
 
@@ -205,6 +206,10 @@ class RunFolder:
         # read again each time: the manifest on disk is what a run that takes over will see
         records = {**self.records(), record.name: record}
         self.write_manifest(replace(self.manifest(), stages=tuple(records.values())))
+
+    def whole(self, name: str) -> StageRecord | None:
+        """The record of a stage that is there as it was made, by whatever version; None where it is not."""
+        return self._made_with(name, None)
 
     def finds(self, name: str, key: str) -> str | None:
         """Digest of the outputs that `adopt` would take over; nothing is touched."""
@@ -244,11 +249,11 @@ class RunFolder:
             if (record := folder._made_with(name, key)) is not None:
                 yield folder, record
 
-    def _made_with(self, name: str, key: str) -> StageRecord | None:
-        """The record of a stage that is whole and was made with this key."""
+    def _made_with(self, name: str, key: str | None) -> StageRecord | None:
+        """The record of a stage that is whole and was made with this key, or with any."""
         try:
             record = self.records().get(name)
-            if record is None or record.key != key or not self.stage(name).is_dir():
+            if record is None or key not in (None, record.key) or not self.stage(name).is_dir():
                 return None
             # every byte read: a stage is taken over only as it was made
             return record if folder_digest(self.stage(name)) == record.output else None

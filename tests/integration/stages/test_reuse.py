@@ -17,6 +17,7 @@ from sdc.intruder import summary as laws_of_stage
 from sdc.model.errors import (
     InputError,
     RunFolderError,
+    SdcError,
 )
 from sdc.model.release import NOTHING
 from sdc.search.decomposable import SearchState
@@ -243,7 +244,8 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     other: list[SearchState] = []
     find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
     write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
-    whole.folder.discard("search")
+    for name in ("search", "release"):
+        whole.folder.discard(name)
     annealing = {**ANNEALED["annealing"], "seed": 3}
     _, statuses = made(config(release={**ANNEALED, "annealing": annealing}))
     assert redone(statuses)[0] == "search"  # and not the widths
@@ -252,7 +254,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     assert not again.folder.checkpoint("search").exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["table", "widths", "assessment", "confidential"])
 def test_files_that_were_touched_are_made_again(name: str, config: Config, begun: Build) -> None:
     before = contents(begun.folder.stage(name))
     file = sorted(path for path in begun.folder.stage(name).iterdir())[0]
@@ -262,13 +264,41 @@ def test_files_that_were_touched_are_made_again(name: str, config: Config, begun
     assert contents(again.folder.stage(name)) == before
 
 
-@pytest.mark.parametrize("touch", ["removed", "added"])
-def test_a_published_file_more_or_less_is_not_left_so(touch: str, config: Config, begun: Build, finished: Path) -> None:
-    file = begun.folder.stage("release") / ("widths.csv" if touch == "added" else "001_A-B-C-D-E.csv")
-    file.write_text("sub_table,critical_width\n") if touch == "added" else file.unlink()
+@pytest.mark.parametrize(
+    ("touch", "message"),
+    [
+        ("changed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
+        ("removed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
+        ("added", r"release is there and does not hold: .*It is not made again in place: put back .* run --again"),
+        ("search", r"release is there. What its search found is missing or changed .* run --again"),
+    ],
+)
+def test_a_release_is_never_made_again_in_place(touch: str, message: str, config: Config, begun: Build) -> None:
+    release = begun.folder.stage("release")
+    file = release / {"added": "widths.csv", "search": "../search/search.json"}.get(touch, "001_A-B-C-D-E.csv")
+    file.unlink() if touch == "removed" else file.write_text("sub_table,critical_width\n")
+    before = contents(release)
+    for _ in range(2):
+        with pytest.raises(SdcError, match=message):
+            made(config())
+        assert contents(release) == before
+    if touch == "search":
+        anew = open_build(config(), again=True)
+        assert anew.folder.path != begun.folder.path
+        run_all(anew, IN_PROCESS)
+        assert open_build(config(), again=True).folder.path not in (anew.folder.path, begun.folder.path)
+        assert redone({record.name: record.status for record in run_all(anew, IN_PROCESS)}) == []
+
+
+def test_a_rerun_of_what_another_version_published_ends_with_it(
+    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no other build takes its stages for what this version makes."""
+    before = begun.folder.records()
+    monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
     again, statuses = made(config())
-    assert redone(statuses) == ["release"]
-    assert contents(again.folder.stage("release")) == contents(finished)
+    assert (again.folder.path, redone(statuses)) == (begun.folder.path, [])
+    assert {n: r.key for n, r in again.folder.records().items()} == {n: r.key for n, r in before.items()}
 
 
 def test_a_manifest_of_another_format_is_refused(config: Config, begun: Build) -> None:
