@@ -20,11 +20,12 @@ from filelock import FileLock, Timeout
 from sdc.events import EventLog, heard, read_events
 from sdc.model.documents import plain, typed
 from sdc.model.errors import HeldError, RunFolderError
-from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE
-from sdc.storage.whole_file import close_to_others, open_as_usual, replacing
+from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE, SEARCH
+from sdc.storage.whole_file import close_to_others, open_as_usual, replacing, sync
 
 LOCK = ".lock"
 LOG = "log.jsonl"
+DURABLE = (SEARCH, RELEASE)  # stages that a ledger's entry, or whoever has read a release, counts on
 SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whether the folder is held
 
 
@@ -147,7 +148,8 @@ class RunFolder:
     def writing(self, name: str, *, public: bool = False) -> Iterator[Path]:
         """A folder to write a stage in, renamed to its final name when the block ends without an error.
 
-        It is for this user alone; what is public is so when it has its name.
+        It is for this user alone; what is public is so when it has its name. A ledger's entry rests on the search, and
+        the release on that entry: both are on disk before they have their names, and with them when this ends.
         """
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
         try:
@@ -156,8 +158,12 @@ class RunFolder:
                 yield unfinished
                 # the old one goes last of all: whoever is killed here leaves no stage, never half of one
                 (open_as_usual if public else close_to_others)(unfinished)
+                if name in DURABLE:
+                    sync(*unfinished.rglob("*"), unfinished)
                 self.discard(name)
                 unfinished.rename(self.stage(name))
+                if name in DURABLE:
+                    sync(self.path, *self.path.parents[:3])
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -180,6 +186,7 @@ class RunFolder:
         """Replaces the manifest at one stroke."""
         with _on_disk(self.path, "the manifest"):
             write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **plain(Manifest, manifest)})
+            sync(self.path)
 
     def write_text(self, name: str, content: str) -> None:
         """Replaces a file beside the manifest at one stroke; it is for this user alone."""
@@ -290,9 +297,10 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Sorted, indented JSON under a temporary name, then renamed."""
+    """Sorted, indented JSON under a temporary name, renamed once it is on disk."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        sync(temporary)
 
 
 def read_json(path: Path) -> Any:

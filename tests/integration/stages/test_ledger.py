@@ -179,6 +179,19 @@ def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
     assert verify(third.folder.path).verified
 
 
+def test_search_entry_and_release_are_on_disk_in_this_order(nines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[str]()
+
+    def synced(*paths: Path) -> None:
+        runs = nines / "runs"
+        there = "".join(path.name[0] for path in runs.glob("t/*/*") if path.name in ("search", "release"))
+        told.append(f"{len(read_ledger(nines / 'led').entries)} {there}" if len(paths) > 1 else "")
+
+    monkeypatch.setattr("sdc.storage.run_folder.sync", synced)
+    built(config(nines, "t", [], ledger="led", release={"require": ["A"]}))
+    assert list(filter(None, told)) == ["0 ", "0 s", "1 s", "1 sr"]
+
+
 def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
     """A table of counts as CSV, hidden ones left empty."""
     rows = (f"a{i},b{j},{'' if (i, j) in hidden else n}" for i, row in enumerate(counts) for j, n in enumerate(row))
