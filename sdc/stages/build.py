@@ -279,9 +279,9 @@ def open_build(config: Path, data: str | Path | None = None, workers: int | None
 
 
 def _digest_of(config: BuildConfig) -> str:
-    # by what is left out, not by what counts: a section that comes new changes the digest, and no old build passes
-    # for it
-    return section_digest(config, *sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"}))
+    # by what is left out, not by what counts: a section that comes new and is given changes the digest
+    counted = sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"})
+    return section_digest(config, *counted, defaults=False)
 
 
 def _outcome(error: BaseException) -> str:
