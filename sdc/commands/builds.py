@@ -50,15 +50,19 @@ def run(
     workers: BuildWorkers = None,
     watch: Watch = False,
     watch_port: WatchPort = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make a new build of a published config, in a new folder, judged beside it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Build a release and its audit report from a config.
 
-    This is the whole build: it counts the microdata, searches, assesses and publishes.
+    This is the whole build: it counts the microdata, searches, assesses and publishes. A build that was published is
+    verified and not made again.
     """
     from flows.run import run as run_build
 
-    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port)
+    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port, again=again)
     if as_json:
         print_json(built.facts)
         raise typer.Exit(status_of_release(built.facts["release"]))

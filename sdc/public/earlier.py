@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -44,6 +43,7 @@ from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
+Relations: TypeAlias = tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
 INSIDE, OUTSIDE = "among them", "not among them"
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
 
@@ -157,11 +157,13 @@ class Publications:
     name       of the build's table, for messages
     relations  each publication that was read, and how its records relate to those of the table
     ledger     up to the last entry that counts for this build; None where the config names none
+    own        the entry of this build, where the ledger has one
     """
 
     name: str
-    relations: tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
+    relations: Relations
     ledger: Ledger | None
+    own: Publication | None = None
 
     @property
     def entries(self) -> tuple[Publication, ...]:
@@ -171,42 +173,46 @@ class Publications:
     @property
     def digest(self) -> list[str]:
         """Of all of it."""
-        told = [
-            f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {_key_digest(relation)} "
-            f"{[one.digest for one in tables]}"
-            for relation, tables in self.relations
-        ]
-        return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
+        return [*(relation_digest(*one) for one in self.relations), *(entry.hash for entry in self.entries)]
 
 
 _ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # by what is in it
 
 
-def _key_digest(relation: EarlierConfig) -> str:
-    return "" if relation.key is None else open_source(relation.key.records).digest()
+def relation_digest(relation: EarlierConfig, tables: Sequence[Published]) -> str:
+    """Of all that is said of a publication, and of all that it says; not of where it lies."""
+    key = "" if relation.key is None else open_source(relation.key.records).digest()
+    told = f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {key} {[one.digest for one in tables]}"
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
-def read_publications(config: BuildConfig, base: str) -> Publications:
-    """All that is named, read; `base` is the build's digest without it, by which it knows its own entry.
+def read_folders(config: BuildConfig) -> Relations:
+    """The publications that a config names by folder; errors as `read_publications`."""
+    return tuple((one, _read(one, ())) for one in config.earlier if one.folder is not None)
+
+
+def read_publications(config: BuildConfig, folders: Relations, base: str) -> Publications:
+    """All that is named, of which the folders are read; `base` is the digest by which the build knows its own entry.
 
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
-    if ledger is not None:
-        # a rerun of what was published is judged as it was: with what came before it
-        before = takewhile(lambda entry: entry.build != base, ledger.entries)
-        ledger = replace(ledger, entries=tuple(before))
-    return _publications(config, ledger)
+    if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
+        return _publications(config, folders, ledger)
+    # a rerun of what was published is judged as it was: with what came before it
+    before = replace(ledger, entries=ledger.entries[: own.number - 1])
+    return replace(_publications(config, folders, before), own=own)
 
 
 def publications_at(config: BuildConfig, head: str | None) -> Publications:
     """All that is named, read anew, of the ledger up to this head of its chain. Errors as `read_publications`."""
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger)).up_to(head or "")
-    return _publications(config, ledger)
+    return _publications(config, read_folders(config), ledger)
 
 
-def _publications(config: BuildConfig, ledger: Ledger | None) -> Publications:
-    relations = tuple((one, _read(one, () if ledger is None else ledger.entries)) for one in config.earlier)
+def _publications(config: BuildConfig, folders: Relations, ledger: Ledger | None) -> Publications:
+    read, entries = iter(folders), () if ledger is None else ledger.entries
+    relations = tuple(next(read) if one.folder is not None else (one, _read(one, entries)) for one in config.earlier)
     return Publications(config.table.path, relations, ledger)
 
 

@@ -16,12 +16,25 @@ from sdc.model.errors import NotReleasableError, ReleaseError, SdcError
 from sdc.model.release import Release
 from sdc.model.weights import UNIT, RecordWeights
 from sdc.public.earlier import known_anew
+from sdc.public.published import read_published
 from sdc.publish.gate import Cleared, clear
 from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
 from sdc.publish.statement import checker, descriptor, of_file, passed
+from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT_FILE, CONFIDENTIAL_STATEMENT, METADATA, SHA256, SIGNED, SUMS, TIMESTAMP, VERDICT
+from sdc.run_format import (
+    ASSESSMENT_FILE,
+    CONFIDENTIAL_STATEMENT,
+    LEVELS,
+    METADATA,
+    SHA256,
+    SIGNED,
+    SUB_TABLE,
+    SUMS,
+    TIMESTAMP,
+    VERDICT,
+)
 from sdc.stages.assemble import require_utility
 from sdc.stages.assessment import ASSESSMENT
 from sdc.stages.build import Build
@@ -189,8 +202,21 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE.name).absolute()),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
+        "public": _public(folder, ledger),
     }
     record_publication(content, ledger)
+
+
+def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
+    """All that the files of a release tell, read back from them; the counts by keyed digests."""
+    about = read_json(folder / METADATA)
+    tables = read_published(folder) if any(one.get(SUB_TABLE) for one in about["resources"]) else []
+    return {
+        "records": about["records"],
+        "tables": {one.label: ledger.keyed(one.digest) for one in tables},
+        "categories": {v.name: v.categories for one in tables for v in one.table.schema.variables},
+        LEVELS: about.get(LEVELS, []),
+    }
 
 
 def _settings(build: Build) -> list[Any]:
