@@ -47,6 +47,7 @@ class Publication:
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
     hash        of its entry
+    proof       digest of the file beside the ledger that has its proof; empty of older entries, which have none
     """
 
     number: int
@@ -60,12 +61,13 @@ class Publication:
     folder: str
     metadata: str
     hash: str
+    proof: str = ""
 
     @staticmethod
     def of(entry: Entry) -> Publication:
         """What an entry tells; ValueError where it tells no publication."""
         # the first entry of the chain says what it is
-        facts = {**entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
+        facts = {"proof": "", **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
         try:
             facts["sub_tables"] = tuple(map(tuple, facts["sub_tables"]))
             return Publication(**{field.name: facts[field.name] for field in fields(Publication)})

@@ -10,6 +10,7 @@ from typing import Any
 from sdc.feasible.bank import Bank
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses
 from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
@@ -124,9 +125,9 @@ class Criteria:
         if self.n_rule is not None:
             self.n_rule.require_total(table)
 
-    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS) -> Bank:
-        """An empty bank for questions about the table, and about small cells of sub-tables in part."""
-        return Bank.of(table, self.small_count, own)
+    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> Bank:
+        """A bank for questions about the table, and about small cells of sub-tables in part."""
+        return Bank.of(table, self.small_count, own, witnesses)
 
     def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
         """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""

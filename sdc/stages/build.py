@@ -43,6 +43,7 @@ from sdc.run_format import TABLE
 from sdc.stages.assemble import Listing, SearchSettings
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
+from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 
 
@@ -196,7 +197,17 @@ class Build:
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like)
+        proofs = self.proofs(origin)
+        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like, proofs)
+
+    def proofs(self, origin: Origin) -> KeptProofs | None:
+        """The proofs of all entries of the ledger that are of this table; None where there are none."""
+        ledger = self.publications.ledger
+        own = [] if ledger is None else [e for e in reversed(ledger.entries) if e.table == ledger.keyed(origin.table)]
+        if ledger is None or not own:
+            return None
+        risk, entries = self.config.risk, [(entry.number, entry.proof) for entry in own]
+        return read_proofs(proofs_folder(ledger.path), entries, risk.small_count, risk.min_width)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

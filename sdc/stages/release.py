@@ -29,6 +29,7 @@ from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, effort_settings, plain
 from sdc.stages.table import TABLE
 from sdc.stages.weighted import WEIGHTED
+from sdc.storage.proofs import keep_proof, proofs_folder
 from sdc.storage.run_folder import read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
@@ -166,6 +167,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
+    certificate, assessed = made.certificate(ASSESSMENT.name), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -175,6 +177,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
     }
     record_publication(content, ledger)
