@@ -99,7 +99,7 @@ class SearchSettings:
     executor: Executor = IN_PROCESS
     origin: Origin = field(default_factory=Origin)
     like: Sequence[Published] = ()
-    proofs: KeptProofs | None = None
+    proofs: Callable[[], KeptProofs | None] = field(default=lambda: None, repr=False)
 
     @property
     def effort(self) -> Effort:
@@ -113,8 +113,9 @@ class SearchSettings:
 
         before  what tells of cells of sub-tables in part without these, see `Inquiry`
         """
-        kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs)
-        asked = self.criteria, self.policy, self.effort
+        kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
+        criteria = self.criteria if self.release.reveal_suppressed else self.criteria.beside(table, known)
+        asked = criteria, self.policy, self.effort
         return Inquiry(table, known, *asked, refutations=kept, before=before, witnesses=witnesses)
 
     def weights(self, schema: Schema) -> Weights:

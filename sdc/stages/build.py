@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from sdc.canonical import digest_of
@@ -197,8 +197,8 @@ class Build:
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        proofs = self.proofs(origin)
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like, proofs)
+        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        return SearchSettings(*asked, partial(self.proofs, origin))
 
     def proofs(self, origin: Origin) -> KeptProofs | None:
         """The proofs of all entries of the ledger that are of this table; None where there are none."""

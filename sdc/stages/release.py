@@ -58,6 +58,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
             effort,
             weighted,
             hidden=build.hidden,
+            reveal=config.release.reveal_suppressed,
         )
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
@@ -187,7 +188,7 @@ def _settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
-    wished = config.release.model_dump(mode="json", include={"require", *utility})
+    wished = config.release.model_dump(mode="json", include={"require", "reveal_suppressed", *utility})
     return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
 
 
