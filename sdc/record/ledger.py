@@ -50,6 +50,7 @@ class Publication:
     hash        of its entry
     public      what its files say: the number of records, categories, levels, and of each table a keyed digest of its
                 counts and of the cells it hides; nothing in entries of older versions
+    proof       digest of the file beside the ledger that has its proof; empty of older entries, which have none
     """
 
     number: int
@@ -64,12 +65,14 @@ class Publication:
     metadata: str
     hash: str
     public: Mapping[str, Any] = field(default_factory=dict)
+    proof: str = ""
 
     @staticmethod
     def of(entry: Entry) -> Publication:
         """What an entry tells; ValueError where it tells no publication."""
         # the first entry of the chain says what it is
-        facts = {"public": {}, **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
+        empty = {"public": {}, "proof": ""}
+        facts = {**empty, **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
         try:
             facts["sub_tables"] = tuple(map(tuple, facts["sub_tables"]))
             return Publication(**{one.name: facts[one.name] for one in fields(Publication)})

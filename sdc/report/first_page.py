@@ -160,6 +160,12 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
             "how it was decided."
         )
+    if audit.config.release.reveal_suppressed:
+        shown = [fact.label(audit.table.schema) for fact in audit.known.facts if fact.view in audit.published]
+        yield (
+            "May learn all counts that earlier publications suppressed, by release.reveal_suppressed: "
+            f"{', '.join(shown) or 'no such table'} is whole in this release."
+        )
     yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
     if audit.config.server is not None:
         yield (

@@ -448,6 +448,7 @@ class ReleaseSearch:
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
         own: dict[str, Any] = {"stint": search.stint, "proven": proven, "objective": self._objective}
+        own["witnesses"] = inquiry.witnesses
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         first, start = NOTHING, annealed.judgement
         if not self.can_anneal():

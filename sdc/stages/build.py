@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
 
@@ -47,6 +47,7 @@ from sdc.run_format import RELEASE, SEARCH, TABLE
 from sdc.stages.assemble import Listing, SearchSettings
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
+from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 
 
@@ -247,7 +248,17 @@ class Build:
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like)
+        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        return SearchSettings(*asked, partial(self.proofs, origin))
+
+    def proofs(self, origin: Origin) -> KeptProofs | None:
+        """The proofs of all entries of the ledger that are of this table; None where there are none."""
+        ledger = self.publications.ledger
+        own = [] if ledger is None else [e for e in reversed(ledger.entries) if e.table == ledger.keyed(origin.table)]
+        if ledger is None or not own:
+            return None
+        risk, entries = self.config.risk, [(entry.number, entry.proof) for entry in own]
+        return read_proofs(proofs_folder(ledger.path), entries, risk.small_count, risk.min_width)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:

@@ -45,6 +45,7 @@ from sdc.stages.stage import Say, Stage, effort_settings, plain
 from sdc.stages.table import TABLE
 from sdc.stages.weighted import WEIGHTED
 from sdc.storage.certificate import Certificate
+from sdc.storage.proofs import keep_proof, proofs_folder
 from sdc.storage.run_folder import read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
@@ -86,7 +87,8 @@ def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
 def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Cleared:
     made, effort, weighted = build.made, build.settings(executor).effort, _weighted(build)
     judged = made.table, made.known, certificate, build.criteria, build.policy
-    return clear(*judged, effort, weighted, hidden=build.hidden)
+    reveal = build.config.release.reveal_suppressed
+    return clear(*judged, effort, weighted, hidden=build.hidden, reveal=reveal)
 
 
 def _texts(build: Build) -> Texts:
@@ -192,6 +194,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
+    certificate, assessed = made.certificate(ASSESSMENT.name), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -201,6 +204,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
     }
@@ -223,7 +227,7 @@ def _settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
-    wished = config.release.model_dump(mode="json", include={"require", *utility})
+    wished = config.release.model_dump(mode="json", include={"require", "reveal_suppressed", *utility})
     return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
 
 
