@@ -199,7 +199,7 @@ def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: boo
     if not withheld:
         return _Told(told, (*coarser, *multiples))
     found = _withheld(told, withheld, paced, mends)
-    own = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
+    own = {fact.view: fact for fact in found.known.published if fact not in told.known.facts}
     return _Told(found, (*coarser, *multiples, *(Part(own[wish.view]) for wish in withheld)))
 
 
