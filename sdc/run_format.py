@@ -73,6 +73,7 @@ LEVELS = "levels"  # which category of a coarser variable each category of a pub
 ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: to what, with which marginals
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
+RESERVED = (TOTAL, "(all)")  # which no category is called
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
 SDMX_CSV = ".sdmx.csv"
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"

@@ -110,6 +110,7 @@ def plan(
     """
     from sdc.execution.cluster import open_executor
     from sdc.executor import IN_PROCESS
+    from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
     from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
@@ -118,6 +119,8 @@ def plan(
     check_before(build)
     with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
         result = plan_build(build, executor, quick=quick)
+    for warning in warnings_of(result["sums"]):
+        print(warning, file=sys.stderr)
     if as_json:
         print_json(result)
         return

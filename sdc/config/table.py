@@ -153,6 +153,13 @@ class TableConfig(Section):
         dict[Text, RecodeConfig],
         Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
     ] = {}
+    not_totals: Annotated[
+        dict[Text, tuple[Category, ...]],
+        Field(
+            description="a list of categories for each variable that are no totals, though they are called so or their "
+            "counts are the sum of the others; without it rows of totals are refused"
+        ),
+    ] = {}
     weight: Annotated[
         Text | None,
         Field(

@@ -224,7 +224,7 @@ def check_publications(config: BuildConfig) -> None:
 
 def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Published, ...]:
     if relation.folder is not None:
-        return tuple(read_published(Path(relation.folder), relation.total))
+        return _without_fault(relation.folder, relation)
     entry = next((entry for entry in entries if entry.number == relation.entry), None)
     if entry is None:
         raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
@@ -240,7 +240,14 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
         ) from error
     if found != entry.metadata:
         raise InputError(f"{metadata} was changed after entry {entry.number} was published; take what was published")
-    return tuple(read_published(Path(entry.folder), relation.total))
+    return _without_fault(entry.folder, relation)
+
+
+def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
+    found = tuple(read_published(Path(folder), relation.total, relation.not_totals))
+    if fault := next((one.fault for one in found if one.fault), ""):
+        raise InputError(f"{fault}; correct it, or take what was published")
+    return found
 
 
 def with_earlier(

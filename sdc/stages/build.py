@@ -33,14 +33,14 @@ from sdc.public.earlier import (
     require_keys_apart,
     with_earlier,
 )
-from sdc.public.published import Published, read_published
+from sdc.public.published import Published
 from sdc.publish.gate import GateSubject
 from sdc.refusal import TRY_AGAIN, status_of
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.run_format import TABLE
-from sdc.stages.assemble import Listing, SearchSettings
+from sdc.stages.assemble import Listing, SearchSettings, edition_before
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
@@ -147,16 +147,8 @@ class Build:
 
     @cached_property
     def like(self) -> tuple[Published, ...]:
-        """Sub-tables of an earlier edition that are in part; ConfigError where none is, and where it is not read."""
-        if (path := self.config.release.like) is None:
-            return ()
-        try:
-            found = tuple(one for one in read_published(Path(path)) if len(one.withheld))
-        except InputError as error:
-            raise ConfigError(f"release.like = {path!r}: {error}", error.detail) from error
-        if not found:
-            raise ConfigError(f"release.like = {path!r} withholds no cell; name an edition that does, or leave it out")
-        return found
+        """Sub-tables of an earlier edition that are in part; errors as `edition_before`."""
+        return edition_before(self.config.release.like)
 
     @property
     def head(self) -> str | None:

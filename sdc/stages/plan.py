@@ -86,7 +86,8 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
-    table, known, origin = build.with_earlier(build.counted(executor))
+    counted = build.counted(executor)
+    table, known, origin = build.with_earlier(counted)
     build = replace(build, given=origin)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
@@ -109,6 +110,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "records": table.total,
         "full_table_cells": table.schema.cells,
         "cells": len(table),
+        "sums": counted.sums,
         "at_risk_cells": at_risk,
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.listing.floor,
