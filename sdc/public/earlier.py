@@ -26,12 +26,12 @@ from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.fact import Between, Fact, withheld
 from sdc.model.keys import KeySpace
-from sdc.model.knowledge import Knowledge
+from sdc.model.knowledge import Knowledge, united
 from sdc.model.levels import numbered
 from sdc.model.parts import rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
@@ -45,6 +45,7 @@ from sdc.storage.known import read_more
 Names: TypeAlias = tuple[str, ...]
 Relations: TypeAlias = tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
 INSIDE, OUTSIDE = "among them", "not among them"
+NO_LISTS: Mapping[str, Sequence[str]] = {}
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
 
 
@@ -117,7 +118,7 @@ class Origin:
         return {
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
-            "facts": [_named(fact, known) for fact in known.facts],
+            "facts": [_named(fact, known) for fact in known.published],
             "sources": self.sources,
             "declared": self.declared,
             "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
@@ -255,8 +256,12 @@ def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...
     return found
 
 
-def with_earlier(table: Table, zeros: StructuralZeros, publications: Publications) -> tuple[Table, Knowledge, Origin]:
+def with_earlier(
+    table: Table, zeros: StructuralZeros, publications: Publications, code_lists: Mapping[str, Sequence[str]] = NO_LISTS
+) -> tuple[Table, Knowledge, Origin]:
     """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
+
+    code_lists  of variables the categories that are published whether or not they have records
 
     InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
     """
@@ -279,7 +284,21 @@ def with_earlier(table: Table, zeros: StructuralZeros, publications: Publication
                 foreign[what, published.digest] = None
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
     hidden = told.table.schema.names[len(table.schema) :]
-    return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
+    return (
+        told.table,
+        told.known(zeros, _listed(code_lists, table.schema)),
+        Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest),
+    )
+
+
+def _listed(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
+    """The same by numbers."""
+    own = {v: code_lists.get(schema.names[v], ()) for v in schema.axes}
+    return tuple(
+        (v, tuple(code for code, name in enumerate(schema.variables[v].categories) if name in names))
+        for v, names in own.items()
+        if names
+    )
 
 
 def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) -> None:
@@ -302,12 +321,14 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
     kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
     own = table.marginal(kept) if noted.hidden else table
     publications = publications_at(config, head)
-    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications)
+    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications, config.table.code_lists)
     hidden = (*origin.hidden, *noted.merged)
     if noted.merged and table.schema.variables[: len(found.schema)] == found.schema.variables:
         # levels of the table's own, which tell nothing of what was published before
         found, anew = Table(table.schema, found.codes, found.counts), known_at(anew, table.schema)
-    if (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
+    # of no more categories it says that nobody knows whether they have records
+    more = united(anew.listed, known.listed) != anew.listed
+    if more or (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "
             "remove the run folder and run again"
@@ -449,7 +470,7 @@ class _NamedBefore:
         self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
         self._between = list[tuple[Names, dict[str, npt.NDArray[np.int64]], Counts, Counts, str]]()
 
-    def known(self, zeros: StructuralZeros) -> Knowledge:
+    def known(self, zeros: StructuralZeros, listed: Pattern) -> Knowledge:
         """All of it; errors as `Knowledge.of`."""
         schema = self.table.schema
         facts = []
@@ -465,7 +486,8 @@ class _NamedBefore:
             facts.append(Fact(view, (), Between(_cells_of(view, cells, schema, source), low, high), source))
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
-        return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
+        release = Release.of(st.named(one, schema) for one in self._marginals)
+        return Knowledge.of(self.table, release, zeros, facts, listed)
 
     def add(self, one: Related, source: str) -> None:
         """A publication that was related to the table's own variables.

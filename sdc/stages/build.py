@@ -165,7 +165,7 @@ class Build:
         InputError as `require_keys_apart` and `with_earlier`.
         """
         require_keys_apart(self.publications, self.source, self.config.table.csv)
-        return with_earlier(counted.table, counted.zeros, self.publications)
+        return with_earlier(counted.table, counted.zeros, self.publications, self.config.table.code_lists)
 
     @cached_property
     def like(self) -> tuple[Published, ...]:

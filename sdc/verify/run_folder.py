@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,6 +64,7 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
         say("verify: the files against the manifest")
         risk = _checked_stages(evidence)
         evidence.read_table(risk["small_count"])
+        _check_code_lists(evidence, risk[names.LISTED])
         return _verification(evidence, risk, say)
     except DAMAGED as error:
         what = _damage(evidence, error)
@@ -138,6 +140,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
     risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
+    risk[names.LISTED] = manifest["config"].get("table", {})
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
         lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
@@ -165,6 +168,16 @@ def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded
         (f"the manifest has the policy {policy!r}, which is none", policy not in names.POLICIES),
         ("the manifest has the head of a ledger, its config none", not manifest["config"].get("ledger") and head),
     )
+
+
+def _check_code_lists(evidence: EvidenceFolder, table: dict[str, Any]) -> None:
+    """No label is taken for one of a code list but those that the section of the config names, outside hierarchies."""
+    recoded = {v: recode.get("bins") or recode.get("groups") or () for v, recode in table.get("recodes", {}).items()}
+    named, levels = {**table.get("categories", {}), **recoded}, {*chain(*table.get("hierarchies", {}).values())}
+    for v, codes in evidence.listed.items():
+        own = {*named.get(v, ())} if v not in levels else set[str]()
+        met = {evidence.categories[v][code] for code in codes & {*evidence.table[v].tolist()}}
+        evidence.holds((f"no code list of {v} in the config has the category {min(met - own, default='')}", met - own))
 
 
 def _digest_of(folder: Path) -> tuple[str, list[str]]:

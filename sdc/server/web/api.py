@@ -76,7 +76,8 @@ class Tables:
     async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
         subtable = sub_table_of(wanted.variables, self.desk.schema)
-        self._check_cells(subtable, Shape())
+        # the number of categories of a variable without a public table would be told by this
+        self._check_cells(subtable & self.desk.state.named, Shape())
         if wanted.in_part:
             require_in_part(self.desk)
         asked = self.desk.ask(subtable, user_of(request).name, in_part=wanted.in_part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
@@ -101,7 +102,7 @@ class VariableBody(BaseModel):
     """A variable; `tells` are the coarser levels that whoever has it has, where there are any."""
 
     name: str
-    categories: list[str]
+    categories: Annotated[list[str] | None, Field(description="null while no table of the variable is public")] = None
     tells: Names | None = None
 
 
@@ -136,12 +137,14 @@ class VariablesBody(BaseModel):
 
     @classmethod
     def showing(cls, desk: DeskLike) -> Self:
-        told = tells(desk.schema)
+        told, listed = tells(desk.schema), {desk.schema.names[v] for v in st.members(desk.state.named)}
         variables = [
-            {"name": v.name, "categories": v.categories} | ({"tells": told[v.name]} if v.name in told else {})
+            {"name": v.name, "categories": v.categories if v.name in listed else None}
+            | ({"tells": told[v.name]} if v.name in told else {})
             for v in desk.schema.variables
         ]
-        facts = {"title": desk.title, "records": desk.records, "variables": variables, **desk.texts.told}
+        texts = replace(desk.texts, labels=desk.texts.labels.of_categories(listed))
+        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.told}
         return cls.model_validate(facts)
 
 

@@ -154,6 +154,7 @@ class _Pages:
             request,
             "form",
             variables=self.desk.schema.variables,
+            listed={self.desk.schema.names[v] for v in st.members(self.desk.state.named)},
             tells=tells(self.desk.schema),
             names=self.desk.texts.labels,
             records=self.desk.records,
@@ -175,7 +176,7 @@ class _Pages:
             subtable = st.named(variable, self.desk.schema)
         except InputError as error:
             return error_page(request, Problem("unknown-variable", str(error)))
-        if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
+        if (cells := self.cells(subtable & self.desk.state.named)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
             return error_page(request, Problem("too-many-cells", message))
         if in_part:

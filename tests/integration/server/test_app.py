@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
@@ -328,6 +330,22 @@ def test_the_documentation(client: TestClient) -> None:
     assert "<h1>" in page.text
     table = described["paths"]["/api/tables/{name}"]["get"]["responses"]["200"]["content"]
     assert set(table) == {format.range for format in FORMATS.values()}
+
+
+def test_no_category_is_listed_before_a_table_of_its_variable_is_public(desk: SmallDesk) -> None:
+    """That a category is listed tells that it has a record. How many there are decides no answer before that either."""
+    desk.texts = Texts(PublicationConfig(), Labels({"A": VariableLabels(categories={"no": "never"})}))
+    desk._state = replace(desk.state, released=Release.of([0b110]))
+    client = server_of(desk, limits={"cells": 2}).client()
+    found = client.get("/api/variables").json()
+    assert [v["name"] for v in found["variables"] if v.get("categories")] == ["B", "C"]
+    assert not found["labels"]["A"].get("categories")
+    form = client.get("/").text
+    assert form.count("Its categories are listed once a table of it is public.") == len(desk.schema) - 2
+    assert 'value="A" data-cells="1"' in form
+    assert "never" not in form
+    assert ask(client, "A", "D").json()["decision"] == "released"
+    assert problem(ask(client, "A", "D", "B")) == (413, "too-large")
 
 
 def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:
