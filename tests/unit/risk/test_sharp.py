@@ -136,6 +136,10 @@ def test_every_end_names_the_method_that_gave_it() -> None:
     assert ((found.inner_by == labels("true-table")) == (inner == found.bounds.counts[:, None])).all()
     again = sought(*case, start=found.bounds)
     assert {*again.outer_by.reshape(-1).tolist()} <= {labels("nested"), labels("given")}
+    explicit = sought(table, knows(table, frontier("AB", "BC")))
+    lower = explicit.bounds.outer[:, 0]
+    assert (explicit.outer_by[:, 0] == np.where(lower == 0, labels("nested"), labels("explicit"))).all()
+    assert {*explicit.inner_by.reshape(-1).tolist()} <= {labels("true-table"), labels("explicit")}
 
 
 # What a small budget gets
