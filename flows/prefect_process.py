@@ -1,7 +1,6 @@
 """The process of a build's own Prefect server, run by its path with a port; it ends when its standard input does.
 
-It imports Prefect while the build, which imports other things at the same time, checks its config. It knows nothing of
-the rest of this package, so that it runs wherever Prefect does.
+It imports Prefect while the build, which imports other things at the same time, checks its config.
 """
 
 from __future__ import annotations
@@ -17,6 +16,8 @@ from contextlib import closing, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from sdc.ownership import written_by_others
+
 DATABASE = "prefect.db"
 TABLES = Path(__file__).with_name("prefect_database.sql")
 SECONDS_TO_END = 5.0
@@ -31,6 +32,9 @@ def main(port: int) -> None:
         return  # the build reads the same settings, and uses that one
     home = PREFECT_HOME.value()
     close_to_others(home)
+    if said := next(filter(None, map(written_by_others, [home, *home.glob(f"{DATABASE}*")])), ""):
+        # a deployment that somebody else has put there would run as this user
+        sys.exit(f"{said}; set PREFECT_HOME to a folder of your own")
     if str(PREFECT_API_DATABASE_CONNECTION_URL.value()).endswith(f"///{home / DATABASE}"):
         make_tables(home / DATABASE)
     import uvicorn

@@ -24,6 +24,8 @@ from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 
+from sdc.ownership import written_by_others
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 PATIENCE = 120.0  # seconds; the largest kernel takes 40
@@ -61,12 +63,14 @@ _without_place: list[str] = []
 
 
 def not_kept() -> str:
-    """One sentence where this process keeps no compiled code, as there is no place for it; else nothing."""
+    """One sentence where this process keeps no compiled code, as there is no safe place for it; else nothing."""
     if not _without_place:
         return ""
+    if said := open_to_others():
+        return f"compiled code is not kept, so that each process compiles for a minute: {said}"
     return (
         "compiled code has no place, so that each process compiles for a minute: this user has no cache that can be "
-        f"written, nor can {PACKAGE}; set NUMBA_CACHE_DIR to a folder that can"
+        "written; set NUMBA_CACHE_DIR to a folder that can"
     )
 
 
@@ -99,12 +103,28 @@ def kept_base() -> Path:
     return Path(given, "sdc-kernels") if given else Path(own or Path.home() / ".cache", "sdc", "kernels")
 
 
+def open_to_others() -> str:
+    """Who else may have written compiled code where it is kept, and what to do; nothing where nobody may.
+
+    It is run as this user, so that none is taken from a folder that another user could have filled.
+    """
+    with suppress(OSError, RuntimeError):
+        base = kept_base()
+        folder = base / _state()
+        for path in (base, folder, *folder.rglob("*")):
+            if said := written_by_others(path):
+                return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own"
+    return ""
+
+
 @cache
 def kept_folder() -> Path | None:
-    """The folder of this state of the kernels, made where it is not there; None where that cannot be.
+    """The folder of this state of the kernels, made where it is not there; None where that cannot be, or is not safe.
 
     Numba by itself looks at a kernel's own file alone, and not at the kernels in others that it calls.
     """
+    if open_to_others():
+        return None
     try:
         base = kept_base()
         folder = base / _state()
@@ -148,8 +168,12 @@ class _Place(_CacheLocator):
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Place | None:
-        folder = kept_folder() if Path(py_file).is_relative_to(PACKAGE) else None
-        return None if folder is None else cls(py_func, py_file, folder)
+        """None for code of others; RuntimeError where there is no place: Numba's own might be anybody's."""
+        if not Path(py_file).is_relative_to(PACKAGE):
+            return None
+        if (folder := kept_folder()) is None:
+            raise RuntimeError("no place for compiled code")
+        return cls(py_func, py_file, folder)
 
     def get_cache_path(self) -> str:
         return self._path

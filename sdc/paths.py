@@ -1,4 +1,4 @@
-"""Paths that somebody has written: looked at once, where they come in."""
+"""Paths that somebody has written: looked at once, where they come in. And whether others may change what is there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import reprlib
 from pathlib import Path
 
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, InputError
+from sdc.ownership import written_by_others
 
 NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM}
 """What is no fault of the path itself; whoever needs what is there says so."""
@@ -26,6 +27,18 @@ def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
     except ValueError as error:
         raise ConfigError(f"{setting}{shown(text)} is no path here: {error}; name another") from error
     return Path(text)
+
+
+def require_own(path: Path, instead: str = "move it to a folder of your own") -> None:
+    """InputError where another user could have written what is at a path: code, keys, or what is decided by.
+
+    Trusted are this user, root, and whoever owns this package, whose code runs anyway. The folder that it is in counts
+    too: who may write there may put another file in its place. What is not there is nobody's.
+
+    instead  what to do, besides mending owner or permissions
+    """
+    if said := written_by_others(path):
+        raise InputError(f"{said}; make it your own (chown, chmod go-w), or {instead}")
 
 
 def shown(text: object) -> str:

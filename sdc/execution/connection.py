@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from sdc.events import EXECUTION, tell
 from sdc.execution.settings import AddressSettings, TlsSettings
 from sdc.model.errors import ConfigError, NoWorkersError
+from sdc.paths import require_own
 from sdc.storage.run_folder import code_digest
 
 SAME = ("dask", "distributed", "numba", "numpy", "ortools", "pyarrow", "scipy")
@@ -80,6 +81,7 @@ def tls_context(tls: TlsSettings) -> ssl.SSLContext:
     for name in ("ca_file", "cert", "key"):
         if not getattr(tls, name).is_file():
             raise ConfigError(f"tls.{name} = {str(getattr(tls, name))!r}: there is no such file; name a PEM file")
+        require_own(getattr(tls, name))
     try:
         context = ssl.create_default_context(cafile=str(tls.ca_file))
     except (ssl.SSLError, OSError) as error:

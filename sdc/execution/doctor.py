@@ -20,13 +20,14 @@ from urllib.request import urlopen
 import psutil
 from packaging.requirements import Requirement
 
-from sdc.compiled import PACKAGE, kept_base
+from sdc.compiled import PACKAGE, kept_base, open_to_others
 from sdc.config.build import BuildConfig
 from sdc.config.file import read_config
 from sdc.config.values import EMBEDDED_CLUSTERS
 from sdc.execution.cluster import require_here
 from sdc.model.errors import SdcError
 from sdc.model.extras import DISTRIBUTION
+from sdc.paths import require_own
 from sdc.refusal import state_folder
 
 CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed package knows its requirements
@@ -123,6 +124,8 @@ def _of_kernels() -> str:
     except RuntimeError:
         raise SdcError("this user has no home for compiled code; set NUMBA_CACHE_DIR to a folder") from None
     _require_room(folder, "set NUMBA_CACHE_DIR to a folder that can, else each process compiles for a minute")
+    if said := open_to_others():
+        raise SdcError(f"compiled code is not used: {said}")
     return f"compiled code is kept in {folder}"
 
 
@@ -135,6 +138,8 @@ def _of_prefect() -> str:
     except RuntimeError:
         raise SdcError("this user has no home for Prefect's database; set PREFECT_HOME to a folder") from None
     _require_room(home, "set PREFECT_HOME to a folder that can")
+    for path in (home, *home.glob("prefect.db*")):
+        require_own(path, "set PREFECT_HOME to a folder of your own")
     return f"each build has a server of its own, with its database in {home}"
 
 

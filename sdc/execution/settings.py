@@ -15,6 +15,7 @@ from sdc.config.build import ExecutionConfig
 from sdc.config.file import load_yaml, validated
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Text, Workers, size_in_bytes
 from sdc.model.errors import ConfigError
+from sdc.paths import require_own
 
 MIN_WALLTIME = 300  # seconds
 
@@ -234,9 +235,11 @@ KINDS: Mapping[str, type[ClusterSettings]] = {
 def read_cluster(path: Path) -> ClusterSettings:
     """The settings of a cluster file, its relative paths taken from its folder.
 
-    ConfigError, one message with every fault: an unknown kind or key, a value and what is allowed.
+    ConfigError, one message with every fault: an unknown kind or key, a value and what is allowed. InputError as
+    `require_own`.
     """
     content = load_yaml(path, "cluster file", ConfigError)
+    require_own(path)  # its commands and scripts are run as this user
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(f"cluster file {path}: kind = {kind!r} is not one of {', '.join(KINDS)}; name one")

@@ -24,6 +24,7 @@ from sdc.ingest.vocabulary import Coding, Vocabulary
 from sdc.model.errors import InputError, SdcError
 from sdc.model.table import MAX_TOTAL
 from sdc.model.weights import UNIT
+from sdc.paths import require_own
 
 Array: TypeAlias = npt.NDArray[np.int64]
 Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
@@ -319,6 +320,7 @@ def merge_range(table: None, unit: tuple[list[Path], Key | None, Key | None, int
 
 
 def _mapped(path: Path) -> Array:
+    require_own(path, "name another scratch")
     try:
         cells: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from sdc.model.errors import ConfigError
+from sdc.paths import require_own
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,9 @@ class SigningKey:
 
     @staticmethod
     def read(path: Path) -> SigningKey:
-        """From a PEM or OpenSSH file without a password; ConfigError for any other."""
+        """From a PEM or OpenSSH file without a password; ConfigError for any other, InputError as `require_own`."""
         setting = f"publication.signing_key = {str(path)!r}"
+        require_own(path)
         try:
             content = path.read_bytes()
         except OSError as error:

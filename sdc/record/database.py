@@ -17,6 +17,7 @@ from sqlalchemy.pool import QueuePool
 
 from sdc.model.errors import ConfigError, InputError, TemporaryError
 from sdc.model.extras import require_packages
+from sdc.ownership import written_by_others
 from sdc.paths import checked_path
 
 BUSY_SECONDS = 5
@@ -207,6 +208,8 @@ class _SqliteFile:
             raise ChainError(f"{self._called} is no plain file; name another")
         if not self._path.parent.is_dir():
             raise ChainError(f"{self._called} cannot be made, its folder is not there; make that first")
+        if self._use is not Use.READ and (said := written_by_others(self._path)):
+            raise ChainError(f"{self._called}: {said}; make it your own (chown, chmod go-w)")
         if self._use is Use.READ and not self._path.exists():
             raise ChainError(f"there is no history {self.name}; name the file of one that a server has begun")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sdc.canonical import canonical
 from sdc.model.errors import AbsentError, InputError
 from sdc.model.named import Named
-from sdc.paths import checked_path
+from sdc.paths import checked_path, require_own
 from sdc.record.entry import Entry, broken_links
 
 if TYPE_CHECKING:
@@ -242,6 +242,7 @@ def _key_file(path: Path) -> Path:
 
 def _key(path: Path) -> bytes:
     file = _key_file(path)
+    require_own(file)
     try:
         key = bytes.fromhex(file.read_text(encoding="ascii").strip())
     except OSError as error:

@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from sdc.model.errors import RunFolderError
+from sdc.paths import require_own
 from sdc.risk.sharp import SharpPart
 from sdc.storage.whole_file import replacing
 
@@ -37,7 +38,8 @@ class KeptParts:
         return self.above / self.of[:16]
 
     def read(self) -> dict[str, SharpPart]:
-        """Those that are there and whole, by their keys."""
+        """Those that are there and whole, by their keys; InputError as `require_own`."""
+        require_own(self.folder, "remove it: what is in it is done again")
         found = (_read(path) for path in sorted(self.folder.glob("[!.]*.npz")))
         return {part.key: part for part in found if part is not None}
 

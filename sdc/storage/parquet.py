@@ -10,8 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,6 +27,7 @@ from sdc.memory import give_back
 from sdc.model.errors import InputError
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Cells, Codes, Counts, Table, partition_edges
+from sdc.paths import require_own
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_columns
 from sdc.storage.whole_file import replacing
 
@@ -365,7 +364,8 @@ def open_memory_form(folder: str | Path, digest: str | None = None) -> Table:
 
 @lru_cache(maxsize=8)
 def _mapped(folder: Path, written: int, digest: str | None) -> Table:
-    _require_own(folder)
+    for path in (folder, folder / CODES, folder / COUNTS, folder / SCHEMA):
+        require_own(path, "name another scratch")
     recorded = _read_schema(folder)
     schema = _schema_of(recorded)
     cells = recorded["cells"]
@@ -374,16 +374,6 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     if digest not in (None, table.digest):
         raise InputError(f"{folder} was changed: it is not the table {str(digest)[:12]}; write the memory form again")
     return table
-
-
-def _require_own(folder: Path) -> None:
-    """InputError where somebody else owns it, or all may write in it; what is root's is safe from others."""
-    for path in (folder, folder / CODES, folder / COUNTS, folder / SCHEMA):
-        if not path.exists():
-            continue  # said when it is read
-        status = path.stat()
-        if status.st_uid not in (os.geteuid(), 0) or status.st_mode & stat.S_IWOTH:
-            raise InputError(f"{path} was made by another user, or may be changed by others; name another scratch")
 
 
 def _map(path: Path, shape: tuple[int, ...], dtype: type[np.generic]) -> npt.NDArray[Any]:

@@ -28,6 +28,7 @@ from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import EndMethods
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.paths import require_own
 from sdc.risk.assessment import Assessment
 from sdc.risk.critical_width import CriticalWidths
 from sdc.run_format import (
@@ -334,7 +335,8 @@ def read_checkpoint(path: Path, key: str) -> SearchState | None:
 
 
 def _kept(path: Path, key: str, part: str, kind: type[T]) -> T | None:
-    # no fault stops a stage: without what was kept it takes longer, and comes to the same
+    require_own(path, "remove it: without it the stage begins anew")
+    # no other fault stops a stage: without what was kept it takes longer, and comes to the same
     with suppress(RunFolderError):
         return _part(path, part, kind) if _part(path, "key", str) == key else None
     return None

@@ -165,15 +165,24 @@ print(not_kept(), flush=True)
 """
 
 
-def test_without_a_place_kernels_work_and_one_sentence_says_so() -> None:
-    """As it is for a user without a home, with code that only others can write."""
-    environment = {**os.environ, "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+@pytest.mark.parametrize(
+    ("mode", "said"),
+    [(None, "has no place.*set NUMBA_CACHE_DIR"), (0o777, "is not kept.*every user may write.*set NUMBA_CACHE_DIR")],
+)
+def test_without_a_place_kernels_work_and_one_sentence_says_so(tmp_path: Path, mode: int | None, said: str) -> None:
+    """As it is for a user without a cache that can be written, and for one whose cache others can write."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    if mode is None:
+        (tmp_path / "sdc-kernels").write_text("no folder")
+    else:
+        (tmp_path / "sdc-kernels").mkdir()
+        (tmp_path / "sdc-kernels").chmod(mode)
     code = WITHOUT_PLACE + CODE.replace("times = sum(twice.stats.cache_misses.values())\n", "")
     done = subprocess.run(
         [sys.executable, "-c", "exec(open(0).read())"], input=code, capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert re.search("has no place.*set NUMBA_CACHE_DIR", done.stdout)
+    assert re.search(said, done.stdout)
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone", "no file"])

@@ -12,6 +12,7 @@ from tempfile import NamedTemporaryFile
 
 from sdc.config.server import ServerConfig, UserConfig
 from sdc.events import FAULTY, SERVER, EventLog, EventText, for_this_user, heard, tell
+from sdc.paths import require_own
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import folder_of, server_of
 from sdc.server.desk.serve import open_service
@@ -80,4 +81,5 @@ def _secret(folder: Path) -> bytes:
         file.flush()
         os.fsync(file.fileno())
         os.link(file.name, path)
+    require_own(path, "remove it: users then log in again")
     return path.read_bytes()

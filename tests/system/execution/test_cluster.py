@@ -307,7 +307,7 @@ def test_the_image_of_the_workers() -> None:
     for run in ("pip install --no-cache-dir -c constraints.txt '.[cluster,postgresql,s3,server]'", "postgresql-client"):
         assert any(run in words for words in steps["RUN"])
     (made,) = [words for words in steps["RUN"] if words.startswith("install ")]
-    assert {environment["HOME"], environment["NUMBA_CACHE_DIR"]} <= {*made.split()}
+    assert {environment["HOME"], environment["NUMBA_CACHE_DIR"], "0700", "10001"} <= {*made.split()}
     assert steps["HEALTHCHECK"][0].endswith('CMD ["sdc", "doctor"]')
     assert steps["USER"] == ["10001:10001"]
     assert "://" not in text

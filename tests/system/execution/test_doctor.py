@@ -68,6 +68,13 @@ def open_passwords(home: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("PGPASSFILE", str(home / "passwords"))
 
 
+def open_caches(home: Path, patch: pytest.MonkeyPatch) -> None:
+    for variable, folder in (("NUMBA_CACHE_DIR", "caches/sdc-kernels"), ("PREFECT_HOME", "prefect")):
+        (home / folder).mkdir(parents=True)
+        (home / folder).chmod(0o777)
+        patch.setenv(variable, str(home / folder.split("/")[0]))
+
+
 def another_version(home: Path, patch: pytest.MonkeyPatch) -> None:
     (home / "constraints.txt").write_text("numpy==1.0.0\nno-such-package==1.0\n")
     patch.setattr(doctor, "CONSTRAINTS", home / "constraints.txt")
@@ -92,6 +99,10 @@ FAULTS: dict[str, tuple[Callable[[Path, pytest.MonkeyPatch], Any], dict[str, str
     "no settings": (
         lambda home, patch: patch.setenv("FSSPEC_CONFIG_DIR", str(home / "none")),
         {"fsspec": "FSSPEC_CONFIG_DIR = @/none: there is no such path; name one"},
+    ),
+    "open caches": (
+        open_caches,
+        {"kernels": "every user may write @/caches/sdc-kernels", "prefect": "every user may write @/prefect"},
     ),
     "another version": (another_version, {"packages": "numpy "}),
     "a file for a folder": (

@@ -1,0 +1,47 @@
+"""Whether another user of this machine could have written a file, by owners and modes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+def written_by_others(path: Path) -> str:
+    """Who else may have written what is at a path, or replaced it; nothing where nobody else may."""
+    real = path.resolve()
+    with suppress(FileNotFoundError):
+        return _open_to(real, real.stat()) or _open_to(real.parent, real.parent.stat())
+    return ""
+
+
+def _open_to(path: Path, status: os.stat_result) -> str:
+    if status.st_uid not in (os.geteuid(), 0, Path(__file__).stat().st_uid):
+        return f"{path} belongs to {_user(status.st_uid)}, who may change it"
+    if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
+        return ""  # there everybody may make files, and change their own only
+    if status.st_mode & stat.S_IWOTH:
+        return f"every user may write {path}"
+    # many systems give each user a group of one, by the same number or name
+    if status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid and _group(status) != _user(status.st_uid):
+        return f"the group {_group(status)} may write {path}"
+    return ""
+
+
+def _user(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _group(status: os.stat_result) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(status.st_gid).gr_name
+    except KeyError:
+        return str(status.st_gid)
