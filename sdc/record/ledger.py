@@ -231,7 +231,10 @@ def _opened(path: Path) -> Iterator[Chain]:
     from sdc.record.database import Use
 
     if not path.is_file():
-        raise AbsentError(f"there is no ledger {path}; make one with sdc ledger {path} --new")
+        raise AbsentError(
+            f"there is no ledger {path}; if it was moved, name its place: a new one knows of no publication. Make a "
+            f"first one with sdc ledger {path} --new"
+        )
     # shared even to be read: what another process left half-written is taken back first
     with closing(Chain.read(str(path), Use.SHARE, LEDGER)) as chain:
         if chain.about != {LEDGER: FORMAT}:

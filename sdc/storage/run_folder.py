@@ -165,7 +165,9 @@ class RunFolder:
                 self.discard(name)
                 unfinished.rename(self.stage(name))
                 if name in DURABLE:
-                    sync(self.path, *self.path.parents[:3])
+                    sync(self.path)
+                    with suppress(PermissionError):  # of a folder above that one may pass through and not list
+                        sync(*self.path.parents[:3])
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 

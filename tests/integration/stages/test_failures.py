@@ -95,16 +95,6 @@ def test_a_disk_that_fills_up_is_a_refusal(begun: Build, monkeypatch: pytest.Mon
     assert_nothing_published(begun)
 
 
-def test_a_release_that_is_no_longer_whole_is_gone_at_once(
-    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (begun.folder.stage("release") / "001_A-B-C-D-E.csv").write_text("tampered")
-    monkeypatch.setattr(stages, "STAGES", failing("release", RuntimeError("struck"), after=False))
-    with pytest.raises(RuntimeError, match="struck"):
-        run_all(open_build(config()), IN_PROCESS)
-    assert_nothing_published(begun)
-
-
 def rehashed(folder: Path, change: Callable[[dict[str, Any]], Any], *, hash_of: Path | None = None) -> None:
     """Changes the metadata, and the hash of a file in it."""
     file = folder / "datapackage.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -57,29 +56,6 @@ def test_a_ledger_has_every_release_and_the_next_is_judged_with_all(czech_folder
     asked = Subject.open(str(third.folder.path))
     assert st.parse(pair[0], third.made.table.schema) in asked.known.release.frontier
     assert st.parse(pair[0], third.made.table.schema) in asked.public(["A"]).release
-
-
-def test_a_build_that_dies_before_its_release_is_there_publishes_it_once(
-    czech_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is in the ledger before it is public: whoever is killed between, publishes the same when run again."""
-    new_ledger(czech_folder / "led")
-    file = config(czech_folder, "first", [], ledger="led")
-
-    def dies(*args: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("sdc.stages.release.record_publication", lambda *args: (record(*args), dies()))
-        with pytest.raises(KeyboardInterrupt):
-            built(file)
-    build = open_build(file)
-    (entry,) = read_ledger(czech_folder / "led").entries
-    assert not build.folder.stage("release").exists()
-    assert built(file).folder.path == build.folder.path
-    assert read_ledger(czech_folder / "led").entries == (entry,)
-    sha = hashlib.sha256((build.folder.stage("release") / "datapackage.json").read_bytes()).hexdigest()
-    assert entry.metadata == f"sha256:{sha}"
 
 
 def main(words: list[str]) -> int:
@@ -189,7 +165,7 @@ def test_search_entry_and_release_are_on_disk_in_this_order(nines: Path, monkeyp
 
     monkeypatch.setattr("sdc.storage.run_folder.sync", synced)
     built(config(nines, "t", [], ledger="led", release={"require": ["A"]}))
-    assert list(filter(None, told)) == ["0 ", "0 s", "1 s", "1 sr"]
+    assert list(filter(None, told)) == ["0 ", "0 s", "1 s", "1 sr"]  # files before a name, folders after it
 
 
 def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
@@ -234,8 +210,7 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
 
 def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     """From what the search found, without a search; where that is gone, a new build is judged beside the entry."""
-    more: dict[str, Any] = {"ledger": "led", "release": {"require": ["A"]}}
-    file = config(nines, "first", [], **more)
+    file = config(nines, "first", [], **SUPPRESSED)
     first = built(file).folder.path
     before, entries = contents(first / "release"), read_ledger(nines / "led").entries
     gone(first, "release", "assessment", "widths")
@@ -243,11 +218,11 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     assert {r.name: r.status for r in run_all(build, IN_PROCESS)}["search"] == "reused"
     assert (build.folder.path, contents(first / "release")) == (first, before)
     # elsewhere, and here: the result of the search is not there
-    elsewhere = config(nines, "first", [], output={"folder": str(nines / "other")}, **more)
+    elsewhere = config(nines, "first", [], output={"folder": str(nines / "other")}, **SUPPRESSED)
     with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*/first/.* is missing or .* run --again"):
         built(elsewhere)
     assert not (nines / "other").exists()
-    file = config(nines, "first", [], **more)
+    file = config(nines, "first", [], **SUPPRESSED)
     gone(first, "release", "search")
     with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*What its search found is missing or chan"):
         built(file)
@@ -423,7 +398,7 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
         (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
         (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
-        (lambda path: path.unlink(), "there is no ledger .*; make one with sdc ledger .* --new"),
+        (lambda path: path.unlink(), "there is no ledger .*; if it was moved, .* first one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
     ],
