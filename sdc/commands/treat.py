@@ -120,6 +120,7 @@ def suppress(
         about.criteria(min_width, small_count),
         budget=about.budget,
         whole=whole,
+        witnesses=about.witnesses(public),
     )
     rows = found.to_arrow().to_pylist()
     if out is not None:
