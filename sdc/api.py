@@ -60,7 +60,16 @@ from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
-from sdc.stages.assemble import NOBODY, Listing, SearchSettings, Watch, no_widths, release_search, require_utility
+from sdc.stages.assemble import (
+    NOBODY,
+    Listing,
+    SearchSettings,
+    Watch,
+    edition_before,
+    no_widths,
+    release_search,
+    require_utility,
+)
 from sdc.stages.bounded import chosen_cells, super_cells
 from sdc.stages.known import Public, known_of
 
@@ -396,7 +405,7 @@ def _heard(watch: Watch | None) -> Watch:
 
 def _before(known: Knowledge) -> tuple[str, ...]:
     """What was published before, as a capability."""
-    return BEFORE[:1] if known.release.variables or known.facts else ()
+    return BEFORE[:1] if known.release.variables or known.published else ()
 
 
 def _of_criteria(criteria: Criteria) -> Iterator[str]:
@@ -449,7 +458,8 @@ def _settings(
         raise ConfigError(
             "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
         )
-    return SearchSettings(criteria, policy, Listing.of(BY_WIDTH, len(table.schema), criteria.floor), section, executor)
+    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.like)
+    return SearchSettings(criteria, policy, listing, section, executor, like=before)
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
@@ -473,18 +483,21 @@ def suppress(
     executor: Executor = IN_PROCESS,
     whole: Public | None = None,
     witnesses: Witnesses | None = None,
+    whole_table: bool = False,
     **keywords: Unpack[CriteriaKeywords],
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.treat.suppression`.
 
-    whole  what of it is public whole, where something is in part: small cells that it tells nothing can help
-    witnesses  feasible tables with which the search begins
+    whole        what of it is public whole, where something is in part: small cells that it tells nothing can help
+    witnesses    feasible tables with which the search begins
+    whole_table  whether every at-risk cell of the whole table is judged, as `assess` does, and not the small counts of
+                 the sub-table alone
 
-    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. Where
-    sub-tables or facts are public, or it has more than 4,096 cells, every at-risk cell of the whole table is judged
-    beside them too as `assess` does, with a limit and a budget where they are given; by itself a smaller sub-table has
-    neither. InputError for what is released already, ReleaseError for an unknown variable or a table that is too large
-    for walks, ConfigError for rules on what is published, NotReleasableError where withholding does not do.
+    It is judged for whoever has these, the cells that stay and the structural zeros, and enters no ledger. The whole
+    table is judged too where sub-tables or facts are public, a limit is given, or the sub-table has more than 4,096
+    cells; `judged_whole` of the result says so. InputError for what is released already, ReleaseError for an unknown
+    variable or a table that is too large for walks, ConfigError for rules on what is published, NotReleasableError
+    where withholding does not do.
     """
     from sdc.treat import suppression
 
@@ -492,7 +505,8 @@ def suppress(
     require_together("suppress", *_of_criteria(asked))
     subtable, known = st.told(sub_table, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(subtable))
-    if known.release == NOTHING and not known.facts and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
+    beside = whole_table or asked.limit is not None or known.release != NOTHING or bool(known.facts)
+    if not beside and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
         with suppress_errors(NotReleasableError):  # its margins are withheld too then

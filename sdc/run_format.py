@@ -17,6 +17,7 @@ COUNT = "count"
 BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
 KNOWN, KNOWN_FORMAT = "known.json", 1  # what is public of the table before anything is released
 STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are not published
+LISTED = "listed"  # of variables the codes that a code list names, so that labels do not say that they have records
 TRIED = "tried"  # pairs of a sub-table that may be coarsened and a level; which is published where it names one
 WITHHELD, BETWEEN = "withheld", "between"  # in an entry of a ledger: cells of a fact told not at all, or so
 KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/
@@ -72,6 +73,7 @@ LEVELS = "levels"  # which category of a coarser variable each category of a pub
 ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: to what, with which marginals
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact
 TOTAL = "(total)"  # the category of totals, where they are listed
+RESERVED = (TOTAL, "(all)")  # which no category is called
 ZEROS, TOTALS = "zeros", "totals"  # what is listed beside the cells with records
 SDMX_CSV = ".sdmx.csv"
 XML_SCHEMA, WORKBOOK = OF_ALL_TABLES = "tables.xsd", "tables.xlsx"

@@ -119,6 +119,7 @@ def init(
     """
     from sdc.ingest.profile import config_name, never_amounts, written
     from sdc.ingest.source import open_source
+    from sdc.model.totals import warnings_of
 
     if out is not None and out.exists():
         raise ConfigError(f"--out {out} exists already; name a file that does not")
@@ -132,6 +133,8 @@ def init(
                 f"{one['name']}: {one['values']} numbers, taken for codes; if they are amounts, bin them",
                 file=sys.stderr,
             )
+    for warning in warnings_of(facts["sums"]):
+        print(warning, file=sys.stderr)
     if out is not None:
         _write_confidential(out, text)
     if as_json:

@@ -60,8 +60,11 @@ def round_command(
     about = _subject(subject, variables, structural_zeros, "round")
     table = _marginal(about, sub_table)
     beside = ALONE if about.build is None else _beside(about)
+    judged = "nothing, for the table of a file has no criterion"
     if about.build is not None:
         about.judge_rounded(sub_table, base)
+        own = about.build.criteria
+        judged = f"each cell of the whole table with 1 to {own.small_count} records keeps the width {own.floor}"
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
         from sdc.stages.publish import rounded_table
@@ -76,6 +79,7 @@ def round_command(
                 "base": base,
                 "margins": margins,
                 "cells": rounded.cells(table),
+                "judged": judged,
                 **_judged(beside),
                 "confidential": {"moved": rounded.moved},
             }
@@ -83,6 +87,7 @@ def round_command(
         return
     print(f"rounded to multiples of {base}")
     print(f"rounded margins that cells add up to: {', '.join(margins)}")
+    print(f"judged: {judged}")
     print(beside)
     print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
 
@@ -100,7 +105,10 @@ def suppress(
 ) -> None:
     """Choose the cells of a sub-table to suppress.
 
-    Suppresses as few cells as the search finds. For a run, the suppressed table is safe beside its release.
+    Suppresses as few cells as the search finds. For a config or a run every at-risk cell of the whole table is judged,
+    together with what is public already; for a table alone only the small counts of the sub-table itself.
+
+    The file has the totals of the margins that are public with it.
 
     The command assumes that the margins of the sub-table are public wherever they may be, and so are structural
     zeros. Together with the remaining cells they pin down no small count. One leak is not judged: an intruder who
@@ -113,19 +121,23 @@ def suppress(
     _require_new(out, OF_ROWS)
     about = _subject(subject, variables, structural_zeros, "suppress")
     table, beside, (public, whole) = _marginal(about, sub_table), _beside(about), about.besides
+    criteria = about.criteria(min_width, small_count)
     found = api.suppress(
         about.table,
         public,
         sub_table,
-        about.criteria(min_width, small_count),
+        criteria,
         budget=about.budget,
         whole=whole,
         witnesses=about.witnesses(public),
+        whole_table=about.build is not None,
     )
-    rows = found.to_arrow().to_pylist()
+    schema = table.schema
     if out is not None:
-        _write_rows(out, rows)
-    withheld, schema = int(found.withheld.sum()), table.schema
+        _write_rows(out, found.listed(schema))
+    withheld, rows = int(found.withheld.sum()), found.to_arrow().to_pylist()
+    of = "the whole table" if found.judged_whole else f"{sub_table}, and none of the whole table,"
+    judged = f"each cell of {of} with 1 to {criteria.small_count} records keeps the width {criteria.floor}"
     every = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
     margins, refuted = every if found.margins else [], len(found.refuted)
     if as_json:
@@ -136,6 +148,7 @@ def suppress(
                 "withheld_cells": withheld,
                 "withheld_records": found.weight,
                 "cells": rows,
+                "judged": judged,
                 **_judged(beside, CHOICE),
                 "confidential": {"optimal": found.optimal, "too_narrow_without_it": refuted},
             }
@@ -143,6 +156,7 @@ def suppress(
         return
     print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
     told = [*margins, "what these add up to, and "] if found.margins else [""]
+    print(f"judged: {judged}")
     print(f"public with it, and judged so: {', '.join(told)}structural zeros")
     if not found.margins:
         print("its margins are not: those that were not public before stay so")
@@ -262,7 +276,7 @@ def _beside(subject: Subject) -> str:
     """With what a single table of it was judged, and what that does not know."""
     if subject.released is not None:
         return BESIDE
-    return BEFORE if subject.known.facts or subject.known.release.variables else ALONE
+    return BEFORE if subject.known.published or subject.known.release.variables else ALONE
 
 
 def _marginal(subject: Subject, sub_table: str) -> Table:

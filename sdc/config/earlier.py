@@ -60,8 +60,12 @@ class EarlierConfig(Section):
         Field(description="a section with column and records, which shows that a disjoint publication is of others"),
     ] = None
     total: Annotated[
-        Category, Field(description="the category that stands for all others of a variable, which is passed over")
+        Category, Field(description="the category that stands for all others of a variable, whose counts are sums")
     ] = TOTAL
+    not_totals: Annotated[
+        dict[Text, tuple[Category, ...]],
+        Field(description="a list of its categories for each variable that are no totals, though they are called so"),
+    ] = {}
 
     @model_validator(mode="after")
     def _one_subject(self) -> EarlierConfig:

@@ -153,6 +153,13 @@ class TableConfig(Section):
         dict[Text, RecodeConfig],
         Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
     ] = {}
+    not_totals: Annotated[
+        dict[Text, tuple[Category, ...]],
+        Field(
+            description="a list of categories for each variable that are no totals, though they are called so or their "
+            "counts are the sum of the others; without it rows of totals are refused"
+        ),
+    ] = {}
     weight: Annotated[
         Text | None,
         Field(
@@ -199,6 +206,16 @@ class TableConfig(Section):
     def partitions_of(self, cells: int) -> int:
         """How many Parquet parts a table with so many non-zero cells is written in."""
         return self.partitions or partitions_of(cells)
+
+    @property
+    def code_lists(self) -> dict[str, tuple[str, ...]]:
+        """Of variables the categories that the config names, whether or not they have records.
+
+        Of the variables of a hierarchy none: their categories without records are left out.
+        """
+        recoded = {name: tuple(recode.bins or recode.groups or ()) for name, recode in self.recodes.items()}
+        levels = {name for named in self.hierarchies.values() for name in named}
+        return {name: own for name, own in {**self.categories, **recoded}.items() if own and name not in levels}
 
     @field_validator("columns")
     @classmethod

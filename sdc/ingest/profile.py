@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import floor, gcd, isfinite, log10
@@ -21,6 +21,7 @@ from sdc.ingest.source import Source, SourcePart
 from sdc.ingest.vocabulary import kind_of, namer
 from sdc.model.errors import InputError
 from sdc.model.table import Table
+from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
 
 MOST_VARIABLES = 12  # switched on: the full table stays workable
 MOST_CATEGORIES = 60  # of a variable that is used as it is stored
@@ -125,6 +126,8 @@ def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str]
                         counts[name_of(pair["values"])] += pair["counts"]
                 is_cut = len(counts) > MOST_VALUES
             missing += counts.pop("", 0)
+            for total in [value for value in counts if is_reserved(value)]:
+                del counts[total]  # of a published table, whose cells are read alone
             met[name] = counts, missing, is_cut
     return met
 
@@ -275,8 +278,13 @@ def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
     if not few:
         return []
     missing = {column.name: _unused("missing", column) for column in few if column.missing}
-    settings = TableConfig(path=source.path, variables=tuple(c.name for c in few), missing=missing)
+    called = _called_totals(few)
+    settings = TableConfig(path=source.path, variables=tuple(called), missing=missing, not_totals=called)
     return list(nested(count_records(source, settings).table))
+
+
+def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
+    return {column.name: tuple(filter(is_usual, column.values)) for column in columns}
 
 
 def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
@@ -305,7 +313,10 @@ def nested(table: Table) -> Iterator[tuple[str, str]]:
 def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, dict[str, Any]]:
     """The config as commented YAML, and the same in a document."""
     found = proposals(columns_of(source), ask)
-    table = count_records(source, settings_of(source.path, found)).table
+    called = _called_totals([p.column for p in found if p.why is None])
+    settings = settings_of(source.path, found).model_copy(update={"not_totals": called})
+    table = count_records(source, settings).table
+    sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
     levels = _nested(source, found)
     facts = {
@@ -315,8 +326,9 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
         "variables": [_facts(p) for p in found],
         "empty_two_way_cells": [{"cell": cell, "expected": round(n, 1)} for cell, n in empty[:MOST_EMPTY]],
         "nested": [list(pair) for pair in levels],
+        "sums": [list(pair) for pair in sums],
     }
-    return "\n".join(_lines(source.path, name, found, table, empty, levels)) + "\n", facts
+    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums)) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -340,6 +352,7 @@ def _lines(
     table: Table,
     empty: Sequence[tuple[dict[str, str], float]],
     levels: Sequence[tuple[str, str]],
+    sums: Sequence[SumCategory],
 ) -> Iterator[str]:
     settings = settings_of(path, found)
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
@@ -364,6 +377,11 @@ def _lines(
     for coarse, fine in levels:
         named = _text(f"{fine}_levels")
         yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
+    if sums:
+        yield "  # these look like totals, by name or as the sum of all others; leave their rows out, or say that they"
+        yield "  # are categories:"
+        own = {name: [category for v, category in sums if v == name] for name, _ in sums}
+        yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
     weights = [p.column.name for p in found if is_weight(p.column)]
     if weights:
         yield f"  # weight: {_text(weights[0])}  # is it one? rounded totals of it then go out beside the counts"

@@ -49,6 +49,7 @@ from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
+from sdc.model.totals import SumCategory, is_reserved, require_no_totals, sum_categories, without_totals
 from sdc.model.weights import RecordWeights
 from sdc.run_format import ROUNDED_COUNT
 
@@ -84,6 +85,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
     recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
+    not_totals        categories that are no totals, though they are called or count like them, by variable
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
 
@@ -134,7 +136,7 @@ class CountedRecords:
 
     `zeros` are the cells that the file of the settings says are impossible. A record that has
     several faults counts under that of the first variable. Of each variable `unmet` has the categories, and the values
-    in its groups, that the settings name and no record has.
+    in its groups, that the settings name and no record has. `sums` are categories that look like totals.
     """
 
     table: Table
@@ -142,13 +144,15 @@ class CountedRecords:
     set_aside: Mapping[tuple[str, Fault], int]
     unmet: Mapping[str, tuple[str, ...]]
     weights: RecordWeights | None = None
+    sums: tuple[SumCategory, ...] = ()
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Records read, set aside, and why; and what is named that no record has."""
+        """Records read, set aside, and why; what is named that no record has; and what looks like a total."""
         aside = sum(self.set_aside.values())
         reasons = [{"variable": v, "reason": f.value, "records": n} for (v, f), n in self.set_aside.items()]
-        return {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons, "unmet": dict(self.unmet)}
+        read = {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons}
+        return {**read, "unmet": dict(self.unmet), "sums": self.sums}
 
 
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
@@ -204,7 +208,7 @@ def count_records(
                 raise found
             tally.unite(found)
         _check(tally, settings, source.path)
-        return _settled(tally.close(memory), settings, runner, source.path)
+        return _settled(tally.close(memory), settings, runner, source.path, COUNT in layouts[0].names)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -220,7 +224,7 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
         for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
             _count_batch(batch, tally, unit)
         _check(tally, settings, FRAME)
-        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME)
+        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, COUNT in names)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -246,7 +250,7 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
             raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
         if settings.variables is None and name.strip().lower() == COUNT:
             raise InputError(f"{path} has the column {name!r}; rename it to {COUNT!r} if it counts records, or drop it")
-    for setting in ("categories", "missing", "recodes"):
+    for setting in ("categories", "missing", "recodes", "not_totals"):
         _check_known(setting, getattr(settings, setting), known, path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
     schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
@@ -259,7 +263,10 @@ def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> 
     if column not in columns or column == COUNT:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
-    return Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+    coding = Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+    if reserved := sorted(filter(is_reserved, coding.named)):
+        raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
+    return coding
 
 
 _ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
@@ -451,7 +458,7 @@ def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
     return f"{column} has values that no bin or group of {coding.name!r} covers; extend them {such}"
 
 
-def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str) -> CountedRecords:
+def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str, is_counted: bool) -> CountedRecords:
     """The table in final codes, which depend on the categories met and not on when they were met."""
     variables, codes = zip(*(vocabulary.settle() for vocabulary in tally.vocabularies), strict=True)
     schema = Schema(variables)
@@ -461,16 +468,18 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str)
     table = _table(schema, packing, cells)
     if not table.total:
         raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
+    table = without_totals(table, path, is_counted)
     weights = _weights(packing, cells) if tally.is_weighted else None
     of_levels = {level for levels in settings.hierarchies.values() for level in levels}
     table, rows = _without_nobodys(table, tally.codings, of_levels)
-    unmet = dict(_unmet(table, tally))
+    require_no_totals(table, settings.not_totals, path)
+    unmet, sums = dict(_unmet(table, tally)), tuple(sum_categories(table, settings.not_totals))
     table, own = with_levels(table, settings.hierarchies)
     rows = rows[own]
     # last: only now are the categories known that the patterns name
     zeros = zeros_of(table, settings.structural_zeros)
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(rows))
+    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(rows), sums)
 
 
 def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZeros:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -25,6 +25,7 @@ from sdc.ingest.order import canonical_order
 from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
+from sdc.model.totals import is_plain, is_reserved
 
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
 _INDICES = pa.int32()
@@ -152,8 +153,8 @@ class Vocabulary:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
         rows = indices.to_numpy(zero_copy_only=False)
         times = np.bincount(rows, minlength=len(met)).tolist()
-        if self.unmet:
-            self._note_groups(name_of(value) for value, n in zip(values, times[:-1], strict=True) if n)
+        if self.coding.recode is not None and self.coding.recode.groups is not None:
+            self._note_groups([name_of(v) for v, n in zip(values, times[:-1], strict=True) if n and v is not None])
         return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
@@ -173,6 +174,7 @@ class Vocabulary:
         names = [name for name in self.codes if isinstance(name, str)]
         # a category for missing values that nobody lists comes last, and only where a record has it
         last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
+        last += [name for name in names if is_reserved(name)]
         known: dict[str, str] = {}
         if given is None:
             order, known = self.coding.in_order([name for name in names if name not in last])
@@ -186,9 +188,16 @@ class Vocabulary:
         codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
 
-    def _note_groups(self, names: Iterable[str]) -> None:
-        grouped = self.coding.grouped
+    def _note_groups(self, names: Sequence[str]) -> None:
+        """InputError where a row of totals, by its name, would go to the group of all others."""
+        grouped, recode = self.coding.grouped, self.coding.recode
         self.unmet -= {name if name in grouped else plain(name) for name in names}
+        totals = [name for name in names if name not in grouped and is_plain(name) and not is_reserved(name)]
+        if totals and recode is not None and OTHERS in (recode.groups or {}).values():
+            raise InputError(
+                f"column {self.coding.column!r} has {totals[0]!r}, by its name a total, which the group of all others "
+                f"of {self.coding.name!r} would take in; leave its rows out, or name it in a group"
+            )
 
     def _values(self, dictionary: pa.Array) -> list[Any]:
         try:
@@ -208,7 +217,8 @@ class Vocabulary:
                 self._known.clear()
             name = "" if value is None else name_of(value)
             _check_lines(name, self.coding.column)
-            self._known[value] = self.coding.category(name) if name else Bad(Fault.MISSING, "")
+            category = "".join(name.split()).casefold() if is_reserved(name) else self.coding.category(name)
+            self._known[value] = category if name else Bad(Fault.MISSING, "")
         return self._known[value]
 
     def _code(self, category: str | Bad, times: int, part: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ from sdc.public.relation import Related, refinement, related
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, System
 from sdc.risk.min_width import MinWidth
-from sdc.run_format import TOTAL
 from sdc.solve.integer import IntegerSystem
 
 
@@ -127,10 +126,17 @@ class FewCounts:
 
 def few_counts(sources: Sequence[str | Path], n: int, relations: Sequence[EarlierConfig] = ()) -> list[FewCounts]:
     """Of the published tables those that break the n-rule. Errors as `check`."""
-    total = {relation.folder: relation.total for relation in relations}
-    tables = (one for source in sources for one in read_published(Path(source), total.get(str(source), TOTAL)))
-    found = (FewCounts(one.source, one.label, int((one.table.counts < n).sum())) for one in tables if not one.base)
+    tables = (one for one, _ in _read(sources, {relation.folder: relation for relation in relations}))
+    found = (few for one in tables if not one.base for few in _few(one, n))
     return [few for few in found if few.counts]
+
+
+def _few(one: Published, n: int) -> Iterator[FewCounts]:
+    """Of its cells, and of its totals where these tell more than the cells do."""
+    yield FewCounts(one.source, one.label, int((one.table.counts < n).sum()))
+    for sums in one.sums:
+        is_few = (sums.low == sums.high) & (sums.low > 0) & (sums.low < n)
+        yield FewCounts(one.source, f"totals of {'*'.join(sums.names) or 'all records'}", int(is_few.sum()))
 
 
 def check(
@@ -158,16 +164,19 @@ def read_all(
     by_folder = {relation.folder: relation for relation in relations}
     if unknown := set(by_folder) - {str(source) for source in sources}:
         raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
-    tables = [
-        (published, relation)
-        for source in sources
-        for relation in [by_folder.get(str(source)) or EarlierConfig(folder=str(source))]
-        if not relation.disjoint
-        for published in read_published(Path(source), relation.total)
-    ]
+    tables = [(published, relation) for published, relation in _read(sources, by_folder) if not relation.disjoint]
     if not tables:
         raise InputError("every table is of other records; there is nothing to check together")
     return tables
+
+
+def _read(
+    sources: Sequence[str | Path], relations: Mapping[str | None, EarlierConfig]
+) -> Iterator[tuple[Published, EarlierConfig]]:
+    for source in sources:
+        relation = relations.get(str(source)) or EarlierConfig(folder=str(source))
+        for published in read_published(Path(source), relation.total, relation.not_totals):
+            yield published, relation
 
 
 def contradiction(folder: Path) -> str:
@@ -176,9 +185,10 @@ def contradiction(folder: Path) -> str:
     Errors as `check`; no cell is bounded.
     """
     relation = EarlierConfig(folder=str(folder))
-    tables = [(published, relation) for published in read_published(folder) if published.is_exact]
-    if not tables:
-        return ""
+    every = read_published(folder)
+    tables = [(published, relation) for published in every if published.is_exact]
+    if not tables or any(published.fault for published in every):
+        return next((published.fault for published in every if published.fault), "")
     schema = refinement(tables)
     try:
         require_agreement(schema, [related(published, relation, schema) for published, _ in tables])
@@ -193,6 +203,8 @@ def composition(
     """What tables tell, each with how it relates to the others, in whatever order. Errors as `check`."""
     schema, known = all_related(tables)
     try:
+        if fault := next((published.fault for published, _ in tables if published.fault), ""):
+            raise InconsistentError(fault)
         require_agreement(schema, known)
         system = System.of(schema, known)
         system.require_bounded()

@@ -93,6 +93,8 @@ def read_incomplete(path: str | Path, total: str = TOTAL) -> Incomplete:
     tells; ReleaseError beyond 4,096 cells.
     """
     (published,) = read_published(Path(path), total)
+    if published.fault:
+        raise InputError(f"{path} contradicts itself: {published.fault}; correct it")
     schema = published.table.schema
     if schema.cells > MAX_CELLS:
         raise ReleaseError(

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -18,6 +19,7 @@ from sdc.model.errors import AbsentError, InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
+from sdc.model.totals import is_plain, is_reserved, named_sums
 from sdc.public.px import read_px
 from sdc.run_format import (
     CATALOGUES,
@@ -45,10 +47,14 @@ from sdc.run_format import (
 )
 from sdc.storage.parquet import read_columns
 
+NotTotals: TypeAlias = Mapping[str, Sequence[str]]
+"""Categories by variable."""
+NO_NAMES: NotTotals = MappingProxyType({})
 Told: TypeAlias = int | tuple[int, int] | None
 """A count: as it is, between two numbers, or not told."""
 MOST_BYTES = 1 << 30  # of a file
 MOST_QUOTED = 100
+MOST_UNLISTED = 1 << 20  # cells that a table may not list beside totals that are more than its cells
 NO_TABLES = (METADATA, DICTIONARY, *CATALOGUES, GUIDE, INDEX, *OF_SUMS)
 SAME_AGAIN = (SDMX_CSV, "-metadata.json", ".sdmx.json")  # what has a table that stands beside it, or is about it
 
@@ -91,6 +97,7 @@ class Published:
     is_whole  whether its categories are all there are; of a bare list of cells they are those that have records
     withheld  (n, variables) codes of the cells whose counts are not told exactly; the table has none of these
     sums      what else it tells where it has such cells: between what some of them lie, and totals
+    fault     what contradicts itself: a listed total that its cells cannot have; empty where nothing does
     base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
     margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
               total is
@@ -103,6 +110,7 @@ class Published:
     base: int = 0
     margins: tuple[tuple[str, ...], ...] = ()
     sums: tuple[Sums, ...] = ()
+    fault: str = ""
 
     @property
     def digest(self) -> str:
@@ -118,7 +126,7 @@ class Published:
     @property
     def is_exact(self) -> bool:
         """Whether it tells all its counts exactly."""
-        return not self.base and not len(self.withheld)
+        return not self.base and not len(self.withheld) and not self.fault
 
     def withholds(self, codes: npt.NDArray[np.integer]) -> npt.NDArray[np.bool_]:
         """(n,) whether it tells no exact count of (n, variables) cells, whose codes may be beyond its own."""
@@ -171,30 +179,31 @@ class Published:
         return cells[(cells >= 0).all(axis=1)].astype(np.uint16)
 
 
-def read_published(path: Path, total: str = TOTAL) -> list[Published]:
+def read_published(path: Path, total: str = TOTAL, not_totals: NotTotals = NO_NAMES) -> list[Published]:
     """The tables of a release folder, of every file in another folder, or of one file; those of totals alone left out.
 
-    total  the category that stands for all others of a variable; cells that have it are left out
+    total       the category that stands for all others of a variable, of sums and not of cells
+    not_totals  categories that are none, though they are called as totals are, by variable
 
     InputError where there is no table, where a file is not what its folder says or is no table of counts, and where
     anything else is published there too: nothing is passed over.
     """
     try:
-        return _tables_of(path, total)
+        return _tables_of(path, total, not_totals)
     except PermissionError as error:
         raise AbsentError(f"{path} may not be read here ({error.strerror}); have it given to you") from error
 
 
-def _tables_of(path: Path, total: str) -> list[Published]:
+def _tables_of(path: Path, total: str, not_totals: NotTotals) -> list[Published]:
     if path.is_file():
-        return [_of_file(path, total)]
+        return [_of_file(path, total, not_totals)]
     if not path.is_dir():
         raise AbsentError(f"{path} is no file or folder; name what was published")
     if (path / METADATA).is_file():
         found = _of_release(path, total)
     else:
         files = [one for one in sorted(path.iterdir()) if not _is_about(one.name)]
-        found = [_of_file(one, total) for one in files]
+        found = [_of_file(one, total, not_totals) for one in files]
     if not found:
         raise InputError(f"{path} has no table of counts as CSV, Parquet, JSON-stat or PX; name a folder that has some")
     return found
@@ -268,7 +277,7 @@ def _of_resource(folder: Path, resource: Mapping[str, Any], all_: Sequence[Mappi
     same = [one for one in all_ if one.get(SUB_TABLE) == resource[SUB_TABLE] and "schema" in one]
     fields = [field for one in same for field in one["schema"]["fields"] if "constraints" in field]
     known = {field["name"]: field["constraints"]["enum"] for field in fields}
-    found = _of_file(path, total, known)
+    found = _of_file(path, total, NO_NAMES, known)
     told = resource.get(IN_PART, {})
     if found.base != told.get(ROUNDED_TO, 0):
         said = told.get(ROUNDED_TO, 0)
@@ -286,13 +295,22 @@ class Listed:
     """What a file has: (cells,) categories of each variable, (cells,) counts, and all categories where it has them.
 
     A count is None where the cell is listed without one, and two numbers where it is between them. With a base that is
-    not 0 counts are rounded to multiples of it.
+    not 0 counts are rounded to multiples of it. Of variables the file itself may say which category is their `totals`.
     """
 
     columns: Mapping[str, Sequence[str]]
     counts: Sequence[Told]
     categories: Mapping[str, Sequence[str]]
     base: int = 0
+    totals: NotTotals = field(default_factory=dict)
+
+    def marked(self, total: str) -> Listed:
+        """With this category for those that the file calls totals."""
+        columns, categories = dict(self.columns), dict(self.categories)
+        for name, own in self.totals.items():
+            columns[name] = [total if text in own else text for text in columns[name]]
+            categories[name] = [text for text in categories[name] if text not in own]
+        return replace(self, columns=columns, categories=categories)
 
 
 def _is_exact(count: Told) -> TypeGuard[int]:
@@ -336,7 +354,9 @@ def _told(text: str) -> Told:
     return (int(low), int(high)) if int(low) != int(high) else int(low)
 
 
-def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None = None) -> Published:
+def _of_file(
+    path: Path, total: str, not_totals: NotTotals, known: Mapping[str, Sequence[str]] | None = None
+) -> Published:
     read = _reader(path.name)
     if read is None:
         raise InputError(
@@ -353,10 +373,12 @@ def _of_file(path: Path, total: str, known: Mapping[str, Sequence[str]] | None =
         raise InputError(f"{path} cannot be read ({type(error).__name__}); name a published table of counts") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is not a table of counts as its name says ({error}); publish it again") from error
-    return _published(path, listed, known, total)
+    return _published(path, listed.marked(total), known, total, not_totals)
 
 
-def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]] | None, total: str) -> Published:
+def _published(
+    path: Path, listed: Listed, known: Mapping[str, Sequence[str]] | None, total: str, not_totals: NotTotals
+) -> Published:
     if not listed.columns:
         raise InputError(f"{path} has no variable beside {COUNT}; name a table of at least one")
     categories = {**{name: list(own) for name, own in listed.categories.items()}, **(known or {})}
@@ -396,15 +418,80 @@ def _published(path: Path, listed: Listed, known: Mapping[str, Sequence[str]] | 
         raise InputError(f"{path} has counts that are no multiples of {listed.base}; publish it again")
     table, withheld = Table.of(schema, codes, np.array(counts, np.int64)), codes[is_withheld].astype(np.uint16)
     found = Published(str(path), table, set(names) <= set(categories), withheld, listed.base)
-    if found.is_exact:
-        return found
     sums = tuple(_sums(path, names, schema, rows, listed.counts, total))
     if listed.base:
         margins = [one for one in sums if one.names != tuple(names)]
-        if known is None:
-            _require_own_totals(path, found, margins)
+        _require_own_totals(path, found, margins, known is None)
         return replace(found, margins=tuple(one.names for one in margins if one.names))
-    return replace(found, sums=sums)
+    found = _with_left_out(replace(found, sums=sums), codes.astype(np.uint16))
+    _require_no_totals(found, not_totals, total, is_alone=known is None)
+    return found
+
+
+def _require_no_totals(found: Published, allowed: Mapping[str, Sequence[str]], total: str, *, is_alone: bool) -> None:
+    """InputError where a category stands for totals, by its name, or in a file by itself by its counts too."""
+    variables = found.table.schema.variables
+    totals = [(v.name, c) for v in variables for c in v.categories if is_reserved(c)]
+    if is_alone and not totals:
+        plain = ((v.name, c) for v in variables for c in v.categories if is_plain(c))
+        unsaid = [(name, c) for name, c in plain if c not in allowed.get(name, ())]
+        totals = named_sums(found.table, allowed) if found.is_exact else unsaid
+    if totals:
+        name, category = totals[0]
+        raise InputError(
+            f"{found.source} has rows of totals, by the category {category!r} of {name!r}, not by {total!r}. Say in "
+            f"a relation, as under earlier in a config: total: {category!r}; or, if it is none, "
+            f"not_totals: {{{name}: [{category!r}]}}"
+        )
+
+
+def _with_left_out(found: Published, listed: Codes) -> Published:
+    """A table beside the totals that it lists: where one is more than its cells, others that are not listed may be.
+
+    Their counts are not told then. Totals that say no more than cells which are all told are left out.
+
+    listed  (n, variables) codes of all cells that it lists
+    """
+    table, left_out = found.table, [found.withheld]
+    schema = table.schema
+    for one in found.sums:
+        columns = [schema.index(name) for name in one.names]
+        at, own = one.matching(table.codes[:, columns].astype(np.int64)), np.zeros(len(one.cells), np.int64)
+        np.add.at(own, at[at >= 0], table.counts[at >= 0])
+        is_open = np.isin(np.arange(len(own)), one.matching(found.withheld.astype(np.int64)[:, columns]))
+        lacking = np.flatnonzero((one.low > own) & ~is_open)
+        more = _unlisted(schema, listed, one, lacking)
+        left_out.append(more)
+        wrong = np.flatnonzero((one.high < own) | np.isin(np.arange(len(own)), lacking) & ~_holding(one, more, columns))
+        if len(wrong):
+            cell = " ".join(f"{name}={text}" for name, text in _named(schema, one, wrong[0])) or "all records"
+            low, high = int(one.low[wrong[0]]), int(one.high[wrong[0]])
+            told = f"{low}" if low == high else f"{low}-{high}"
+            return replace(found, fault=f"{found.source} lists {told} for {cell}, and its cells have {own[wrong[0]]}")
+    withheld = np.unique(np.concatenate(left_out), axis=0) if len(left_out) > 1 else found.withheld
+    return replace(found, withheld=withheld, sums=found.sums if len(withheld) else ())
+
+
+def _unlisted(schema: Schema, listed: Codes, sums: Sums, chosen: npt.NDArray[np.int64]) -> Codes:
+    """The cells of some sums that are not listed; none where they are too many to be looked at."""
+    others = [v for v, name in enumerate(schema.names) if name not in sums.names]
+    space = schema.space(others)
+    if not len(chosen) or space.cells * len(chosen) > MOST_UNLISTED:
+        return np.zeros((0, len(schema)), np.uint16)
+    codes = np.zeros((len(chosen) * space.cells, len(schema)), np.uint16)
+    codes[:, [schema.index(name) for name in sums.names]] = np.repeat(sums.cells[chosen], space.cells, axis=0)
+    codes[:, others] = np.tile(space.unpack(np.arange(space.cells)), (len(chosen), 1))
+    return codes[schema.keys.matching(listed, codes) < 0]
+
+
+def _holding(sums: Sums, cells: Codes, columns: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """(sums,) whether some of the cells is in it."""
+    return np.isin(np.arange(len(sums.cells)), sums.matching(cells.astype(np.int64)[:, columns]))
+
+
+def _named(schema: Schema, sums: Sums, place: int) -> Iterator[tuple[str, str]]:
+    for name, code in zip(sums.names, sums.cells[place].tolist(), strict=True):
+        yield name, schema.variables[schema.index(name)].categories[code]
 
 
 def _sums(
@@ -422,6 +509,8 @@ def _sums(
         kept = tuple(v for v, category in enumerate(cell) if category != total)
         if count is None or (len(kept) == len(names) and not isinstance(count, tuple)):
             continue
+        if max(_ends(count)) == 0 and any(cell[v] not in places[v] for v in kept):
+            continue
         if lacking := [names[v] for v in kept if cell[v] not in places[v]]:
             raise InputError(f"{path} has totals of a category of {lacking[0]!r} that no cell has; publish it again")
         of, place = by_names.setdefault(kept, {}), tuple(places[v][cell[v]] for v in kept)
@@ -436,12 +525,12 @@ def _sums(
         yield Sums(tuple(names[v] for v in kept), cells, low, high)
 
 
-def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -> None:
-    """InputError where a rounded table does not list totals, or others than its cells add up to.
+def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums], is_alone: bool) -> None:
+    """InputError where a rounded table by itself does not list totals, and where they are others than its cells have.
 
     How one by itself may be read they say: of which sums it is less than the base from the true ones.
     """
-    if not margins:
+    if not margins and is_alone:
         raise InputError(
             f"{path} is rounded to multiples of {found.base}, and by itself does not say which of its sums are too; "
             "name the published folder that it is in, or list its totals"
@@ -563,7 +652,9 @@ def _json_stat(path: Path) -> Listed:
     keys = np.array(list(listed), np.int64)
     if len(keys) and not (keys.min() >= 0 and keys.max() < space.cells):
         raise ValueError("it numbers a cell that it does not have")
-    return _numbered(categories, space.unpack(keys), list(listed.values()), base)
+    said = {name: content["dimension"][name].get("extension", {}).get("eliminationValueCode") for name in names}
+    totals = {name: (code,) for name, code in said.items() if code is not None}
+    return replace(_numbered(categories, space.unpack(keys), list(listed.values()), base), totals=totals)
 
 
 def _confidential(status: Any) -> set[int]:
@@ -586,10 +677,11 @@ def _px(path: Path) -> Listed:
         space = KeySpace(tuple(map(len, found.categories.values())))
         if len(found.counts) != space.cells:
             raise ValueError(f"it has {len(found.counts)} numbers of {space.cells} cells")
-        return _numbered(found.categories, space.unpack(np.arange(space.cells)), found.counts, found.base)
+        every = space.unpack(np.arange(space.cells))
+        return replace(_numbered(found.categories, every, found.counts, found.base), totals=found.totals)
     columns = zip(*found.cells, strict=True) if found.cells else ([] for _ in found.categories)
     own = dict(zip(found.categories, map(list, columns), strict=True))
-    return Listed(own, found.counts, found.categories, found.base)
+    return Listed(own, found.counts, found.categories, found.base, found.totals)
 
 
 def _numbered(categories: Mapping[str, Sequence[str]], codes: Codes, counts: Sequence[Any], base: int) -> Listed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
@@ -18,6 +18,7 @@ class PxTable:
     """What a PX file has: the codes of each variable by its name, and its numbers.
 
     counts  None where it says that one is withheld
+    totals  of variables the codes of what their tables are summed by, as ELIMINATION says
     base    what counts are rounded to multiples of; 0 where they are exact
     cells   with KEYS the codes of each row; else None, and all cells are in C order, the last variable fastest
     """
@@ -26,6 +27,7 @@ class PxTable:
     cells: Sequence[Sequence[str]] | None
     counts: Sequence[int | None]
     base: int = 0
+    totals: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def read_px(content: bytes) -> PxTable:
@@ -48,6 +50,11 @@ def read_px(content: bytes) -> PxTable:
         said.get(("VARIABLECODE", label), [label])[0]: said.get(("CODES", label), said[("VALUES", label)])
         for label in labels
     }
+    totals = {
+        name: [code for code, text in zip(own, said[("VALUES", label)], strict=True) if text in summed]
+        for label, (name, own) in zip(labels, categories.items(), strict=False)
+        if (summed := said.get(("ELIMINATION", label)))
+    }
     if len(categories) < len(labels):
         raise ValueError("two variables have one name")
     if any(keyword == "KEYS" for keyword, _ in said):
@@ -55,8 +62,8 @@ def read_px(content: bytes) -> PxTable:
         cells = [re.findall(r'"([^"]*)"', codes) for codes, _ in rows]
         if any(len(cell) != len(labels) for cell in cells):
             raise ValueError("a row has not a code for each variable")
-        return PxTable(categories, cells, [_count(number, said) for _, number in rows], base)
-    return PxTable(categories, None, [_count(number, said) for number in data.split()], base)
+        return PxTable(categories, cells, [_count(number, said) for _, number in rows], base, totals)
+    return PxTable(categories, None, [_count(number, said) for number in data.split()], base, totals)
 
 
 def _count(text: str, said: Mapping[tuple[str, str], Sequence[str]]) -> int | None:

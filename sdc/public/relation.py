@@ -101,6 +101,11 @@ def related(published: Published, relation: EarlierConfig, schema: Schema) -> Re
                 f"variables: {{{own.name}: {{of: ...}}}}, or take it into the table ({', '.join(schema.names)})"
             )
         variables.append(schema.index(name))
+        if relation.total in schema.variables[variables[-1]].categories:
+            raise InputError(
+                f"{published.source}: its rows of totals are marked by {relation.total!r}, which is a category of "
+                f"{name!r} elsewhere; call the two differently"
+            )
         codings.append(_coding(published, own, told, schema.variables[variables[-1]]))
     if len(set(variables)) < len(variables):
         raise InputError(

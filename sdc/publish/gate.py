@@ -149,7 +149,7 @@ def clear(
         raise ReleaseError(
             "what is to go out in part is neither withheld nor rounded, or is beside what is not released; run again"
         )
-    knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts))
+    knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts), known.listed)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     own = criteria.own_cells(table, knowledge, parts.before(known))
     broken = (criteria if reveal else criteria.beside(table, known)).broken(table, knowledge)

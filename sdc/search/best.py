@@ -351,7 +351,9 @@ class ReleaseSearch:
         chains = self.decomposable
         if not self.can_anneal():
             inquiry, wishes = chains.inquiry, replace(chains.wishes, require=(), in_part=())
-            alone = Knowledge(self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, ())
+            alone = Knowledge(
+                self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, (), listed=inquiry.known.listed
+            )
             chains = replace(chains, inquiry=inquiry.knowing(alone, alone), wishes=wishes)
         # what else is looked at may take as long as the chains
         search = replace(self, decomposable=replace(chains, pace=chains.pace.halved))

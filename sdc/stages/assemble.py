@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -12,13 +13,13 @@ from sdc.config.release import EndedAfterConfig, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
-from sdc.model.errors import InputError, NotReleasableError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
 from sdc.public.earlier import Origin
-from sdc.public.published import Published
+from sdc.public.published import Published, read_published
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Effort
@@ -50,6 +51,14 @@ from sdc.utility.measures import (
 MOST_LISTED_WITHOUT_FLOOR = 20  # variables; a list of 2^20 widths is made in seconds, one of 2^23 is not
 MOST_LISTED = 20_000  # sub-tables of more variables; of 40 with 60,000 cells they take a minute
 RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
+
+
+def edition_before(like: str | None) -> tuple[Published, ...]:
+    """Sub-tables of an earlier edition that withhold cells; ConfigError where it is not read."""
+    try:
+        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
+    except InputError as error:
+        raise ConfigError(f"release.like = {like!r}: {error}", error.detail) from error
 
 
 @dataclass(frozen=True)
@@ -170,6 +179,19 @@ class SearchSettings:
                 "leave it out"
             )
         return tuple(found)
+
+    def found_before(self, known: Knowledge) -> Iterator[str]:
+        """Of how many cells that an earlier edition withholds this table has, in words; nothing where none is named."""
+        if self.release.like is not None and not self.like:
+            yield "like names an edition that withholds no cell; nothing of it is withheld again"
+        editions = {frozenset(one.table.schema.names): one for one in self.like}
+        for wish in self.wished(known).in_part:
+            if (edition := editions.get(frozenset(st.names(wish.view, known.schema)))) is not None:
+                lacking = "; its codes are others, write them as the table does" if not wish.again else ""
+                yield (
+                    f"like: {st.label(wish.view, known.schema)} has {len(wish.again)} of the {len(edition.withheld)} "
+                    f"cells that the edition before withholds{lacking}"
+                )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:
         """What chains start from; InputError where it is no decomposable graph on the table's variables."""

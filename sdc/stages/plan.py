@@ -86,7 +86,8 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     leave it, or the run folder more room than the disk has.
     """
     begun = time.perf_counter()
-    table, known, origin = build.with_earlier(build.counted(executor))
+    counted = build.counted(executor)
+    table, known, origin = build.with_earlier(counted)
     build = replace(build, given=origin)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
@@ -109,6 +110,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "records": table.total,
         "full_table_cells": table.schema.cells,
         "cells": len(table),
+        "sums": counted.sums,
         "at_risk_cells": at_risk,
         "sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
         "floor": build.listing.floor,
@@ -177,8 +179,12 @@ class _Projection:
         for stage in stages_of(self.build.config):
             # the key of a stage has the outputs of those before: where one must be made anew, what follows is not
             # looked for
-            known = set(stage.needs) <= set(outputs)
-            found = self.build.folder.finds(stage.name, stage.key(self.build, outputs)) if known else None
+            found = None
+            if self.build.is_released:
+                record = self.build.folder.whole(stage.name)
+                found = None if record is None else record.output
+            elif set(stage.needs) <= set(outputs):
+                found = self.build.folder.finds(stage.name, stage.key(self.build, outputs))
             if found is not None:
                 outputs[stage.name] = found
             plans.append(self._plan(stage.name, found is not None))

@@ -15,11 +15,13 @@ from sdc.config.file import faults_of
 from sdc.config.publication import LabelsConfig, PublicationConfig
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.labels import Labels
+from sdc.model.parts import NO_PARTS
 from sdc.model.table import Table
 from sdc.publish.formats import CountTable
 from sdc.publish.gate import GateSubject, clear
 from sdc.publish.publication import Texts, check_publication, write_publication
 from sdc.risk.verdict import Policy
+from sdc.search.best import FoundRelease
 from sdc.search.found import Found
 from sdc.search.rounding import Rounded
 from sdc.storage.certificate import Certificate
@@ -40,6 +42,8 @@ def publish_release(
 ) -> str:
     """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
 
+    With what of it goes out in part.
+
     It is in no ledger, and was judged beside nothing published before but what was named to the search as public. That
     is what is returned, in words; where more counts, build by a config with `sdc run`.
 
@@ -50,14 +54,16 @@ def publish_release(
     ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
     """
     judgement, out = found.judgement, Path(folder).absolute()
-    criteria, known = judgement.criteria, judgement.known
+    parts = found.parts if isinstance(found, FoundRelease) else NO_PARTS
+    criteria, told = judgement.criteria, {*parts.facts}
+    known = replace(judgement.known, facts=tuple(fact for fact in judgement.known.facts if fact not in told))
     # before the gate, whose checks may take longer
     require_new(out)
     texts = _texts(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
     # the table that was judged, not the one given: the gate compares the two
     digest = judgement.bank.table.digest
     small_count, min_width = criteria.small_count, criteria.floor
-    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof)
+    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof, parts)
     cleared = clear(table, known, certificate, criteria, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, GateSubject(table.digest, criteria, Policy.REFUSE), title, into, texts=texts)

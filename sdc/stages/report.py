@@ -76,7 +76,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
         bad_records=read_json(folder(TABLE.name) / BAD_RECORDS),
         origin=build.origin,
-        again={one.view: one.again for one in wanted.wished(made.known).in_part if one.again},
+        again={one.view: one.again for one in wanted.wished(made.known).in_part if wanted.like},
     )
     (into / PAGE).write_text(render(audit), encoding="utf-8")
 

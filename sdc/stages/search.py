@@ -132,6 +132,8 @@ class Search:
         build, path = self._build, self._build.folder.checkpoint(SEARCH.name)
         table, known = build.made.table, build.made.known
         check_names(build, known)  # again: the table may be of a build with other settings
+        for line in build.settings().found_before(known):
+            self._say(f"search: {line}")
 
         def keep(state: SearchState) -> None:
             write_checkpoint(state, self._key, path)
@@ -244,6 +246,7 @@ SEARCH = Stage(
         plain(build.config.risk),
         search_settings(build.config),
         [one.digest for one in build.like],
+        *([build.again] if build.again else []),
     ],
     make=_make,
 )

@@ -164,7 +164,7 @@ class Subject:
         By the second it is told which small cells of sub-tables in part nothing can help.
         """
         own = {*self.parts.facts}
-        whole = replace(self.known, facts=tuple(fact for fact in self.known.facts if fact not in own))
+        whole = replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
         released = NOTHING if self.released is None else self.released
         return self.known.plus(released), whole.plus(released)
 

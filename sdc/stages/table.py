@@ -9,6 +9,7 @@ from typing import Any
 from sdc.config.table import FILES
 from sdc.events import WARNING, tell
 from sdc.executor import Executor
+from sdc.model.totals import warnings_of
 from sdc.model.weights import WeightRanges
 from sdc.run_format import BAD_RECORDS
 from sdc.search.pace import Ending
@@ -44,6 +45,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"table: {records} records set aside: {variable}: {fault.value}")
     for variable, named in counted.unmet.items():
         say(f"table: of what the config names of {variable!r} no record has {len(named)}; the audit report lists them")
+    for warning in warnings_of(counted.sums):
+        say(warning)
+        tell(WARNING, warning)
     write_table(table, into, parts=build.config.table.partitions_of(len(table)))
     write_known(known, into, **origin.facts)
     if counted.weights is not None:

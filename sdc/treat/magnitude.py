@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from sdc.model.errors import InputError, NotReleasableError, nearest
 from sdc.model.named import Named
+from sdc.model.totals import is_reserved, is_usual
 from sdc.treat.dominance import Rules, Values, judge
 
 PLACES = 6  # decimals that are kept
@@ -103,6 +104,7 @@ def magnitude_table(
     owners = _owners(columns, contributor, len(values), unique)
     levels = [[name, *(hierarchies or {}).get(name, ()), ALL] for name in names]
     coded = {name: _coded(columns[name], name) for own in levels for name in own if name != ALL}
+    _require_no_totals(coded, values)
     parts = _parts(values, owners, value, negative)
     best: list[MagnitudeTable] = []
     for chosen in product(*levels):
@@ -242,13 +244,25 @@ def _owners(columns: Mapping[str, pa.ChunkedArray], name: str | None, records: i
     return codes
 
 
+def _require_no_totals(coded: Mapping[str, tuple[list[str], Values]], values: Values) -> None:
+    """InputError where a category that is called as totals are has the sum of all others."""
+    for name, (categories, codes) in coded.items():
+        for code in (code for code, category in enumerate(categories) if is_usual(category)):
+            own, others = (sum(values[rows].tolist()) for rows in (codes == code, codes != code))
+            if own == others:
+                raise InputError(
+                    f"column {name!r} has {categories[code]!r}, by its name and its sum the total of all others; leave "
+                    "its records out, or rename it"
+                )
+
+
 def _coded(column: pa.ChunkedArray, name: str) -> tuple[list[str], Values]:
-    """The categories in order of text, and the code of each record; InputError for a missing one, or `(all)`."""
+    """The categories in order of text, and the code of each record; InputError for a missing one, or a total."""
     if column.null_count:
         raise InputError(f"{column.null_count} records have no {name!r}; give them a category or leave them out")
     texts = column.cast(pa.string()).to_pylist()
     categories = sorted(set(texts))
-    if ALL in categories:
-        raise InputError(f"column {name!r} has the category {ALL}, which stands for all of them; name it otherwise")
+    if reserved := [category for category in categories if is_reserved(category)]:
+        raise InputError(f"column {name!r} has the category {reserved[0]}, which stands for totals; rename it")
     place = {category: code for code, category in enumerate(categories)}
     return categories, np.array([place[text] for text in texts], np.int64)

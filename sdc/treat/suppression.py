@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
-from sdc.run_format import COUNT
+from sdc.run_format import COUNT, TOTAL
 from sdc.search.rounding import Dense, checked
 from sdc.search.withholding import withhold
 from sdc.solve.equations import Equations
@@ -55,6 +56,7 @@ class Suppressed(Named):
     margins   whether all its margins are public with it; else those are that were
     refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell withheld
               helps these. Confidential
+    judged_whole  whether every at-risk cell of the whole table was judged too, and not the small ones of this alone
     """
 
     counts: Dense
@@ -64,6 +66,7 @@ class Suppressed(Named):
     optimal: bool
     margins: bool
     refuted: npt.NDArray[np.uint16]
+    judged_whole: bool = False
 
     @property
     def headline(self) -> str:
@@ -74,6 +77,19 @@ class Suppressed(Named):
         cells = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
         told = zip(self.counts.reshape(-1).tolist(), self.withheld.reshape(-1).tolist(), strict=True)
         return {**cells, COUNT: [None if hidden else count for count, hidden in told]}
+
+    def listed(self, schema: Schema) -> list[dict[str, Any]]:
+        """The same row by row, and where its margins are public the totals of all of them."""
+        columns = self.columns(schema)
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        names = [name for name in columns if name != COUNT]
+        summed = [axes for n in range(1, len(names) + 1) for axes in combinations(range(len(names)), n)]
+        for axes in summed if self.margins else ():
+            totals = self.counts.sum(axis=axes, keepdims=True)
+            for place, count in zip(np.ndindex(totals.shape), totals.reshape(-1).tolist(), strict=True):
+                own = rows[int(np.ravel_multi_index(place, self.counts.shape))]
+                rows.append({**own, **{names[axis]: TOTAL for axis in axes}, COUNT: count})
+        return rows
 
 
 def suppress(
@@ -186,7 +202,7 @@ def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool, everything
     hidden, own = found.hidden[0].reshape(counts.shape), found.own[0]
     weight = int(counts[hidden].sum())
     optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
-    return Suppressed(counts, hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted])
+    return Suppressed(counts, hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted], True)
 
 
 def least_withheld(small: Flags, summed: Sequence[bool]) -> int:

@@ -12,12 +12,15 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from sdc import find_release, knowledge, publish_release
 from sdc.commands.cli import app
 from sdc.commands.treat import ALONE, CHOICE, SUMS
+from sdc.config.release import ReleaseConfig
 from sdc.model.errors import InputError, SdcError
 from sdc.public.published import read_published
 from sdc.refusal import MEND, status_of
 from sdc.storage.parquet import table_columns, write_csv
+from tests import reference
 from tests.helpers.builds import built, written
 from tests.strategies import dense, schema_of
 
@@ -147,7 +150,17 @@ def test_withheld_cells_have_no_count(tmp_path: Path) -> None:
     assert len(withheld) == found["withheld_cells"] == 4
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [row["count"] == "" for row in rows] == [row["count"] is None for row in found["cells"]]
+    assert [row["count"] == "" for row in rows[:6]] == [row["count"] is None for row in found["cells"]]
+    # the margins that are called public are in the file
+    assert [[*row.values()] for row in rows[6:]] == [
+        ["(total)", "u", "15"],
+        ["(total)", "v", "25"],
+        ["x", "(total)", "10"],
+        ["y", "(total)", "15"],
+        ["z", "(total)", "15"],
+        ["(total)", "(total)", "40"],
+    ]
+    assert found["judged"].startswith("each cell of a*b, and none of the whole table")
     (read,) = read_published(tmp_path / "out.csv")
     assert [[*read.table.schema.named(cell).values()] for cell in read.withheld.tolist()] == [
         [row["a"], row["b"]] for row in withheld
@@ -176,6 +189,40 @@ def test_of_a_run_cells_are_withheld_beside_its_release(tmp_path: Path) -> None:
         sdc("suppress", run, "A")
     with pytest.raises(SdcError, match="says nothing of the criterion; give --min-width"):
         sdc("suppress", tmp_path / "table.csv", "A*B")
+
+
+def test_of_a_config_the_whole_table_is_judged_with_nothing_public_before(tmp_path: Path) -> None:
+    """The sub-table has no small count of its own, and its cells tell those of the whole table."""
+    table = dense(schema_of([2, 2, 2]), [1, 2, 3, 3, 3, 3, 3, 3])
+    write_csv(tmp_path / "table.csv", table_columns(table))
+    path = written(tmp_path, table={"path": "table.csv"}, risk={"small_count": 2, "min_width": 4})
+    assert document("suppress", tmp_path / "table.csv", "A*B", "--min-width", 4)["withheld_cells"] == 0
+    found = document("suppress", path, "A*B", "--out", tmp_path / "out.csv")
+    assert found["judged"] == "each cell of the whole table with 1 to 2 records keeps the width 4"
+    assert found["withheld_cells"] == 4
+    with (tmp_path / "out.csv").open(newline="") as file:
+        rows = [([row["A"], row["B"]], row["count"]) for row in csv.DictReader(file)]
+    facts = []
+    for named, count in ((named, count) for named, count in rows if count):
+        wanted = [(axis, [int(text)]) for axis, text in enumerate(named) if text != "(total)"]
+        cells = [cell for cell in reference.every_cell((2, 2, 2)) if reference.matches(cell, wanted)]
+        facts += [reference.Fact(frozenset(cells), int(count), int(count))]
+    # what the file tells, its totals too, leaves each at-risk cell its width
+    assert len(facts) == 5
+    assert reference.min_width(table.dense, facts, 2) >= 4
+
+
+@pytest.mark.parametrize("how", ["withhold", "round"])
+def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, how: str) -> None:
+    table = dense(schema_of([3, 2, 2]), [1, 2, 9, 8, 7, 9, 9, 6, 5, 5, 7, 7])
+    part = {"of": "A*B", "how": how, **({"base": 5} if how == "round" else {})}
+    release = ReleaseConfig.model_validate({"require": ["A*C"], "in_part": [part], "only": "required"})
+    found = find_release(table, knowledge(table), "ordered", release=release, min_width=4, small_count=2)
+    publish_release(table, found, tmp_path / "out", title="t")
+    of = {one.label: one for one in read_published(tmp_path / "out")}
+    assert {*of} == {"A*B", "A*C"}
+    assert (len(of["A*B"].withheld), of["A*B"].base) == ((2, 0) if how == "withhold" else (0, 5))
+    assert of["A*C"].table.counts.tolist() == table.marginal("A*C").counts.tolist()
 
 
 def test_of_a_run_with_a_hierarchy_whoever_knows_it_pins_no_count(tmp_path: Path) -> None:

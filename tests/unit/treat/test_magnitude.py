@@ -179,7 +179,8 @@ def test_negative_values_are_split_by_sign(firms: Path) -> None:
         ("region,sales\n,1\n", "1 records have no 'region'"),
         ("region,value\na,1\n", "has no column 'sales'; did you mean value. it has region, value"),
         ("region,sales\n", "has no records"),
-        ("region,sales\n(all),1\n", "has the category \\(all\\), which stands for all of them"),
+        ("region,sales\n( All ),1\n", "has the category \\( All \\), which stands for totals; rename it"),
+        ("region,sales\na,1\nb,2.5\nTOTAL,3.5\n", "'TOTAL', by its name and its sum the total of all others"),
     ],
 )
 def test_a_column_that_is_none_is_refused(firms: Path, text: str, message: str) -> None:

@@ -1,0 +1,175 @@
+"""Totals among records: categories whose counts are sums of others, by their names and by their counts.
+
+A table that lists totals beside its cells counts each record several times, and says more than its cells seem to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.model import subtable as st
+from sdc.model.errors import InputError
+from sdc.model.keys import KeySpace
+from sdc.model.schema import Schema, Variable
+from sdc.model.table import Table
+from sdc.run_format import RESERVED, TOTAL
+
+SumCategory = tuple[str, str]
+"""A variable, and a category of it that is a sum of others."""
+MOST_VARIABLES = 10  # of a table that lists all its totals: it has 2^n - 1 marginals
+WORDS = frozenset(
+    "total totals totaal totale totaux totalt totales totalsumme grandtotal insgesamt gesamt gesamtsumme summe sum "
+    "somme suma summa soma zusammen ensemble alle alles all alla tous toutes tout todos todas tutti ialt samlet "
+    "samtliga sammanlagt yhteensä kaikki ogółem razem celkem spolu összesen ukupno skupaj kokku kopā iš_viso toplam "
+    "итого всего усього σύνολο 合計 総数 总计 合计 總計 합계".replace("_", " ").split()
+)
+SHORT = frozenset({"t", "tot", "ttl", "i alt", "iš viso", "both sexes"})
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name stands for totals wherever it is, in any case and with any blanks."""
+    return "".join(name.split()).casefold() in RESERVED
+
+
+def is_usual(name: str) -> bool:
+    """Whether totals are usually called so: Total, Insgesamt, Ensemble, _T, All ages and the like."""
+    words = _words(name)
+    return " ".join(words) in SHORT or any(word in WORDS for word in (*words[:1], *words[-1:]))
+
+
+def is_plain(name: str) -> bool:
+    """Whether it is such a word alone, which is hardly called so for anything else."""
+    return "".join(_words(name)) in WORDS
+
+
+def _words(name: str) -> list[str]:
+    return "".join(c if c.isalnum() else " " for c in name.casefold()).split()
+
+
+def without_totals(table: Table, path: str, is_counted: bool) -> Table:
+    """A table that lists all its totals, as `(total)` of its variables, by its cells alone; any other as it is.
+
+    So are published tables written. InputError where a total is missing, or is not what the cells add up to, and
+    where its rows are records.
+    """
+    names = [variable.name for variable in table.schema.variables if any(map(is_reserved, variable.categories))]
+    if not names:
+        return table
+    variables = table.schema.variables
+    kept = [tuple(c for c in variable.categories if not is_reserved(c)) for variable in variables]
+    wrong = InputError(
+        f"{path} has rows of totals: {names[0]!r} has {' or '.join(RESERVED)}, which stands for all others and is no "
+        "category. Give the cells alone; only a table that lists every total, each of them right, is read with them"
+    )
+    is_whole = all(own and v.categories == (*own, TOTAL) for own, v in zip(kept, variables, strict=True))
+    if not (is_counted and is_whole) or len(kept) > MOST_VARIABLES:
+        raise wrong
+    schema = Schema(tuple(Variable(v.name, own) for v, own in zip(variables, kept, strict=True)))
+    is_total = table.codes == np.array(schema.sizes)
+    of = is_total @ (1 << np.arange(len(schema)))
+    cells = Table.of(schema, table.codes[of == 0], table.counts[of == 0])
+    for left_out in range(1, 1 << len(schema)):
+        others, rows = list(st.members(st.full(len(schema)) & ~left_out)), of == left_out
+        own = cells.marginal(st.of(others)) if others else None
+        if own is None:
+            is_right = table.counts[rows].tolist() == [cells.total]
+        else:
+            is_right = own == Table.of(own.schema, table.codes[rows][:, others], table.counts[rows])
+        if not is_right:
+            raise wrong
+    return cells
+
+
+def require_no_totals(table: Table, allowed: Mapping[str, Sequence[str]], path: str) -> None:
+    """InputError where categories called as totals are have the sums of others, and nothing says that they are none."""
+    if found := named_sums(table, allowed):
+        listed = ", ".join(f"{category!r} of {name!r}" for name, category in found)
+        name, category = found[0]
+        raise InputError(
+            f"{path} has rows of totals: {listed} has the sums of other categories in every row. Leave these rows out, "
+            f"or, where it is a category, say so: table.not_totals: {{{name}: [{category!r}]}}"
+        )
+
+
+def named_sums(table: Table, allowed: Mapping[str, Sequence[str]]) -> list[SumCategory]:
+    """Categories called as totals are whose counts, in all rows that they are together in, are sums of other rows.
+
+    The sum of all others, or of others and of totals of these: then each is there as often as there are levels.
+    """
+    variables = table.schema.variables
+    marks = [[c for c in v.categories if is_usual(c) and c not in allowed.get(v.name, ())] for v in variables]
+    marked = [v for v, own in enumerate(marks) if own]
+    if not marked:
+        return []
+    # of each row the totals that it is of, -1 where it is of a category
+    of = np.full((len(table), len(marked)), -1)
+    for place, v in enumerate(marked):
+        column = table.codes[:, v].astype(np.int64)
+        of[:, place] = np.where(np.isin(column, [variables[v].categories.index(c) for c in marks[v]]), column, -1)
+    kinds, rows_of = np.unique(of, axis=0, return_inverse=True)
+    rows_of, found = rows_of.reshape(-1), set[tuple[int, int]]()
+    by_kind = {tuple(kind): number for number, kind in enumerate(kinds.tolist())}
+    for kind, number in by_kind.items():
+        own = [place for place, code in enumerate(kind) if code >= 0]
+        finer = [tuple(-1 if place == p else code for place, code in enumerate(kind)) for p in own]
+        for other in {*finer, (-1,) * len(kind)} & by_kind.keys() - {kind}:
+            summed = [p for p in own if other[p] < 0]
+            rest = [v for v in range(len(variables)) if v not in {marked[p] for p in summed}]
+            if _are_sums(table, rows_of == number, rows_of == by_kind[other], rest):
+                found |= {(marked[p], kind[p]) for p in summed}
+    return [(variables[v].name, variables[v].categories[code]) for v, code in sorted(found)]
+
+
+def _are_sums(table: Table, rows: npt.NDArray[np.bool_], finer: npt.NDArray[np.bool_], rest: Sequence[int]) -> bool:
+    """Whether the counts of rows are the sums of finer ones with the same categories of the rest, or 1/k of these."""
+    both = np.flatnonzero(rows), np.flatnonzero(finer)
+    group = _groups(table, np.concatenate(both), rest)
+    own, others = np.zeros(group.max() + 1, np.int64), np.zeros(group.max() + 1, np.int64)
+    np.add.at(own, group[: len(both[0])], table.counts[both[0]])
+    np.add.at(others, group[len(both[0]) :], table.counts[both[1]])
+    own, others = own[own > 0], others[own > 0]
+    times = others[0] // own[0]
+    # of one other category the counts are as many times the same by chance
+    most = 1 if len(both[1]) <= len(own) else times
+    return bool(1 <= times <= most and (others == times * own).all())
+
+
+def _groups(table: Table, rows: npt.NDArray[np.int64], variables: Sequence[int]) -> npt.NDArray[np.int64]:
+    """(rows,) equal numbers where the categories of the variables are."""
+    if not variables:
+        return np.zeros(len(rows), np.int64)
+    codes = table.codes[rows][:, variables]
+    return KeySpace(tuple(table.schema.sizes[v] for v in variables)).distinct(codes)[1]
+
+
+def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterator[SumCategory]:
+    """Categories whose counts are the sum of all others of their variable everywhere; and those that are called so.
+
+    Counts are looked at where half of all records are in the category.
+    """
+    for v, (variable, counts) in enumerate(zip(table.schema.variables, table.one_way(), strict=True)):
+        for code, category in enumerate(variable.categories):
+            if category in allowed.get(variable.name, ()) or len(variable.categories) < 2:
+                continue
+            if is_plain(category) or (2 * counts[code] == table.total and _is_sum(table, v, code)):
+                yield variable.name, category
+
+
+def _is_sum(table: Table, v: int, code: int) -> bool:
+    group = _groups(table, np.arange(len(table)), [u for u in range(len(table.schema)) if u != v])
+    left = np.zeros(group.max() + 1, np.int64)
+    np.add.at(left, group, np.where(table.codes[:, v] == code, table.counts, -table.counts))
+    return not left.any()
+
+
+def warnings_of(found: Iterable[SumCategory]) -> Iterator[str]:
+    """What is said of each before a build; what may be a secret of the data is not quoted."""
+    for name, category in found:
+        shown = f"{category!r}" if is_usual(category) else "a category"
+        yield (
+            f"warning: {shown} of {name!r} looks like a total: it is called so, or its counts are the sum of all "
+            f"others. Leave its rows out if it is one, or name it in table.not_totals.{name}"
+        )
