@@ -27,9 +27,11 @@ be_patient()
 
 
 @flow(name="release-build")
-def release_build(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+def release_build(
+    config: str, data: str | None = None, workers: int | None = None, again: bool = False
+) -> dict[str, Any]:
     """Build the release of a config file; stages that were made before with the same inputs are reused."""
-    build = open_build(Path(config), data, workers)
+    build = open_build(Path(config), data, workers, again)
     check_upload(build)
     build, records = beside_all(build, build_once, _say)
     create_markdown_artifact(key="released-frontier", markdown=_frontier(build))

@@ -23,24 +23,32 @@ def run(
     workers: int | None = None,
     watch: bool = False,
     watch_port: int | None = None,
+    again: bool = False,
 ) -> Built:
     """The whole build of a config, as `sdc run` makes it: through a Prefect flow, with Dask workers.
 
     data     the source in the place of that of the config
     workers  so many here, in the place of those of the config
     watch    whether pages show it at work, on a port of their own or on `watch_port`
+    again    make a new build of a config that was published, in a new folder, judged beside all that its ledger has
 
     It sets what Prefect's environment variables leave open, as the command does, and says how far it is on standard
     error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
     """
-    made = through_flow("release_build", checked_path(config), data, workers, watch, watch_port)
+    made = through_flow("release_build", checked_path(config), data, workers, watch, watch_port, again=again)
     from sdc.stages.built import Built  # last: to import it takes seconds
 
     return Built(made)
 
 
 def through_flow(
-    name: str, config: Path, data: str | None, workers: int | None, watch: bool, watch_port: int | None
+    name: str,
+    config: Path,
+    data: str | None,
+    workers: int | None,
+    watch: bool,
+    watch_port: int | None,
+    **more: bool,
 ) -> dict[str, Any]:
     """What the flow of this name, in the module of this name, gives."""
     if has_pages := watch or watch_port is not None:
@@ -54,7 +62,7 @@ def through_flow(
         from sdc.stages.build import open_build
         from sdc.stages.checks import check_before
 
-        build = open_build(config, data, workers)
+        build = open_build(config, data, workers, **more)
         check_before(build)
         check_cluster(build.config.execution)
         print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
@@ -64,5 +72,5 @@ def through_flow(
             await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))
         flow = getattr(import_module(f"flows.{name}"), name)
         await_server()
-        result: dict[str, Any] = flow(str(config), data, workers)
+        result: dict[str, Any] = flow(str(config), data, workers, **more)
     return result

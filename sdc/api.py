@@ -403,7 +403,7 @@ def _heard(watch: Watch | None) -> Watch:
 
 def _before(known: Knowledge) -> tuple[str, ...]:
     """What was published before, as a capability."""
-    return BEFORE[:1] if known.release.variables or known.facts else ()
+    return BEFORE[:1] if known.release.variables or known.published else ()
 
 
 def _of_criteria(criteria: Criteria) -> Iterator[str]:

@@ -17,6 +17,7 @@ COUNT = "count"
 BAD_RECORDS = "bad_records.json"  # how many records were read, and how many of them set aside
 KNOWN, KNOWN_FORMAT = "known.json", 1  # what is public of the table before anything is released
 STRUCTURAL_ZEROS, FACTS, HIDDEN = "structural_zeros", "facts", "hidden"  # hidden variables are not published
+LISTED = "listed"  # of variables the codes that a code list names, so that labels do not say that they have records
 TRIED = "tried"  # pairs of a sub-table that may be coarsened and a level; which is published where it names one
 WITHHELD, BETWEEN = "withheld", "between"  # in an entry of a ledger: cells of a fact told not at all, or so
 KNOWN_CELLS = "known_{}.parquet"  # of a fact the cells whose counts are known between two numbers; also in assessment/

@@ -17,6 +17,7 @@ from sdc.config.build import ExecutionConfig
 from sdc.executor import Executor
 from sdc.ingest.reading import read_table
 from sdc.model.table import Table
+from sdc.storage import run_folder
 from tests.helpers.console import Console
 from tests.helpers.kept import kept_folder
 from tests.helpers.processes import Together, processes
@@ -39,6 +40,8 @@ for number in (signal.SIGINT, signal.SIGHUP):
     # a handler is not inherited
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda *_: None)
+# processes of tests may be killed, their machine is not: its disk need not follow. Programs that tests start do sync
+run_folder.sync = lambda *paths: None
 # before any of them is imported; commands in homes of their own find them too
 os.environ.setdefault("NUMBA_CACHE_DIR", str(kept_folder("kernels", [])))
 register_profiles()

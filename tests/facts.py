@@ -74,8 +74,18 @@ def agreeing(
     table: Table, subtables: Iterable[int], zeros: StructuralZeros, facts: Iterable[Fact], most: int = MOST_LISTED
 ) -> Counts:
     """(tables, cells) all tables that agree; TooManyTablesError where they are more than `most`."""
-    told = chain(levels.facts(table, subtables, zeros), *(sums_of(fact, table) for fact in facts))
+    facts = list(facts)
+    told = chain(levels.facts(table, subtables, zeros), *(sums_of(fact, table) for fact in facts), labels(table, facts))
     return reference.feasible(sizes_of(table.schema), told, most)
+
+
+def labels(table: Table, facts: Iterable[Fact]) -> Iterator[reference.Fact]:
+    """What the labels of their variables say; of categories without records a code list has them."""
+    dense = levels.dense_of(table)
+    for v in {v for fact in facts for v in finest(table.schema, fact.view)}:
+        own = variables_of(table.schema)[v]
+        unmet = [code for (code,), count in reference.marginal(dense, [own]).items() if not count]
+        yield from reference.listed(dense, own, unmet)
 
 
 # Random cases

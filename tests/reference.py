@@ -147,6 +147,12 @@ def controlled(count: int, base: int, *, up: bool) -> tuple[int, int]:
     return printed - base + 1, printed + base - 1
 
 
+def listed(counts: Counts, variable: Variable, code_list: Collection[int] = ()) -> Iterator[Fact]:
+    """Published labels: each category of a variable has a record, unless a code list names it."""
+    groups = marginal_cells(counts.shape, [variable]).items()
+    yield from (Fact(frozenset(inside), 1, int(counts.sum())) for (own,), inside in groups if own not in code_list)
+
+
 def impossible(cells: Iterable[Cell]) -> Iterator[Fact]:
     """Structural zeros: everybody knows that these cells have no record."""
     return (Fact(frozenset([cell]), 0, 0) for cell in cells)

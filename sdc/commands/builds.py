@@ -50,15 +50,19 @@ def run(
     workers: BuildWorkers = None,
     watch: Watch = False,
     watch_port: WatchPort = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Make a new build of a published config, in a new folder, judged beside it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Build a release and its audit report from a config.
 
-    This is the whole build: it counts the microdata, searches, assesses and publishes.
+    This is the whole build: it counts the microdata, searches, assesses and publishes. A build that was published is
+    verified and not made again.
     """
     from flows.run import run as run_build
 
-    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port)
+    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port, again=again)
     if as_json:
         print_json(built.facts)
         raise typer.Exit(status_of_release(built.facts["release"]))
@@ -164,20 +168,27 @@ def verify(
             parser=checked_path, metavar="FILE", help="The signer's public key in PEM, from elsewhere than FOLDER."
         ),
     ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(parser=checked_path, metavar="FILE", help="The config that the build claims to be of."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Verify a build or a published folder, independently of its search.
 
-    A build is checked by its table, release and certificate alone. With --published, a published folder is checked by
-    the public key of its signer. Earlier publications are read again if possible; otherwise the output says that they
-    are taken from the run folder.
+    A build is checked by its table, release and certificate alone; then its published files are made again and
+    compared, if the same versions wrote them. With --config, its settings, labels and texts must be those of that file.
+    With --published, a published folder is checked by the public key of its signer. Earlier publications are read again
+    if possible; otherwise the output says that they are taken from the run folder.
     """
     if published != (key is not None):
         raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
+    if published and config is not None:
+        raise ConfigError("--config is of a build; leave it out, or leave out --published and --key")
     if key is not None:
         _verify_published(folder, key, as_json)
     else:
-        _verify_run(folder, as_json)
+        _verify_run(folder, config, as_json)
 
 
 def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
@@ -191,10 +202,10 @@ def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
         print(f"{what:14}{said}")
 
 
-def _verify_run(run_folder: Path, as_json: bool) -> None:
+def _verify_run(run_folder: Path, config: Path | None, as_json: bool) -> None:
     from sdc.stages.verified import verify_run
 
-    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr))
+    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr), config)
     if as_json:
         print_json(
             {
@@ -208,6 +219,7 @@ def _verify_run(run_folder: Path, as_json: bool) -> None:
                 "uncertified": found.uncertified,
                 "notes": found.notes,
                 "known": found.known or None,
+                "bytes": found.bytes or None,
             }
         )
     else:
@@ -218,6 +230,8 @@ def _verify_run(run_folder: Path, as_json: bool) -> None:
             print(f"refused       {found.refutations} refutation{'s' * (found.refutations != 1)} worked out again")
         if found.known:
             print(f"known before  {found.known}")
+        if found.bytes:
+            print(f"bytes         {found.bytes}")
     if not found.verified:
         print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
         raise typer.Exit(1)

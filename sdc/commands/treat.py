@@ -275,7 +275,7 @@ def _beside(subject: Subject) -> str:
     """With what a single table of it was judged, and what that does not know."""
     if subject.released is not None:
         return BESIDE
-    return BEFORE if subject.known.facts or subject.known.release.variables else ALONE
+    return BEFORE if subject.known.published or subject.known.release.variables else ALONE
 
 
 def _marginal(subject: Subject, sub_table: str) -> Table:

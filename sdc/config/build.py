@@ -253,24 +253,29 @@ ELSEWHERE: dict[str, Any] = {
 """Settings that say where data lie and how a build is executed, which is not part of what is built."""
 
 
-def section_digest(config: BuildConfig, *sections: str) -> str:
+def section_digest(config: BuildConfig, *sections: str, defaults: bool = True) -> str:
     """SHA-256 over the canonical JSON of the named sections (or `name`), the same wherever the config lies.
+
+    Without `defaults` a setting counts only where it is another, so that one that is new in a later version changes
+    nothing.
 
     `FILES` are left out: the data are named by their content, see `sdc.ingest.source.Source.digest`.
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
     # of the validated config, with all defaults: what is written out and what is left to its default are the same build
-    content = config.model_dump(mode="json", include=set(sections), exclude={"table": FILES, "ledger": True})
-    if "publication" in content:  # which key it is, the stage that signs knows
-        content["publication"]["signing_key"] = content["publication"]["signing_key"] is not None
-    if "release" in content:  # by what is in it, see `build.like`
-        content["release"]["like"] = content["release"]["like"] is not None
+    content = config.model_dump(
+        mode="json", include=set(sections), exclude={"table": FILES, "ledger": True}, exclude_defaults=not defaults
+    )
+    # by what is in them: which key it is the stage that signs knows, for the others see `Build.base`
+    for section, file in ("publication", "signing_key"), ("release", "like"):
+        if file in content.get(section, {}):
+            content[section][file] = content[section][file] is not None
     for one in content.get("earlier", ()):
-        one["folder"] = None  # by what is in it, see `build.earlier`
-        if one["key"] is not None:
+        one["folder"] = None
+        if one.get("key") is not None:
             one["key"]["records"] = None
     for recode in content.get("table", {}).get("recodes", {}).values():
         # of groups the order is that of the categories, and counts
-        recode["groups"] = recode["groups"] and list(recode["groups"].items())
+        recode["groups"] = recode.get("groups") and list(recode["groups"].items())
     return digest_of(content)

@@ -471,6 +471,13 @@ class ReleaseConfig(Section):
             "withholds of a sub-table are withheld again where that goes out in part; default none"
         ),
     ] = None
+    reveal_suppressed: Annotated[
+        bool,
+        Field(
+            description="true: a sub-table may be released whole though it contains a table of which an earlier "
+            "publication suppressed cells; default false"
+        ),
+    ] = False
     demand: Annotated[
         dict[Text, Weight] | Text,
         Field(

@@ -207,6 +207,16 @@ class TableConfig(Section):
         """How many Parquet parts a table with so many non-zero cells is written in."""
         return self.partitions or partitions_of(cells)
 
+    @property
+    def code_lists(self) -> dict[str, tuple[str, ...]]:
+        """Of variables the categories that the config names, whether or not they have records.
+
+        Of the variables of a hierarchy none: their categories without records are left out.
+        """
+        recoded = {name: tuple(recode.bins or recode.groups or ()) for name, recode in self.recodes.items()}
+        levels = {name for named in self.hierarchies.values() for name in named}
+        return {name: own for name, own in {**self.categories, **recoded}.items() if own and name not in levels}
+
     @field_validator("columns")
     @classmethod
     def _one_name(cls, columns: dict[str, str]) -> dict[str, str]:

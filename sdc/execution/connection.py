@@ -20,9 +20,10 @@ from sdc.execution.settings import AddressSettings, TlsSettings
 from sdc.model.errors import ConfigError, NoWorkersError
 from sdc.paths import require_own
 from sdc.storage.run_folder import code_digest
+from sdc.version import deciding
 
-SAME = ("dask", "distributed", "numba", "numpy", "ortools", "pyarrow", "scipy")
-"""Packages that driver and workers must have in the same version: what they compute depends on them."""
+SAME = ("dask", "distributed")
+"""Packages that driver and workers must have in the same version, beside those that decide."""
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LINES = 2.0, 60.0
 
 
@@ -131,7 +132,7 @@ def check_workers(
 ) -> int:
     """How many workers there are; NoWorkersError where in time there is none, ConfigError where one is not as it must.
 
-    Each must have the code of this process, the versions of `SAME`, the scratch folder, and the memory, in bytes.
+    Each must have the code of this process, the versions of libraries, the scratch folder, and the memory, in bytes.
     While there is none, what is waited for is told.
     """
     said = Waiting(timeout)
@@ -202,7 +203,7 @@ def worker_facts(token: str) -> dict[str, str]:
 def software() -> dict[str, str]:
     """Of this process: the code and the versions that what it computes depends on."""
     facts = {"sdc code": code_digest()[:12], "python": ".".join(platform.python_version_tuple()[:2])}
-    return facts | {name: importlib.metadata.version(name) for name in SAME}
+    return facts | deciding() | {name: importlib.metadata.version(name) for name in SAME}
 
 
 def require_software(worker: str, there: Mapping[str, str], here: Mapping[str, str]) -> None:

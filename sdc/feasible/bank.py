@@ -15,6 +15,7 @@ from sdc.feasible.differences import Differences, Flags, extremes
 from sdc.feasible.in_part import changed_places
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError, ReleaseError
@@ -68,7 +69,7 @@ class AtRisk:
     """(n, axes) cells of a table, at risk as a rule, and their marginal cells in the components, remembered.
 
     Each cell once, with its (n,) count; cells without a record may be among them. And small cells of sub-tables in
-    part, which are to be shown to move like them.
+    part, which are to be shown to move like them. The search for evidence of a component begins with the witnesses.
 
     Frames of at most `max_bytes` are kept for the next question, and those that somebody has.
     """
@@ -79,11 +80,14 @@ class AtRisk:
         cells: Codes,
         counts: Counts,
         own: OwnCells = NO_OWN_CELLS,
+        witnesses: Witnesses | None = None,
         *,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         # one column a variable beside the other: frames take some of them
         self.table, self.cells, self.counts, self.own = table, np.asfortranarray(cells), counts, own
+        self._witnesses = witnesses
+        self._first = Recent[SubTable, Evidence](max_bytes, lambda one: one.differences.cells.nbytes + one.row.nbytes)
         self._kept = Recent[SubTable, Frame](max_bytes, _bytes_of)
         self._in_use = WeakValueDictionary[SubTable, Frame]()
 
@@ -95,6 +99,17 @@ class AtRisk:
         frame = self._in_use.get(variables) or self._frame(variables)
         self._in_use[variables] = frame
         return self._kept.get(variables, lambda: frame)
+
+    def first(self, variables: SubTable) -> Evidence:
+        """What the witnesses show of a component before anything is searched."""
+        if self._witnesses is None:
+            return Evidence.none(self, variables)
+        return self._first.get(variables, lambda: self._witnessed(variables))
+
+    def _witnessed(self, variables: SubTable) -> Evidence:
+        assert self._witnesses is not None
+        found, known = self._witnesses.within(variables)
+        return replace(Evidence.none(self, variables).plus(found, known), under=known)
 
     def _frame(self, variables: SubTable) -> Frame:
         if variables == st.full(len(self.table.schema)):
@@ -276,10 +291,10 @@ class Bank:
     missed: Mapping[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS) -> Bank:
-        """An empty one, with small cells of sub-tables in part; InputError for a small count below 1."""
+    def of(table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> Bank:
+        """One with witnesses alone, and small cells of sub-tables in part; InputError for a small count below 1."""
         rows = at_risk_rows(table, small_count)
-        return Bank(AtRisk(table, table.codes[rows], table.counts[rows], own), small_count)
+        return Bank(AtRisk(table, table.codes[rows], table.counts[rows], own, witnesses), small_count)
 
     @property
     def table(self) -> Table:
@@ -303,8 +318,8 @@ class Bank:
         return Bank(self.at_risk, self.small_count)
 
     def of_component(self, variables: SubTable) -> Evidence:
-        """What was found of the component; nothing yet where it was not asked about, which counts its marginals."""
-        return self.evidence.get(variables) or Evidence.none(self.at_risk, variables)
+        """What was found of the component; of one not asked about yet what witnesses show of it, by its marginals."""
+        return self.evidence.get(variables) or self.at_risk.first(variables)
 
     def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
         """With the components' evidence instead of its own of the same components."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -67,7 +67,7 @@ def told_in_part(known: Knowledge, table: Table) -> tuple[Knowledge, InPart]:
     left = tuple(fact for fact in known.facts if fact not in facts)
     room = np.concatenate([NO_PART.room, *(_room(fact, table) for fact in facts)])
     views = tuple(fact.view for fact in facts)
-    return replace(known, facts=left), InPart(views, np.zeros(len(room), np.int64), room)
+    return known.with_facts(left), InPart(views, np.zeros(len(room), np.int64), room)
 
 
 def _room(fact: Fact, table: Table) -> Ints:

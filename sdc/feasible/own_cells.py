@@ -68,7 +68,7 @@ def own_cells(table: Table, known: Knowledge, before: Knowledge, small_count: in
     where the sub-table is too large to be looked at cell by cell.
     """
     schema = table.schema
-    views = tuple(dict.fromkeys(fact.view for fact in known.facts if fact.between is not None))
+    views = tuple(dict.fromkeys(fact.view for fact in known.published if fact.between is not None))
     for view in views:
         if st.cells(view, schema) > MOST_CELLS:
             raise ReleaseError(
@@ -91,7 +91,7 @@ def _told_between(view: SubTable, known: Knowledge) -> Ints:
     """Places of the cells that some fact of this view tells between two numbers, ascending, and none exactly."""
     inside = known.schema.restrict(st.members(view))
     between, told = np.zeros((2, inside.cells), np.bool_)
-    for fact in known.facts:
+    for fact in known.published:
         if fact.view == view:
             told |= fact.exactly(known.schema)
             if fact.between is not None:

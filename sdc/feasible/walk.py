@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -238,14 +238,14 @@ class _Walks:
             # what crosses its border is told by that variable, or by one that it tells already
             fixed = st.union(1 << v | schema.levels.coarser[v] for v in by[by >= 0].tolist())
             alike = rows[(outside == by).all(axis=1)]
-            course = _Alike(alike, replace(knowledge, facts=inside).with_hulls, fixed)
+            course = _Alike(alike, knowledge.with_facts(inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
         if any(fact.between is not None for fact in facts):
             known, told = told_in_part(knowledge, self._table)
             yield _Alike(rows, known.with_hulls, 0, in_part=told)
         if any(fact.universe for fact in facts):
-            yield _Alike(rows, replace(knowledge, facts=()), 0)
+            yield _Alike(rows, knowledge.with_facts(()), 0)
 
 
 def _spread(values: Ints, rows: Ints, number: int) -> Ints:

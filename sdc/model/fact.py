@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ class Fact:
               has; all cells where it names none
     between   cells of the universe whose counts are not told exactly; None where all are
     source    what says so, for people: two facts that say the same are equal
+    of_labels whether it says no more than that listed categories have records, see `labels_of`
 
     A fact holds no count that is told exactly: that is the table's. A marginal that is public whole and exactly is no
     fact, it belongs to a `Release`; a structural zero is a fact of a table whose counts there are 0, kept by itself
@@ -60,6 +61,7 @@ class Fact:
     universe: Pattern = ()
     between: Between | None = None
     source: str = ""
+    of_labels: bool = False
 
     def __post_init__(self) -> None:
         # in one order, as patterns of structural zeros are
@@ -89,8 +91,8 @@ class Fact:
         """Without a count: what is printed may be logged."""
         return f"Fact(view={self.view}, universe={self.universe}, source={self.source!r})"
 
-    def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, Between | None, str]]:
-        return Fact, (self.view, self.universe, self.between, self.source)
+    def __reduce__(self) -> tuple[type[Fact], tuple[SubTable, Pattern, Between | None, str, bool]]:
+        return Fact, (self.view, self.universe, self.between, self.source, self.of_labels)
 
     def label(self, schema: Schema) -> str:
         """By names: `age*sex where region = north or south`."""
@@ -226,6 +228,18 @@ def withheld(view: SubTable, cells: Codes, total: int, source: str) -> Fact:
     """A marginal all of whose cells are told but these, (n, axes of the view), of which nothing is."""
     none = np.zeros(len(cells), np.int64)
     return Fact(view, (), Between(cells, none, none + total), source)
+
+
+@lru_cache(maxsize=256)
+def labels_of(view: SubTable, unknown: tuple[int, ...], size: int, total: int, name: str) -> Fact:
+    """That each category of a variable has a record, as its published labels say; kept for the next time.
+
+    view     the one-way sub-table of the variable, closed
+    unknown  codes of categories that may have no record: a code list names them
+    """
+    cells = np.arange(size, dtype=np.uint16)
+    low = (~np.isin(cells, unknown)).astype(np.int64)
+    return Fact(view, (), Between(cells[:, None], low, np.full(size, total)), f"the labels of {name}", True)
 
 
 def _named(schema: Schema, variable: int, codes: tuple[int, ...]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
-from sdc.model.fact import Fact
+from sdc.model.fact import Fact, labels_of
 from sdc.model.marginal import check_within
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import Pattern, StructuralZeros, canonical
 from sdc.model.structure import Structure
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -36,7 +36,12 @@ class Knowledge:
     release  the sub-tables whose marginals are known, with what they tell at coarser levels
     zeros    cells known to be impossible
     facts    what else is public, in part or between two numbers; in one order, without those that the release tells
+    listed   of variables the codes that a code list names: of these categories nobody knows that they have records
     totals   of weights, of released sub-tables; `Pairs.feasible` alone judges with them, all else refuses them
+
+    Published labels are knowledge: a category that is named has a record, unless a code list names it. Where the counts
+    of its variable are public that is nothing new. Where some are suppressed or rounded, or the label of a merged
+    category names it, it is one more fact, which is added here: one of each variable.
 
     ReleaseError where the release names a variable that the schema does not have, or totals are of what is not
     released, InputError where a structural zero or a fact does not fit the schema, or two facts contradict each other.
@@ -48,20 +53,22 @@ class Knowledge:
     zeros: StructuralZeros
     facts: tuple[Fact, ...]
     totals: RoundedTotals = NO_TOTALS
+    listed: Pattern = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         check_within(self.release.variables, self.schema)
         object.__setattr__(self, "release", self.release.closed(self.schema))
         self.zeros.check_names(self.schema)
-        for fact in self.facts:
+        given = tuple(fact for fact in self.facts if not fact.of_labels)
+        for fact in given:
             fact.check(self.schema)
-        for one, other in combinations(self.facts, 2):
+        for one, other in combinations(given, 2):
             if one.contradicts(other, self.schema):
                 raise InputError(
                     f"{one.source} and {other.source} contradict each other about {one.label(self.schema)}; take what "
                     "was published of these records"
                 )
-        told = (fact for fact in self.facts if fact.view not in self.release)
+        told = (fact for fact in (*self.facts, *self._labels_beside(given)) if fact.view not in self.release)
         object.__setattr__(self, "facts", tuple(sorted(dict.fromkeys(told))))
         if beyond := [subtable for subtable in self.totals.of if subtable not in self.release]:
             raise ReleaseError(
@@ -69,24 +76,65 @@ class Knowledge:
                 "give those of released sub-tables"
             )
 
+    def _labels_beside(self, given: Iterable[Fact]) -> Iterator[Fact]:
+        """What labels say of the finest variables of facts, and of axes whose categories a merged one names."""
+        levels, named = self.schema.levels, st.union(self.schema.levels.telling(fact.view) for fact in given)
+        if spelled := self.schema.spelled & (self.release.variables | named):
+            named |= st.of(levels.axis_of[v] for v in st.members(spelled))
+        for v in st.members(named):
+            size, unknown = self.schema.sizes[v], self._listed_of(v)
+            if len(unknown) < size > 1:
+                yield labels_of(levels.closed(1 << v), unknown, size, self.total, self.schema.names[v])
+
+    def _listed_of(self, variable: int) -> tuple[int, ...]:
+        """Codes of a variable that no category of its axis has but those that a code list names."""
+        levels, axis = self.schema.levels, self.schema.levels.axis_of[variable]
+        if not (listed := dict(self.listed).get(axis, ())):
+            return dict(self.listed).get(variable, ())
+        others = np.delete(levels.groups[variable], listed)
+        return tuple(np.setdiff1d(levels.groups[variable], others).tolist())
+
+    def check_listed(self) -> None:
+        """ValueError where a code list names what the schema does not have."""
+        for v, codes in self.listed:
+            if v not in self.schema.axes or not {*codes} <= {*range(self.schema.sizes[v])}:
+                raise ValueError(f"it lists codes of variable {v} that the table does not have")
+
     @staticmethod
-    def of(table: Table, release: Release, zeros: StructuralZeros, facts: Iterable[Fact]) -> Knowledge:
-        """What is known of the table once the release is out.
+    def of(
+        table: Table, release: Release, zeros: StructuralZeros, facts: Iterable[Fact], listed: Pattern = ()
+    ) -> Knowledge:
+        """What is known of the table once the release is out; a category without records is from a code list.
 
         Errors as above, and InputError where a cell that is known to be impossible has records, or a fact is not so.
         """
         zeros.check(table.schema, table.codes, table.counts)
         given = tuple(facts)
-        known = Knowledge(table.schema, table.total, release, zeros, given)
+        unmet = united(table.unmet, listed)
+        known = Knowledge(table.schema, table.total, release, zeros, given, listed=unmet)
         for fact in given:
             fact.check_true(table)
         return known
+
+    @staticmethod
+    def of_tables(schema: Schema, total: int, release: Release, zeros: StructuralZeros) -> Knowledge:
+        """What the released sub-tables tell with structural zeros, and labels do not."""
+        return Knowledge(schema, total, release, zeros, (), listed=_every_code(schema))
+
+    def with_facts(self, facts: tuple[Fact, ...]) -> Knowledge:
+        """The same with these facts instead, and no more of labels than they have."""
+        return replace(self, facts=facts, listed=_every_code(self.schema))
 
     def __reduce__(self) -> tuple[type[Knowledge], tuple[object, ...]]:
         # made anew from the fields, without anything computed: equal knowledge has equal bytes, and workers are sent no
         # caches
         schema, release = Schema(self.schema.variables), Release(self.release.frontier)
-        return Knowledge, (schema, self.total, release, self.zeros, self.facts, self.totals)
+        return Knowledge, (schema, self.total, release, self.zeros, self.facts, self.totals, self.listed)
+
+    @property
+    def published(self) -> tuple[Fact, ...]:
+        """The facts that are counts of cells, and not what labels say."""
+        return tuple(fact for fact in self.facts if not fact.of_labels)
 
     @cached_property
     def counts(self) -> Knowledge:
@@ -136,7 +184,14 @@ class Knowledge:
             return self
         self.require_counts_alone()
         facts = tuple(fact.of_levels(self.schema) for fact in self.facts)
-        return Knowledge(self.schema.flat, self.total, self.release, self.zeros.of_levels(self.schema), facts)
+        zeros, listed = self.zeros.of_levels(self.schema), self.listed_within(range(len(self.schema)))
+        return Knowledge(self.schema.flat, self.total, self.release, zeros, facts, listed=listed)
+
+    def listed_within(self, variables: Iterable[int]) -> Pattern:
+        """Of some variables, numbered as they come, and whether axes or levels, codes that a code list names alone."""
+        if not self.listed:
+            return ()
+        return tuple((new, codes) for new, v in enumerate(variables) if (codes := self._listed_of(v)))
 
     @cached_property
     def reduced(self) -> Knowledge:
@@ -158,7 +213,8 @@ class Knowledge:
             # of a component this loses nothing: the hull of a fact is in one component only
             facts = tuple(fact.within(subtable) for fact in self.facts if st.is_within(fact.view, subtable))
             release, zeros = self.release.within(subtable), self.zeros.within(subtable)
-            self._parts[subtable] = Knowledge(schema, self.total, release, zeros, facts)
+            listed = self.listed_within(st.members(subtable))
+            self._parts[subtable] = Knowledge(schema, self.total, release, zeros, facts, listed=listed)
         return self._parts[subtable]
 
     @cached_property
@@ -189,7 +245,8 @@ class Knowledge:
         for known in (self, other):
             known.require_counts_alone()
         release, zeros = self.release.join(other.release), self.zeros.join(other.zeros)
-        return Knowledge(self.schema, self.total, release, zeros, (*self.facts, *other.facts))
+        facts, listed = (*self.facts, *other.facts), united(self.listed, other.listed)
+        return Knowledge(self.schema, self.total, release, zeros, facts, listed=listed)
 
     def check_is_of(self, table: Table) -> None:
         """ReleaseError where the table has another schema or another number of records; its counts are not compared.
@@ -215,3 +272,14 @@ class Knowledge:
         else:
             return
         raise ReleaseError(f"what is known of two tables cannot be joined: {what}; join releases of one table")
+
+
+def _every_code(schema: Schema) -> Pattern:
+    """As if code lists named all categories."""
+    return tuple((v, tuple(range(schema.sizes[v]))) for v in schema.axes)
+
+
+def united(one: Pattern, other: Pattern) -> Pattern:
+    """The codes of both, of each variable."""
+    codes = {v: dict(one).get(v, ()) + dict(other).get(v, ()) for v in {*dict(one), *dict(other)}}
+    return canonical(tuple(codes.items()))

@@ -88,8 +88,11 @@ class Recode:
         if any(st.has(named, self.variable) for named in before.zeros.subtables):
             name = self.before.names[self.variable]
             raise InputError(f"structural zeros name {name!r}, which then is not recoded; leave it as it is")
-        if named := [fact for fact in before.facts if st.has(fact.view, self.variable)]:
+        if named := [fact for fact in before.facts if st.has(fact.view, self.variable) and not fact.of_labels]:
             name = self.before.names[self.variable]
             raise InputError(f"{named[0].source} tells of {name!r}, which then is not recoded; leave it as it is")
-        zeros, facts = before.zeros.within(self.kept), tuple(fact.within(self.kept) for fact in before.facts)
-        return Knowledge(self.schema, before.total, self.release(before.release), zeros, facts)
+        zeros = before.zeros.within(self.kept)
+        facts = tuple(fact.within(self.kept) for fact in before.facts if not st.has(fact.view, self.variable))
+        own = () if self.leaves_out else (st.members(self.kept).index(self.variable),)
+        listed = tuple(one for one in before.listed_within(st.members(self.kept)) if one[0] not in own)
+        return Knowledge(self.schema, before.total, self.release(before.release), zeros, facts, listed=listed)

@@ -169,6 +169,19 @@ class Schema:
             groups[v].setflags(write=False)
         return Levels(tuple(axis_of), tuple(groups))
 
+    @cached_property
+    def spelled(self) -> int:
+        """The levels of which a label names the categories that it stands for, `a or b` or `a to c`, as a sub-table."""
+        return sum(1 << v for v, level in enumerate(self.variables) if level.of is not None and self._spells(level))
+
+    def _spells(self, level: Variable) -> bool:
+        assert level.of is not None
+        members: list[list[str]] = [[] for _ in level.categories]
+        for name, group in zip(self.variables[self.index(level.of.axis)].categories, level.of.groups, strict=True):
+            members[group].append(name)
+        pairs = zip(members, level.categories, strict=True)
+        return any(len(own) > 1 and label in (merged_label(own), f"{own[0]} to {own[-1]}") for own, label in pairs)
+
     def columns(self, codes: npt.NDArray[np.integer], variables: Sequence[int] | None = None) -> Groups:
         """(n, variables) codes of cells with (n, axes) codes: of the given variables, in that order, else of all."""
         if self.levels.is_flat:
@@ -256,6 +269,11 @@ class Schema:
         group = np.zeros(self.sizes[finest], np.int64)
         group[self.levels.groups[finest]] = self.levels.groups[variable]
         return replace(own, of=Coarser(self.names[finest], tuple(group.tolist())))
+
+
+def merged_label(names: Sequence[str], adjacent: bool = False) -> str:
+    """What several categories are called that become one: `a or b`; of several neighbours `a to c`."""
+    return f"{names[0]} to {names[-1]}" if adjacent and len(names) > 2 else " or ".join(names)
 
 
 def _check_refinements(schema: Schema) -> None:

@@ -66,6 +66,11 @@ class State:
         """R(0): nothing is known yet of what is not released."""
         return State(schema, released, released.frontier)
 
+    @property
+    def named(self) -> SubTable:
+        """The variables of public tables. A listed category tells that it has a record: of others none is listed."""
+        return st.union([self.released.variables, *self.parts.views])
+
     def status(self, subtable: SubTable) -> Status:
         """What a sub-table is; the grand total is always public."""
         if subtable in self.released:

@@ -18,7 +18,7 @@ from sdc.model.errors import InputError
 from sdc.model.keys import KeyIndex, Keys
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
-from sdc.model.structural_zeros import MOST_DENSE
+from sdc.model.structural_zeros import MOST_DENSE, Pattern
 from sdc.model.subtable import SubTable
 
 Counts: TypeAlias = Annotated[npt.NDArray[np.int64], listed(list[int], np.int64, -1)]
@@ -161,6 +161,13 @@ class Table(Cells, Named):
         sha.update(np.ascontiguousarray(self.codes, "<u2").reshape(-1).data)
         sha.update(np.ascontiguousarray(self.counts, "<i8").data)
         return sha.hexdigest()
+
+    @cached_property
+    def unmet(self) -> Pattern:
+        """Of each axis the codes of categories that no record has; of an axis without such none."""
+        pairs = zip(self.schema.axes, self.codes.T, strict=True)
+        found = ((v, np.flatnonzero(np.bincount(codes, minlength=self.schema.sizes[v]) == 0)) for v, codes in pairs)
+        return tuple((v, tuple(codes.tolist())) for v, codes in found if len(codes))
 
     @property
     def dense(self) -> Counts:

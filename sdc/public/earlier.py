@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,12 +26,12 @@ from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
 from sdc.model.fact import Between, Fact, withheld
 from sdc.model.keys import KeySpace
-from sdc.model.knowledge import Knowledge
+from sdc.model.knowledge import Knowledge, united
 from sdc.model.levels import numbered
 from sdc.model.parts import rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
-from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
@@ -44,7 +43,9 @@ from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
+Relations: TypeAlias = tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
 INSIDE, OUTSIDE = "among them", "not among them"
+NO_LISTS: Mapping[str, Sequence[str]] = {}
 OUTER_CATEGORY = "elsewhere"  # categories of the table that a list of cells does not name
 
 
@@ -117,7 +118,7 @@ class Origin:
         return {
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
-            "facts": [_named(fact, known) for fact in known.facts],
+            "facts": [_named(fact, known) for fact in known.published],
             "sources": self.sources,
             "declared": self.declared,
             "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
@@ -157,11 +158,13 @@ class Publications:
     name       of the build's table, for messages
     relations  each publication that was read, and how its records relate to those of the table
     ledger     up to the last entry that counts for this build; None where the config names none
+    own        the entry of this build, where the ledger has one
     """
 
     name: str
-    relations: tuple[tuple[EarlierConfig, tuple[Published, ...]], ...]
+    relations: Relations
     ledger: Ledger | None
+    own: Publication | None = None
 
     @property
     def entries(self) -> tuple[Publication, ...]:
@@ -171,42 +174,46 @@ class Publications:
     @property
     def digest(self) -> list[str]:
         """Of all of it."""
-        told = [
-            f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {_key_digest(relation)} "
-            f"{[one.digest for one in tables]}"
-            for relation, tables in self.relations
-        ]
-        return [*(hashlib.sha256(text.encode()).hexdigest() for text in told), *(entry.hash for entry in self.entries)]
+        return [*(relation_digest(*one) for one in self.relations), *(entry.hash for entry in self.entries)]
 
 
 _ELSEWHERE: dict[str, Any] = {"folder": True, "key": {"records"}}  # by what is in it
 
 
-def _key_digest(relation: EarlierConfig) -> str:
-    return "" if relation.key is None else open_source(relation.key.records).digest()
+def relation_digest(relation: EarlierConfig, tables: Sequence[Published]) -> str:
+    """Of all that is said of a publication, and of all that it says; not of where it lies."""
+    key = "" if relation.key is None else open_source(relation.key.records).digest()
+    told = f"{relation.model_dump(mode='json', exclude=_ELSEWHERE)} {key} {[one.digest for one in tables]}"
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
-def read_publications(config: BuildConfig, base: str) -> Publications:
-    """All that is named, read; `base` is the build's digest without it, by which it knows its own entry.
+def read_folders(config: BuildConfig) -> Relations:
+    """The publications that a config names by folder; errors as `read_publications`."""
+    return tuple((one, _read(one, ())) for one in config.earlier if one.folder is not None)
+
+
+def read_publications(config: BuildConfig, folders: Relations, base: str) -> Publications:
+    """All that is named, of which the folders are read; `base` is the digest by which the build knows its own entry.
 
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
-    if ledger is not None:
-        # a rerun of what was published is judged as it was: with what came before it
-        before = takewhile(lambda entry: entry.build != base, ledger.entries)
-        ledger = replace(ledger, entries=tuple(before))
-    return _publications(config, ledger)
+    if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
+        return _publications(config, folders, ledger)
+    # a rerun of what was published is judged as it was: with what came before it
+    before = replace(ledger, entries=ledger.entries[: own.number - 1])
+    return replace(_publications(config, folders, before), own=own)
 
 
 def publications_at(config: BuildConfig, head: str | None) -> Publications:
     """All that is named, read anew, of the ledger up to this head of its chain. Errors as `read_publications`."""
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger)).up_to(head or "")
-    return _publications(config, ledger)
+    return _publications(config, read_folders(config), ledger)
 
 
-def _publications(config: BuildConfig, ledger: Ledger | None) -> Publications:
-    relations = tuple((one, _read(one, () if ledger is None else ledger.entries)) for one in config.earlier)
+def _publications(config: BuildConfig, folders: Relations, ledger: Ledger | None) -> Publications:
+    read, entries = iter(folders), () if ledger is None else ledger.entries
+    relations = tuple(next(read) if one.folder is not None else (one, _read(one, entries)) for one in config.earlier)
     return Publications(config.table.path, relations, ledger)
 
 
@@ -249,8 +256,12 @@ def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...
     return found
 
 
-def with_earlier(table: Table, zeros: StructuralZeros, publications: Publications) -> tuple[Table, Knowledge, Origin]:
+def with_earlier(
+    table: Table, zeros: StructuralZeros, publications: Publications, code_lists: Mapping[str, Sequence[str]] = NO_LISTS
+) -> tuple[Table, Knowledge, Origin]:
     """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
+
+    code_lists  of variables the categories that are published whether or not they have records
 
     InputError, with the reason, for a publication that is not of these records as is declared, or cannot be expressed.
     """
@@ -273,7 +284,21 @@ def with_earlier(table: Table, zeros: StructuralZeros, publications: Publication
                 foreign[what, published.digest] = None
     declared = tuple(relation.words for relation, _ in publications.relations if relation.words)
     hidden = told.table.schema.names[len(table.schema) :]
-    return told.table, told.known(zeros), Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest)
+    return (
+        told.table,
+        told.known(zeros, _listed(code_lists, table.schema)),
+        Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest),
+    )
+
+
+def _listed(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
+    """The same by numbers."""
+    own = {v: code_lists.get(schema.names[v], ()) for v in schema.axes}
+    return tuple(
+        (v, tuple(code for code, name in enumerate(schema.variables[v].categories) if name in names))
+        for v, names in own.items()
+        if names
+    )
 
 
 def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) -> None:
@@ -296,12 +321,14 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
     kept = st.full(len(table.schema)) & ~noted.hides(table.schema)
     own = table.marginal(kept) if noted.hidden else table
     publications = publications_at(config, head)
-    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications)
+    found, anew, origin = with_earlier(own, known.zeros.within(kept), publications, config.table.code_lists)
     hidden = (*origin.hidden, *noted.merged)
     if noted.merged and table.schema.variables[: len(found.schema)] == found.schema.variables:
         # levels of the table's own, which tell nothing of what was published before
         found, anew = Table(table.schema, found.codes, found.counts), known_at(anew, table.schema)
-    if (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
+    # of no more categories it says that nobody knows whether they have records
+    more = united(anew.listed, known.listed) != anew.listed
+    if more or (found.digest, anew, hidden, origin.table) != (table.digest, known, noted.hidden, noted.table):
         raise InputError(
             "the table's stage says something else of what was published before than what the config names says now; "
             "remove the run folder and run again"
@@ -443,7 +470,7 @@ class _NamedBefore:
         self._rounded = list[tuple[Names, Related, Sequence[str], str]]()
         self._between = list[tuple[Names, dict[str, npt.NDArray[np.int64]], Counts, Counts, str]]()
 
-    def known(self, zeros: StructuralZeros) -> Knowledge:
+    def known(self, zeros: StructuralZeros, listed: Pattern) -> Knowledge:
         """All of it; errors as `Knowledge.of`."""
         schema = self.table.schema
         facts = []
@@ -459,7 +486,8 @@ class _NamedBefore:
             facts.append(Fact(view, (), Between(_cells_of(view, cells, schema, source), low, high), source))
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
-        return Knowledge.of(self.table, Release.of(st.named(one, schema) for one in self._marginals), zeros, facts)
+        release = Release.of(st.named(one, schema) for one in self._marginals)
+        return Knowledge.of(self.table, release, zeros, facts, listed)
 
     def add(self, one: Related, source: str) -> None:
         """A publication that was related to the table's own variables.

@@ -23,9 +23,9 @@ def told_tables(table: Table, known: Knowledge) -> Iterator[tuple[Published, Ear
     in them.
     """
     whole = [Fact(element) for element in known.release.frontier if element]
-    margins = {fact: _margins(fact, known) for fact in known.facts}
+    margins = {fact: _margins(fact, known) for fact in known.published}
     told_by_others = {margin for own in margins.values() for margin in own}
-    for fact in (*whole, *known.facts):
+    for fact in (*whole, *known.published):
         where = _where(fact, table.schema)
         if fact not in told_by_others and all(where.values()):  # of no records at all nothing is told
             yield _published(fact, margins.get(fact, ()), table, known), _relation(fact, where, table.schema)
@@ -35,7 +35,7 @@ def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
     """Of a rounded table the facts that say no more than that sums of its counts are near the true ones too."""
     schema, base = known.schema, base_of(fact, known)
     own = schema.levels.telling(fact.view)
-    views = [one.view for one in known.facts if st.is_within(schema.levels.telling(one.view), own) and one != fact]
+    views = [one.view for one in known.published if st.is_within(schema.levels.telling(one.view), own) and one != fact]
     if not base or not views:
         return ()
     counts = Part(fact, base).rounded(schema)

@@ -24,13 +24,11 @@ from sdc.run_format import (
     ROUNDED_TO,
     SHA256,
     SIGNATURE,
-    SIGNED,
     STATEMENT,
     SUB_TABLE,
     SUMS,
     WITHHELD_STATUS,
 )
-from sdc.storage.whole_file import replacing
 
 _CONTEXT = {
     "dcat": "http://www.w3.org/ns/dcat#",
@@ -48,25 +46,8 @@ def catalogue_files(metadata: Mapping[str, Any]) -> dict[str, str]:
     return {**texts, INDEX: _page(metadata)}
 
 
-def write_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> None:
-    """The checksums of all files that are there, and what signs them, last."""
-    for name, content in _sums_files(folder, key, metadata).items():
-        with replacing(folder / name) as temporary:
-            temporary.write_text(content, encoding="utf-8")
-
-
-def wrong_sums(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> str:
-    """The first of the checksums' files that is not what it is to be; empty where all are."""
-    expected = _sums_files(folder, key, metadata)
-    stray = [name for name in SIGNED if name not in expected and (folder / name).exists()]
-    for name, content in expected.items():
-        path = folder / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != content:
-            return name
-    return stray[0] if stray else ""
-
-
-def _sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
+def sums_files(folder: Path, key: SigningKey | None, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The checksums of all files that are there, and what signs them, by name."""
     files = [of_file(path, path.name) for path in sorted(folder.iterdir()) if path.name not in OF_SUMS]
     # as sha256sum has them, so that `sha256sum -c SHA256SUMS` checks a download
     sums = "".join(f"{file['digest']['sha256']}  {file['name']}\n" for file in files)

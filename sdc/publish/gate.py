@@ -118,6 +118,7 @@ def clear(
     effort: Effort | None = None,
     weighted: tuple[RecordWeights, WeightedCertificate] | None = None,
     hidden: SubTable = st.GRAND_TOTAL,
+    reveal: bool = False,
 ) -> Cleared:
     """The certificate's release, where the certificate shows every at-risk cell of this table to be wide enough.
 
@@ -128,7 +129,7 @@ def clear(
 
     With `weighted`, the weights of the table's cells and what shows that their totals are safe beside the counts, these
     totals are cleared too; that is shown again like all else. Levels that are `hidden` tell what others have published;
-    they are judged, and not cleared.
+    they are judged, and not cleared. What is known to be suppressed stays so, unless the release may `reveal` it.
     """
     subject = GateSubject(table.digest, criteria, policy)
     # other criteria than the width follow from table and release, and have no certificate
@@ -148,10 +149,10 @@ def clear(
         raise ReleaseError(
             "what is to go out in part is neither withheld nor rounded, or is beside what is not released; run again"
         )
-    knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts))
+    knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts), known.listed)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
     own = criteria.own_cells(table, knowledge, parts.before(known))
-    broken = criteria.broken(table, knowledge)
+    broken = (criteria if reveal else criteria.beside(table, known)).broken(table, knowledge)
     if broken is not None:
         raise NotReleasableError(f"{broken.text}; nothing is published", broken.detail)
     unproven = criteria.unproven(table, knowledge, certificate.proof, own)

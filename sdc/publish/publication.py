@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,37 +12,31 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
-from sdc.publish.catalogue import catalogue_files, write_sums, wrong_sums
+from sdc.publish.catalogue import catalogue_files, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
-from sdc.publish.formats.table import NO_COUNT
 from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
-    CATALOGUES,
     COUNT,
     DICTIONARY,
     GUIDE,
     IN_PART,
-    INDEX,
     LEVELS,
     MARGINS,
     METADATA,
+    OF_SUMS,
     RELEASE_FORMAT,
     ROUNDED_COUNT,
     ROUNDED_TO,
     SHA256,
-    SIGNED,
     STATUS,
     SUB_TABLE,
-    SUMS,
     TOTAL,
     TOTALS,
     WEIGHTED_TOTAL,
@@ -50,8 +45,7 @@ from sdc.run_format import (
     in_csv,
     is_formula,
 )
-from sdc.storage.parquet import read_columns, write_csv
-from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.run_folder import json_of
 from sdc.storage.whole_file import replacing
 
 READ = ("csv", "parquet")  # formats whose values are read back, and not their bytes alone
@@ -104,67 +98,64 @@ def write_publication(
     where a format cannot carry a name. Then nothing is written.
     """
     cleared.require(subject)
-    key = signing_key(texts.about)
     if texts.about.formulas == "refuse":
         _refuse_formulas(cleared, texts.labels)
     for file in _files(cleared, name, texts):
         file.pieces()  # whatever a format cannot carry is refused before there is a file
-    for file in _files(cleared, name, texts):
-        with replacing(folder / file.path) as temporary, temporary.open("wb") as into:
-            into.writelines(file.pieces())
-    write_csv(folder / DICTIONARY, _dictionary(cleared, texts.labels))
-    (folder / GUIDE).write_text(_guide(cleared, name, texts), encoding="utf-8")
-    metadata = _metadata(cleared, name, texts, folder)
-    write_json(folder / METADATA, metadata)
-    for file_name, content in catalogue_files(metadata).items():
-        (folder / file_name).write_text(content, encoding="utf-8")
-    write_sums(folder, key, metadata)
+    for path, pieces in _contents(cleared, name, folder, texts):
+        with replacing(folder / path) as temporary, temporary.open("wb") as into:
+            into.writelines(pieces)
 
 
 def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
-    """Reads the files back: they make public what was cleared, with these texts, no more and no less.
+    """Every file, read again, is what is written of what was cleared, with these texts, and there is no other.
 
-    RunFolderError where a file is missing, was changed, is not the exact marginal, or is of another sub-table.
+    RunFolderError for the first that is not.
     """
-    metadata = read_json(folder / METADATA)
-    if metadata["records"] != cleared.total:
-        raise RunFolderError(f"{folder / METADATA} says {metadata['records']} records, the table has {cleared.total}")
-    # from what the folder says of itself, as whoever receives it would read it
-    tables = [resource for resource in metadata["resources"] if SUB_TABLE in resource]
-    published = [_cleared_element(cleared, texts, folder, resource) for resource in tables]
-    if lacking := [element for element, _ in _named(cleared, texts) if element not in published]:
-        label = st.label(lacking[0], cleared.schema)
-        raise RunFolderError(f"{folder} lacks {label}, which was cleared; nothing is released")
-    listed = {METADATA, DICTIONARY, GUIDE, *CATALOGUES, INDEX, *(resource["path"] for resource in tables)}
-    listed |= {SUMS, *(SIGNED if texts.about.signing_key else ())}
-    for file in _files(cleared, name, texts):
-        _check_file(folder / file.path, file)
-        listed |= set() if file.table else {file.path}
-    if unlisted := sorted({path.name for path in folder.iterdir()} - listed):
-        raise RunFolderError(f"{folder / unlisted[0]} is no table that {METADATA} lists; nothing is released")
-    _check_texts(cleared, folder, name, texts)
+    if wrong := dict(differences(cleared, folder, name, texts)):
+        path = min(wrong, key=lambda path: path in OF_SUMS)  # checksums may differ for another file
+        raise RunFolderError(
+            f"published file {folder / path} is not as it was written: {wrong[path]}; nothing is released"
+        )
 
 
-def _check_texts(cleared: Cleared, folder: Path, name: str, texts: Texts) -> None:
-    """What is no table says what it was given to say."""
-    try:
-        guide, dictionary = (folder / GUIDE).read_text(encoding="utf-8"), _rows(folder / DICTIONARY)
-    except (OSError, UnicodeDecodeError) as error:
-        raise RunFolderError(f"{folder} cannot be read: {error}; nothing is released, run again") from error
-    columns = _dictionary(cleared, texts.labels)
-    rows = [list(columns), *(list(map(str, row)) for row in zip(*columns.values(), strict=True))]
+def differences(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> Iterator[tuple[str, str]]:
+    """Each file of a folder that is not what is written now, and where it differs; what is missing ends the list."""
+    made = set[str]()
+    for path, pieces in _contents(cleared, name, folder, texts):
+        if how := _difference(folder / path, pieces):
+            yield path, how
+        if not (folder / path).is_file():
+            return
+        made.add(path)
+    yield from ((path, "no such file is written") for path in sorted({one.name for one in folder.iterdir()} - made))
+
+
+def _difference(path: Path, pieces: Iterable[bytes]) -> str:
+    """Where a file differs from these bytes; empty where it does not."""
+    if not path.is_file():
+        return "it is missing"
+    place, line = 0, 1
+    with path.open("rb") as file:
+        for piece in pieces:
+            if (found := file.read(len(piece))) != piece:
+                pairs = enumerate(zip(found, piece, strict=False))
+                same = next((k for k, (one, other) in pairs if one != other), len(found))
+                return f"byte {place + same + 1} is another, in line {line + piece[:same].count(10)}"
+            place, line = place + len(piece), line + piece.count(10)
+        return f"it goes on after byte {place}" if file.read(1) else ""
+
+
+def _contents(cleared: Cleared, name: str, folder: Path, texts: Texts) -> Iterator[tuple[str, Iterable[bytes]]]:
+    """Each file by its name: those that tell of others after these, for they are looked up in the folder."""
+    key = signing_key(texts.about)
+    yield from ((file.path, file.pieces()) for file in _files(cleared, name, texts))
+    yield DICTIONARY, [_csv(_dictionary(cleared, texts.labels)).encode()]
+    yield GUIDE, [_guide(cleared, name, texts).encode()]
     metadata = _metadata(cleared, name, texts, folder)
-    expected = {
-        GUIDE: guide == _guide(cleared, name, texts),
-        DICTIONARY: dictionary == rows,
-        METADATA: read_json(folder / METADATA) == metadata,
-    }
-    for file, content in catalogue_files(metadata).items():
-        expected[file] = (folder / file).is_file() and (folder / file).read_text(encoding="utf-8") == content
-    if sums := wrong_sums(folder, signing_key(texts.about), metadata):
-        expected[sums] = False
-    if wrong := [file for file, is_right in expected.items() if not is_right]:
-        raise RunFolderError(f"{folder / wrong[0]} is not what it was to say; nothing is released, run again")
+    yield METADATA, [json_of(metadata).encode()]
+    yield from ((path, [text.encode()]) for path, text in catalogue_files(metadata).items())
+    yield from ((path, [text.encode()]) for path, text in sums_files(folder, key, metadata).items())
 
 
 def signing_key(about: PublicationConfig) -> SigningKey | None:
@@ -172,64 +163,12 @@ def signing_key(about: PublicationConfig) -> SigningKey | None:
     return None if about.signing_key is None else SigningKey.read(Path(about.signing_key))
 
 
-def _cleared_element(cleared: Cleared, texts: Texts, folder: Path, resource: dict[str, Any]) -> SubTable:
-    names, unknown = resource[SUB_TABLE], set(resource[SUB_TABLE]) - set(cleared.schema.names)
-    element = st.named((name for name in names if name not in unknown), cleared.schema)
-    if unknown or element not in dict(_named(cleared, texts)):
-        path = folder / resource["path"]
-        raise RunFolderError(f"{path} is of {'*'.join(names)}, which was not cleared; nothing is released")
-    return element
-
-
-def _check_file(path: Path, file: File) -> None:
-    """A file is what is made again from the marginal that was cleared: all bytes, and all values where it is read."""
-    try:
-        with path.open("rb") as content:
-            sha = hashlib.file_digest(content, "sha256").hexdigest()
-    except OSError as error:
-        raise RunFolderError(f"published file {path} is missing; nothing is released, run again") from error
-    if sha != _sha(file.pieces()) or (file.format in READ and _columns(path, file) != _expected(file)):
-        raise RunFolderError(f"published file {path} is not the exact marginal of the table; nothing is released")
-
-
-def _sha(pieces: Pieces) -> str:
-    sha = hashlib.sha256()
-    for piece in pieces:
-        sha.update(piece)
-    return sha.hexdigest()
-
-
-def _expected(file: File) -> dict[str, list[Any]]:
-    """The columns of a table as its file has them."""
-    assert file.table is not None
-    variables, chunks = file.table.variables, list(file.table.rows())
-    codes = np.concatenate([codes for codes, _ in chunks]) if chunks else file.table.codes
-    named = {v.name: [v.categories[code] for code in column] for v, column in zip(variables, codes.T, strict=True)}
-    numbers = zip(*(numbers for _, numbers in chunks), strict=True) if chunks else [[] for _ in file.table.measures]
-    columns = {
-        **named,
-        **{m: [int(n) for own in ns for n in own] for m, ns in zip(file.table.measures, numbers, strict=True)},
-    }
-    if file.table.withheld is not None:
-        told = columns[COUNT]
-        columns[STATUS] = [WITHHELD_STATUS if count == NO_COUNT else "" for count in told]
-        columns[COUNT] = [None if count == NO_COUNT else count for count in told]
-    return _inert(columns) if file.format == "csv" else columns
-
-
-def _columns(path: Path, file: File) -> dict[str, list[Any]]:
-    if path.suffix == ".parquet":
-        return {key: list(column) for key, column in read_columns(path)[0].items()}
-    header, *rows = _rows(path)
-    # a CSV file has no types: names stay text, as they were written
-    columns: dict[str, list[Any]] = {key: [row[i] for row in rows] for i, key in enumerate(header)}
-    numbers = [key for key in (file.table.measures if file.table else ()) if key in columns]
-    return {**columns, **{key: [int(value) if value else None for value in columns[key]] for key in numbers}}
-
-
-def _rows(path: Path) -> list[list[str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
+def _csv(columns: Mapping[str, Sequence[Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    return text.getvalue()
 
 
 def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:

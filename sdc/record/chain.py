@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,17 +40,19 @@ class Chain:
         use: Use = Use.HOLD,
         noun: str = HISTORY,
         *,
+        begins: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = _utc_now,
     ) -> Chain:
         """The chain of what `about` names, to be written to; made where the database is new.
 
         url    a path or sqlite:///path, or postgresql://..., which servers share
         about  what makes it the history of this table and no other: its digest, the criterion, the variables
+        begins what a new one says of itself beside that; one that is there keeps what it says
 
         ConfigError for another kind of URL. ChainError where it is of another table or version, is held by another
         server, or is damaged; ChainUnavailableError where it cannot be reached.
         """
-        return Chain._checked(Database(url, use, noun), now, about)
+        return Chain._checked(Database(url, use, noun), now, about, begins or {})
 
     @staticmethod
     def read(url: str, use: Use = Use.READ, noun: str = HISTORY) -> Chain:
@@ -57,7 +60,12 @@ class Chain:
         return Chain._checked(Database(url, use, noun), _utc_now)
 
     @staticmethod
-    def _checked(database: Database, now: Callable[[], datetime], about: Mapping[str, Any] | None = None) -> Chain:
+    def _checked(
+        database: Database,
+        now: Callable[[], datetime],
+        about: Mapping[str, Any] | None = None,
+        begins: Mapping[str, Any] = MappingProxyType({}),
+    ) -> Chain:
         """Of this version, and about what is asked; it is made where that is said."""
         try:
             chain = Chain(database, now)
@@ -65,7 +73,7 @@ class Chain:
                 chain._make()
             chain._check()
             if about is not None:
-                chain._check_about(about)
+                chain._check_about(about, begins)
             return chain
         except BaseException:
             database.close()
@@ -95,12 +103,13 @@ class Chain:
         with self._database.reading() as connection:
             migrations.check(connection, self.called)
 
-    def _check_about(self, about: Mapping[str, Any]) -> None:
+    def _check_about(self, about: Mapping[str, Any], begins: Mapping[str, Any]) -> None:
         if not self.head():
             with self.turn() as turn:
                 if not turn.entries(0):
-                    turn.append(OPENED, "", "", {"about": dict(about), "public_id": secrets.token_hex(16)})
-        found, asked = ({key: canonical(value) for key, value in facts.items()} for facts in (self.about, about))
+                    turn.append(OPENED, "", "", {"about": {**about, **begins}, "public_id": secrets.token_hex(16)})
+        own = {key: value for key, value in self.about.items() if key not in begins}
+        found, asked = ({key: canonical(value) for key, value in facts.items()} for facts in (own, about))
         if differing := [key for key in {**asked, **found} if asked.get(key) != found.get(key)]:
             there = "; ".join(f"{key} is {_short(found.get(key))}, not {_short(asked.get(key))}" for key in differing)
             raise ChainError(

@@ -251,7 +251,7 @@ class _SqliteFile:
         )
         if self._use is Use.HOLD:
             connection.execute("PRAGMA journal_mode=WAL")  # what is shared may lie where processes share no memory
-        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA synchronous=EXTRA")  # without WAL, that its journal is gone is on disk too
         return connection
 
 

@@ -12,7 +12,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LEDGER, FORMAT = "ledger", 5  # 4 and those before were no chain of `sdc.record.chain`
 PUBLISHED = "published"
+MOST_NAMED = 3  # of what differs, in a message
 KEY = ".key"  # after the name of the ledger: the file of its key
 
 
@@ -47,6 +48,9 @@ class Publication:
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
     hash        of its entry
+    public      what its files say: the number of records, categories, levels, and of each table a keyed digest of its
+                counts and of the cells it hides; nothing in entries of older versions
+    proof       digest of the file beside the ledger that has its proof; empty of older entries, which have none
     """
 
     number: int
@@ -60,15 +64,18 @@ class Publication:
     folder: str
     metadata: str
     hash: str
+    public: Mapping[str, Any] = field(default_factory=dict)
+    proof: str = ""
 
     @staticmethod
     def of(entry: Entry) -> Publication:
         """What an entry tells; ValueError where it tells no publication."""
         # the first entry of the chain says what it is
-        facts = {**entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
+        empty = {"public": {}, "proof": ""}
+        facts = {**empty, **entry.body, "number": entry.seq - 1, "published": entry.at, "hash": entry.hash}
         try:
             facts["sub_tables"] = tuple(map(tuple, facts["sub_tables"]))
-            return Publication(**{field.name: facts[field.name] for field in fields(Publication)})
+            return Publication(**{one.name: facts[one.name] for one in fields(Publication)})
         except (KeyError, TypeError) as error:
             raise ValueError(f"no publication: {error}") from error
 
@@ -76,6 +83,11 @@ class Publication:
     def facts(self) -> dict[str, Any]:
         """As a document has it."""
         return {**vars(self)}
+
+    @property
+    def called(self) -> str:
+        """How messages call it."""
+        return f"it is entry {self.number} of the ledger, of {self.published[:10]}, in {self.folder}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -163,18 +175,18 @@ def read_ledger(path: Path) -> Ledger:
 
 
 def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
-    """Adds a publication, or finds that of the same build and table; it is there before this returns.
+    """Adds a publication, or finds that of the same build, which must be the same; it is there before this returns.
 
     judged  the ledger up to the last entry that it was judged together with
 
-    InputError as `read_ledger`, MovedError where others were recorded since.
+    InputError as `read_ledger`, and where the entry of the build makes anything else public; MovedError where others
+    were recorded since.
     """
     with _opened(judged.path) as chain, chain.turn() as turn:
         ledger = _ledger(judged.path, turn.entries(0), judged.key)
-        known = [e for e in ledger.entries if (e.table, e.build) == (content["table"], content["build"])]
-        if known:
-            _require_same(ledger.path, known[-1], content)
-            return known[-1]
+        if own := next((entry for entry in ledger.entries if entry.build == content["build"]), None):
+            _require_same(ledger.path, own, content)
+            return own
         if ledger.head != judged.head:
             raise MovedError(
                 f"the ledger {ledger.path} has {len(ledger.entries)} entries, and this release was judged together "
@@ -184,14 +196,33 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
 
 
 def _require_same(path: Path, entry: Publication, content: Mapping[str, Any]) -> None:
-    told = json.loads(canonical(content))
-    if [told["sub_tables"], _public(told["known"])] != [[*map(list, entry.sub_tables)], _public(entry.known)]:
-        raise InputError(f"entry {entry.number} of {path} is of this build and of another release; find out why first")
+    """InputError where the entry makes anything else public than this release of the same build would."""
+    before, now = _compared(entry.facts), _compared(content)
+    differing = [what for what in {**before, **now} if before.get(what) != now.get(what)]
+    if differing:
+        others = f" and {len(differing) - MOST_NAMED} more" if len(differing) > MOST_NAMED else ""
+        raise InputError(
+            f"entry {entry.number} of the ledger {path} is of this build, and differs in "
+            f"{', '.join(differing[:MOST_NAMED])}{others}. The entry stands, and this release is not published; make a "
+            "new build with sdc run --again, which is judged beside the entry"
+        )
 
 
-def _public(known: Mapping[str, Any]) -> list[Any]:
-    """What is known, wherever it is said to be from: that may have been moved since."""
-    return [known["release"], known["hidden"], [(fact["view"], fact["universe"]) for fact in known["facts"]]]
+def _compared(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """All that a publication tells, by what a message calls it; not from where, which may have been moved since."""
+    told: dict[str, Any] = json.loads(canonical({what: facts[what] for what in ("table", "sub_tables", "known")}))
+    known, public = told["known"], json.loads(canonical(facts.get("public", {})))
+    facts_told = [{what: said for what, said in fact.items() if what != "source"} for fact in known["facts"]]
+    return {
+        "the table": told["table"],
+        "the sub-tables": told["sub_tables"],
+        "what is suppressed, rounded or known": [known["release"], known["hidden"], facts_told],
+        "the number of records": public.get("records"),
+        "levels": public.get("levels"),
+        **{f"the counts of {label}": digest for label, digest in public.get("tables", {}).items()},
+        **{f"the categories of {name}": own for name, own in public.get("categories", {}).items()},
+        "the bytes of the files": facts["metadata"],
+    }
 
 
 @contextmanager

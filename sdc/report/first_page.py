@@ -160,6 +160,12 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "Does not know the settings and this report: what was left out, and why, may tell more to whoever knows "
             "how it was decided."
         )
+    if audit.config.release.reveal_suppressed:
+        shown = [fact.label(audit.table.schema) for fact in audit.known.facts if fact.view in audit.published]
+        yield (
+            "May learn all counts that earlier publications suppressed, by release.reveal_suppressed: "
+            f"{', '.join(shown) or 'no such table'} is whole in this release."
+        )
     yield from (f"Rests on the config's word of what was published before, {said}." for said in audit.origin.declared)
     if audit.config.server is not None:
         yield (
@@ -192,7 +198,7 @@ def before(audit: AuditEvidence) -> list[str]:
     """What was published before, and judged together with what is published now."""
     if not audit.origin.sources:
         return []
-    known, facts = [element for element in audit.known.release.frontier if element], audit.known.facts
+    known, facts = [element for element in audit.known.release.frontier if element], audit.known.published
     added = sum(audit.table.schema.levels.telling(element) & audit.hidden > 0 for element in known)
     more = [f"Of {len(facts) - MOST_FACTS:,} more tables a part is known."] * (len(facts) > MOST_FACTS)
     again = sum(element in audit.known.release for element in audit.published.frontier if element)

@@ -127,7 +127,7 @@ def _headline(audit: AuditEvidence, sound: bool) -> tuple[str, str]:
 
 def _how_partly(audit: AuditEvidence) -> str:
     """Those that are public in part, now or from before, and those that are rounded."""
-    facts = [*audit.found.parts.facts, *audit.known.facts]
+    facts = [*audit.found.parts.facts, *audit.known.published]
     nothing = np.concatenate([fact.between.nothing(audit.known.total) for fact in facts if fact.between is not None])
     kinds = {"withheld in part": nothing.any(), "rounded": not nothing.all()}
     return " or ".join(kind for kind, is_so in kinds.items() if is_so)

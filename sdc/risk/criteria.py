@@ -10,11 +10,13 @@ from typing import Any
 from sdc.feasible.bank import Bank
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses
 from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import base_of
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
@@ -24,6 +26,7 @@ from sdc.risk.assessment import Assessment, Broken
 from sdc.risk.attributes import Attributes
 from sdc.risk.case import Case
 from sdc.risk.effort import Depth, Effort
+from sdc.risk.kept_suppressed import KeptSuppressed
 from sdc.risk.min_width import MinWidth, Others
 from sdc.risk.n_rule import NRule
 from sdc.risk.program_units import Priced
@@ -44,6 +47,7 @@ class Criteria:
     limit        on what the release makes likely, None for none. Like whatever else follows from what an intruder
                  knows alone it needs no proof, and is judged where the bounds do not refute the release
     n_rule, attributes  on what is published itself, None for none; judged first, for they take no bounds
+    kept     what earlier tables suppressed, which is judged as these are; see `beside`
     """
 
     small_count: int
@@ -51,6 +55,7 @@ class Criteria:
     limit: PosteriorLimit | None = None
     n_rule: NRule | None = None
     attributes: Attributes | None = None
+    kept: KeptSuppressed | None = None
 
     def __post_init__(self) -> None:
         if self.small_count < 1:
@@ -90,9 +95,20 @@ class Criteria:
         return self.width.min_width
 
     @property
-    def rules(self) -> tuple[NRule | Attributes, ...]:
+    def rules(self) -> tuple[NRule | Attributes | KeptSuppressed, ...]:
         """Those on what is published itself, which need no bounds."""
-        return tuple(rule for rule in (self.n_rule, self.attributes) if rule is not None)
+        return tuple(rule for rule in (self.n_rule, self.attributes, self.kept) if rule is not None)
+
+    def beside(self, table: Table, known: Knowledge) -> Criteria:
+        """The same of releases that do not reveal what is suppressed by what is known.
+
+        That is every suppressed table with a primary cell: a count of 1 to `withheld` that is not too narrow already.
+        """
+        hidden = {f.view: f.source for f in known.facts if f.between is not None and not base_of(f, known)}
+        own = self.own_cells(table, known, known).of_views(table.schema) if hidden else ()
+        views = [(view, hidden[view]) for view, rows, _ in own if len(rows) and view in hidden]
+        kept = dict([*(self.kept.views if self.kept else ()), *views])
+        return replace(self, kept=KeptSuppressed(tuple(kept.items()))) if kept else self
 
     def check(self, schema: Schema) -> None:
         """InputError where a criterion names what the table does not have."""
@@ -124,9 +140,9 @@ class Criteria:
         if self.n_rule is not None:
             self.n_rule.require_total(table)
 
-    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS) -> Bank:
-        """An empty bank for questions about the table, and about small cells of sub-tables in part."""
-        return Bank.of(table, self.small_count, own)
+    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> Bank:
+        """A bank for questions about the table, and about small cells of sub-tables in part."""
+        return Bank.of(table, self.small_count, own, witnesses)
 
     def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
         """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""

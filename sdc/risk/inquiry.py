@@ -11,6 +11,7 @@ import numpy as np
 from sdc.executor import Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses
 from sdc.memory import give_back
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ReleaseError
@@ -45,6 +46,7 @@ class Inquiry:
     effort  what all questions together may cost
     spent   steps of its budget that they have taken
     refutations  of what was refuted so far; what has the support of one is refused at once. None where none are kept
+    witnesses    feasible tables of earlier proofs, with which each search for evidence begins
     """
 
     table: Table
@@ -56,6 +58,7 @@ class Inquiry:
     spent: int = 0
     refutations: Refutations | None = None
     before: Knowledge | None = None
+    witnesses: Witnesses | None = None
 
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
@@ -64,7 +67,8 @@ class Inquiry:
             self.bank = self._empty_bank(self.criteria)
 
     def _empty_bank(self, criteria: Criteria) -> Bank:
-        return criteria.bank(self.table, criteria.own_cells(self.table, self.known, self.before or self.known))
+        own = criteria.own_cells(self.table, self.known, self.before or self.known)
+        return criteria.bank(self.table, own, self.witnesses)
 
     def knowing(self, known: Knowledge, before: Knowledge | None = None) -> Inquiry:
         """Where that is known, which sub-tables in part tell, beside what was known before; with nothing found."""

@@ -42,7 +42,7 @@ class NRule:
         """The first sub-table with a count that breaks it, of those that are told exactly; None where it is kept."""
         frontier = reversed(known.release.frontier)
         whole = (self._broken(table, t) for t in frontier if not self.keeps(table, known.zeros, t))
-        in_part = (self._broken(table, fact.view, fact) for fact in known.facts)
+        in_part = (self._broken(table, fact.view, fact) for fact in known.published)
         return next(filter(None, chain(whole, in_part)), None)
 
     def _broken(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Broken | None:

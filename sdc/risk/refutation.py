@@ -15,7 +15,6 @@ from sdc.bounds.duality import Multipliers
 from sdc.canonical import digest_of
 from sdc.model import subtable as st
 from sdc.model.errors import SdcError
-from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import NamedCell, Schema
@@ -98,7 +97,7 @@ def propagated(table: Table, zeros: StructuralZeros, cell: NamedCell, support: S
     """What the shuttle tells of a cell from these sub-tables and structural zeros alone; see `Collapse`."""
     if not st.union(support):
         return 0, table.total
-    known = Knowledge(table.schema, table.total, Release.of(support), zeros, NO_FACTS)
+    known = Knowledge.of_tables(table.schema, table.total, Release.of(support), zeros)
     return Collapse(table, known).at(np.array(cell, np.int64))
 
 

@@ -13,7 +13,6 @@ from sdc.bounds.duality import MarginalCell, Multipliers
 from sdc.bounds.method import is_small
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
-from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import NamedCell
@@ -79,7 +78,7 @@ class _Search:
 
     def _kept(self, release: Release) -> list[SubTable]:
         """The sub-tables cut to variables that fit in a collapsed table; those with the smallest counts first."""
-        known = Knowledge(self.table.schema, self.table.total, release, self.zeros, NO_FACTS)
+        known = Knowledge.of_tables(self.table.schema, self.table.total, release, self.zeros)
         cell = np.array([self.cell], np.int64)
         structure = known.structure
         kept = structure.covered & structure.varying
@@ -195,7 +194,7 @@ class _Component:
         given: Mapping[int, Multipliers],
     ) -> _Component:
         schema = table.schema.restrict(st.members(kept))
-        known = Knowledge(schema, table.total, release.within(kept), zeros.within(kept), NO_FACTS)
+        known = Knowledge.of_tables(schema, table.total, release.within(kept), zeros.within(kept))
         inside = table.schema.marginal_cells(np.array([cell], np.int64), kept)[0]
         return _Component(table.marginal(kept), known, tuple(inside.tolist()), kept, given)
 

@@ -351,7 +351,9 @@ class ReleaseSearch:
         chains = self.decomposable
         if not self.can_anneal():
             inquiry, wishes = chains.inquiry, replace(chains.wishes, require=(), in_part=())
-            alone = Knowledge(self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, ())
+            alone = Knowledge(
+                self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, (), listed=inquiry.known.listed
+            )
             chains = replace(chains, inquiry=inquiry.knowing(alone, alone), wishes=wishes)
         # what else is looked at may take as long as the chains
         search = replace(self, decomposable=replace(chains, pace=chains.pace.halved))
@@ -448,6 +450,7 @@ class ReleaseSearch:
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
         own: dict[str, Any] = {"stint": search.stint, "proven": proven, "objective": self._objective}
+        own["witnesses"] = inquiry.witnesses
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         first, start = NOTHING, annealed.judgement
         if not self.can_anneal():

@@ -23,7 +23,7 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.levels import numbered
 from sdc.model.release import Release
-from sdc.model.schema import Coarser, Schema, Variable, with_refinements
+from sdc.model.schema import Coarser, Schema, Variable, merged_label, with_refinements
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
@@ -102,9 +102,9 @@ def _beside(inquiry: Inquiry, beside: Release, paced: Paced) -> Inquiry:
 def known_at(known: Knowledge, schema: Schema) -> Knowledge:
     """The same with levels more, which come last: what is told of an axis is told of them."""
     closed = schema.levels.closed
-    facts = tuple(replace(fact, view=closed(fact.view)) for fact in known.facts)
+    facts = tuple(replace(fact, view=closed(fact.view)) for fact in known.published)
     release = Release.of(map(closed, known.release.frontier))
-    return Knowledge(schema, known.total, release, known.zeros, facts)
+    return Knowledge(schema, known.total, release, known.zeros, facts, listed=known.listed)
 
 
 def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Table, Knowledge]:
@@ -112,9 +112,9 @@ def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Ta
     if not levels:
         return table, known
     kept = st.full(len(table.schema)) & ~levels
-    own, facts = table.marginal(kept), tuple(replace(fact, view=fact.view & kept) for fact in known.facts)
+    own, facts = table.marginal(kept), tuple(replace(fact, view=fact.view & kept) for fact in known.published)
     release = Release.of(element & kept for element in known.release.frontier)
-    return own, Knowledge(own.schema, known.total, release, known.zeros, facts)
+    return own, Knowledge(own.schema, known.total, release, known.zeros, facts, listed=known.listed)
 
 
 def _planned(
@@ -253,12 +253,8 @@ def _level(groups: Ints, schema: Schema, axis: int, adjacent: bool) -> Variable:
     names = (f"{own.name}_merged{f'_{number}' * (number > 1)}" for number in range(1, len(schema) + 2))
     name = next(name for name in names if name not in schema.names)
     members = (np.flatnonzero(groups == group) for group in range(groups.max() + 1))
-    categories = tuple(_category([own.categories[code] for code in codes], adjacent) for codes in members)
+    categories = tuple(merged_label([own.categories[code] for code in codes], adjacent) for codes in members)
     return Variable(name, categories, Coarser(own.name, tuple(groups.tolist())))
-
-
-def _category(names: Sequence[str], adjacent: bool) -> str:
-    return f"{names[0]} to {names[-1]}" if adjacent and len(names) > 2 else " or ".join(names)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from sdc.bounds.method import is_small
 from sdc.config.values import Objective
 from sdc.events import STEP, tell
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
@@ -59,6 +60,7 @@ class Growth:
     stint: Stint = field(default_factory=Stint)
     proven: Grown | None = None
     objective: Objective = "sub_tables"
+    witnesses: Witnesses | None = None
 
 
 def fits_a_worker(table: Table) -> bool:
@@ -75,7 +77,8 @@ def grow(table: Table, growth: Growth) -> Grown:
         tell(STEP, f"search: {what}, {len(told):,} asked, {step.length:,} sub-tables before; {outlook(told)}")
 
     kept = Refutations(growth.known.zeros)
-    inquiry = Inquiry(table, growth.known, growth.criteria, growth.policy, growth.effort, refutations=kept)
+    of = growth.criteria, growth.policy, growth.effort
+    inquiry = Inquiry(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
     asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:

@@ -21,6 +21,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation
+from sdc.risk.support import Support
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
 from sdc.search.conflict import Parts, halves, parted, split
@@ -389,10 +390,7 @@ def grand_total(inquiry: Inquiry) -> Judgement:
     judgement, total = inquiry.ask(Release.of([st.GRAND_TOTAL])), inquiry.table.total
     known = inquiry.known
     if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
-        raise NothingReleasableError(
-            "what was published before is not shown to keep the minimum width "
-            f"{inquiry.criteria.floor} by itself; nothing more can be released with it"
-        )
+        raise _unproven_before(inquiry, judgement)
     if judgement.verdict is not Verdict.SAFE:
         most = judgement.assessment.min_width[1]
         raise NothingReleasableError(
@@ -400,3 +398,35 @@ def grand_total(inquiry: Inquiry) -> Judgement:
             f"{total} is public" + (f"; choose a minimum width of at most {most}" if most else TELLS_A_CELL)
         )
     return judgement
+
+
+def _unproven_before(inquiry: Inquiry, judgement: Judgement) -> NothingReleasableError:
+    """What is said where what was published before is not shown to be safe; the detail names the cells."""
+    schema, answer = inquiry.table.schema, judgement.assessment
+    cells = [
+        f"the cell {schema.written(np.array(w.cell))} (count {w.count}) has bounds within {list(w.outer)}"
+        for w in answer.witnesses
+    ]
+    own, short = inquiry.bank.at_risk.own, inquiry.criteria.width.short_own(Support(inquiry.known, judgement.bank))
+    for view, rows, places in own.of_views(schema):
+        inside = schema.restrict(st.members(view))
+        cells += [
+            f"the cell {inside.written(cell)} (count {own.counts[row]}) of {st.label(view, schema)} in part is open"
+            for row, cell in zip(rows, inside.keys.unpack(places), strict=True)
+            if row in short
+        ]
+    lacking = () if inquiry.witnesses is None else inquiry.witnesses.lacking
+    if answer.broken is not None:
+        told = answer.broken.text
+    elif answer.releasable is False:
+        told = (
+            f"a cell is proven to be too narrow for the minimum width {inquiry.criteria.floor}; ask for a smaller one"
+        )
+    else:
+        told = (
+            f"no proof was found that {answer.open_cells} cells keep the minimum width {inquiry.criteria.floor}; "
+            f"{'raise release.seconds' if not lacking else 'else raise release.seconds'}, or ask for a smaller width"
+        )
+    return NothingReleasableError(
+        f"nothing more can be published with what was published before: {'; '.join([*lacking, told])}", "\n".join(cells)
+    )

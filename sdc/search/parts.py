@@ -24,7 +24,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search.pace import UNHURRIED, Pace, Paced, ToldToEndError, at_leisure
 from sdc.search.rounding import controlled_rounding
 from sdc.search.wishes import PartWish
-from sdc.search.withholding import withhold
+from sdc.search.withholding import InParts, withhold
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +199,7 @@ def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: boo
     if not withheld:
         return _Told(told, (*coarser, *multiples))
     found = _withheld(told, withheld, paced, mends)
-    own = {fact.view: fact for fact in found.known.facts if fact not in told.known.facts}
-    return _Told(found, (*coarser, *multiples, *(Part(own[wish.view]) for wish in withheld)))
+    return _Told(found.inquiry, (*coarser, *multiples, *found.parts))
 
 
 def _with(inquiry: Inquiry, known: Knowledge, depth: Depth = Depth.FULL) -> tuple[Inquiry, Judgement]:
@@ -255,8 +254,8 @@ def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
     return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
-def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool) -> Inquiry:
-    """What is known with the sub-tables in part; NotReleasableError where that is not proven, or too little of them."""
+def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool) -> InParts:
+    """The sub-tables in part, and an inquiry that knows them; NotReleasableError where that is not proven."""
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
@@ -274,7 +273,7 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends:
         with paced.step():
             judgement = found.inquiry.ask(NOTHING)
     _require_safe(found.inquiry, judgement, views, "in part")
-    return found.inquiry
+    return found
 
 
 def _require_safe(inquiry: Inquiry, judgement: Judgement, views: Sequence[SubTable], how: str) -> None:

@@ -139,7 +139,7 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
-    facts = [fact for fact in inquiry.known.facts if fact.view == sub_table and fact.between and not fact.universe]
+    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
     withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
     return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)
 

@@ -24,7 +24,7 @@ from sdc.feasible.in_part import MOST_CELLS
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError
 from sdc.model.fact import Fact
-from sdc.model.parts import withholding
+from sdc.model.parts import Part, withholding
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts
 from sdc.risk.certifying import Certifying
@@ -57,11 +57,12 @@ class InParts:
     """Sub-tables in part beside what was known.
 
     inquiry  what at-risk cells rest on; it knows each view as a fact
+    parts    what is published of each view, though an earlier publication may have told the same
     hidden   of each view (cells,) flags in C order; own  its small cells
     """
 
     inquiry: Inquiry
-    views: tuple[SubTable, ...]
+    parts: tuple[Part, ...]
     hidden: tuple[Flags, ...]
     own: tuple[OwnCells, ...]
 
@@ -113,7 +114,7 @@ def withhold(
             search.mend(paced)
     for search in searches:
         hidden |= search.hidden_by_view()
-    parts = (withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
+    parts = tuple(withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
     known = inquiry.known.telling(part.fact for part in parts)
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
@@ -125,7 +126,7 @@ def withhold(
     own = _own(public, closed)
     for view in closed:
         _require_wide(view, own[view], inquiry)
-    return InParts(public, closed, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
+    return InParts(public, parts, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
 
 
 def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells]:

@@ -35,6 +35,7 @@ from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import PartWish, Wishes
+from sdc.storage.proofs import KeptProofs, witnesses_of
 from sdc.utility.halvings import Halvings
 from sdc.utility.ipf import Stop
 from sdc.utility.measures import (
@@ -97,6 +98,7 @@ class SearchSettings:
     executor  changes how long a search takes, never the answer
     origin    levels of the table that are nobody's wish, and not asked about, and those of what may be coarsened
     like      sub-tables of an earlier edition that withhold cells, which are withheld again
+    proofs    of what was published before, with which every search begins; nothing of them is believed
     """
 
     criteria: Criteria
@@ -106,6 +108,7 @@ class SearchSettings:
     executor: Executor = IN_PROCESS
     origin: Origin = field(default_factory=Origin)
     like: Sequence[Published] = ()
+    proofs: Callable[[], KeptProofs | None] = field(default=lambda: None, repr=False)
 
     @property
     def effort(self) -> Effort:
@@ -119,8 +122,10 @@ class SearchSettings:
 
         before  what tells of cells of sub-tables in part without these, see `Inquiry`
         """
-        kept = Refutations(known.zeros)
-        return Inquiry(table, known, self.criteria, self.policy, self.effort, refutations=kept, before=before)
+        kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
+        criteria = self.criteria if self.release.reveal_suppressed else self.criteria.beside(table, known)
+        asked = criteria, self.policy, self.effort
+        return Inquiry(table, known, *asked, refutations=kept, before=before, witnesses=witnesses)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""

@@ -24,9 +24,10 @@ from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
 from sdc.stages.stage import Say
 from sdc.stages.subject import Subject
 from sdc.storage.kept_parts import KeptParts
-from sdc.storage.run_folder import code_digest
+from sdc.version import deciding
 
 BOUNDS = "bounds"
+VERSION = 1  # of what is kept part by part: raised as that of a stage
 MAX_CELLS_BOUNDED = 1_000_000
 
 
@@ -149,5 +150,5 @@ def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float)
     shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
     asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
     public = [known.release.frontier, known.zeros.patterns, [fact.identity for fact in known.facts]]
-    of = [subject.table.digest, public, code_digest(), asked, seconds, shown]
+    of = [subject.table.digest, public, VERSION, deciding(), asked, seconds, shown]
     return KeptParts(folder.parts(BOUNDS), digest_of(of))

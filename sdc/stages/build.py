@@ -6,8 +6,9 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import count
 from pathlib import Path
 
 from sdc.canonical import digest_of
@@ -20,7 +21,7 @@ from sdc.ingest.reading import CountedRecords, count_records, read_schema
 from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
-from sdc.model.errors import ConfigError, InputError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -28,8 +29,11 @@ from sdc.model.table import Table
 from sdc.public.earlier import (
     Origin,
     Publications,
+    Relations,
+    read_folders,
     read_origin,
     read_publications,
+    relation_digest,
     require_keys_apart,
     with_earlier,
 )
@@ -39,31 +43,42 @@ from sdc.refusal import TRY_AGAIN, status_of
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.run_format import TABLE
+from sdc.run_format import RELEASE, SEARCH, TABLE
 from sdc.stages.assemble import Listing, SearchSettings, edition_before
 from sdc.stages.needs import Needs
 from sdc.stages.outputs import Outputs
+from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 
 
 @dataclass(frozen=True, eq=False)
 class Build:
-    """One config, one data, one version of the code, and the run folder that is theirs."""
+    """One config, one data, and the run folder that is theirs.
+
+    again  0, or which of the builds it is that were made of them again
+    """
 
     config: BuildConfig
     given: Origin | None = None
+    again: int = 0
 
     @cached_property
     def digests(self) -> dict[str, str]:
-        """Of config, data and code. How it is executed, and what a server does, is not part of what is built.
+        """Of config and data, by which it is known; and of the code, for documents.
 
-        The data are the records, and what was published before.
+        How it is executed, and what a server does, is not part of what is built. The data are all contents that the
+        config names: records, structural zeros, what was published before, the pattern of `like`.
         """
         return {
-            "config": _digest_of(self.config),
+            "config": self._config_digest,
             "data": digest_of([self._records_digest, self.publications.digest, *(one.digest for one in self.like)]),
             "code": code_digest(),
         }
+
+    @cached_property
+    def _config_digest(self) -> str:
+        own = _digest_of(self.config)
+        return digest_of([own, self.again]) if self.again else own
 
     @cached_property
     def _records_digest(self) -> str:
@@ -71,13 +86,19 @@ class Build:
 
     @cached_property
     def base(self) -> str:
-        """Digest of the build whatever was published before it: by this a ledger knows it again."""
-        return digest_of([_digest_of(self.config), self._records_digest, code_digest()])
+        """Digest of config and data without what is in the ledger: by this a ledger knows the build again."""
+        named = [relation_digest(*one) for one in self._folders]
+        return digest_of([self._config_digest, self._records_digest, named, [one.digest for one in self.like]])
+
+    @cached_property
+    def _folders(self) -> Relations:
+        """The publications that the config names by folder, each read once."""
+        return read_folders(self.config)
 
     @cached_property
     def publications(self) -> Publications:
         """What was published before, as the config and its ledger name it."""
-        return read_publications(self.config, self.base)
+        return read_publications(self.config, self._folders, self.base)
 
     @property
     def origin(self) -> Origin:
@@ -106,7 +127,8 @@ class Build:
     def folder(self) -> RunFolder:
         root = Path(self.config.output.folder)
         # 64 bits of digest: a name that one can read, and two builds of one name hardly share
-        return RunFolder(root / self.config.name / digest_of(self.digests)[:16])
+        known_by = {name: self.digests[name] for name in ("config", "data")}
+        return RunFolder(root / self.config.name / digest_of(known_by)[:16])
 
     @cached_property
     def made(self) -> Outputs:
@@ -143,12 +165,42 @@ class Build:
         InputError as `require_keys_apart` and `with_earlier`.
         """
         require_keys_apart(self.publications, self.source, self.config.table.csv)
-        return with_earlier(counted.table, counted.zeros, self.publications)
+        return with_earlier(counted.table, counted.zeros, self.publications, self.config.table.code_lists)
 
     @cached_property
     def like(self) -> tuple[Published, ...]:
         """Sub-tables of an earlier edition that are in part; errors as `edition_before`."""
         return edition_before(self.config.release.like)
+
+    @property
+    def is_released(self) -> bool:
+        """Whether there is a release/ of it, or a ledger has an entry of it: it is never searched for again."""
+        return self.publications.own is not None or self.folder.stage(RELEASE).exists()
+
+    def require_result(self) -> None:
+        """RunFolderError where it is released, and what its search found is not there any more."""
+        self.folder.manifest()  # what is wrong with it is said first
+        if not self.is_released or self.folder.whole(SEARCH) is not None:
+            return
+        entry, path = self.publications.own, self.folder.stage(SEARCH)
+        where = f"{self.folder.stage(RELEASE)} is there" if entry is None else entry.called
+        raise RunFolderError(
+            f"this build was published: {where}. What its search found is missing or changed in {path}, and another "
+            "search could end elsewhere. Put that folder back and run again, or make a new build with sdc run --again, "
+            "which is judged beside all that the ledger has"
+        )
+
+    def anew(self) -> Build:
+        """The first build of the same config and data, made again, that is still to be published."""
+        for number in count(1):
+            build = replace(self, again=number)
+            # what they read is the same
+            read = ("source", "_records_digest", "_folders", "like")
+            vars(build).update({name: getattr(self, name) for name in read})
+            is_there = build.folder.stage(RELEASE).exists()
+            if not build.is_released or (not is_there and build.folder.whole(SEARCH) is not None):
+                return build
+        raise AssertionError
 
     @property
     def head(self) -> str | None:
@@ -188,7 +240,17 @@ class Build:
         if isinstance(release.demand, str):
             release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        return SearchSettings(self.criteria, self.policy, self.listing, release, executor, origin, self.like)
+        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        return SearchSettings(*asked, partial(self.proofs, origin))
+
+    def proofs(self, origin: Origin) -> KeptProofs | None:
+        """The proofs of all entries of the ledger that are of this table; None where there are none."""
+        ledger = self.publications.ledger
+        own = [] if ledger is None else [e for e in reversed(ledger.entries) if e.table == ledger.keyed(origin.table)]
+        if ledger is None or not own:
+            return None
+        risk, entries = self.config.risk, [(entry.number, entry.proof) for entry in own]
+        return read_proofs(proofs_folder(ledger.path), entries, risk.small_count, risk.min_width)
 
     @contextmanager
     def started(self, stages: Sequence[str]) -> Iterator[None]:
@@ -207,19 +269,22 @@ class Build:
             tell("run ended", outcome="finished")
 
 
-def open_build(config: Path, data: str | Path | None = None, workers: int | None = None) -> Build:
-    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`."""
+def open_build(config: Path, data: str | Path | None = None, workers: int | None = None, again: bool = False) -> Build:
+    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`.
+
+    again  a new build of a config that was published already, see `Build.anew`
+    """
     settings = read_config(config, data=data)
     if workers is not None:
         execution = settings.execution.model_copy(update={"workers": workers})
         settings = settings.model_copy(update={"execution": execution})
-    return Build(settings)
+    return Build(settings).anew() if again else Build(settings)
 
 
 def _digest_of(config: BuildConfig) -> str:
-    # by what is left out, not by what counts: a section that comes new changes the digest, and no old build passes
-    # for it
-    return section_digest(config, *sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"}))
+    # by what is left out, not by what counts: a section that comes new and is given changes the digest
+    counted = sorted(set(BuildConfig.model_fields) - {"execution", "output", "server"})
+    return section_digest(config, *counted, defaults=False)
 
 
 def _outcome(error: BaseException) -> str:

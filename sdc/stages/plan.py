@@ -179,8 +179,12 @@ class _Projection:
         for stage in stages_of(self.build.config):
             # the key of a stage has the outputs of those before: where one must be made anew, what follows is not
             # looked for
-            known = set(stage.needs) <= set(outputs)
-            found = self.build.folder.finds(stage.name, stage.key(self.build, outputs)) if known else None
+            found = None
+            if self.build.is_released:
+                record = self.build.folder.whole(stage.name)
+                found = None if record is None else record.output
+            elif set(stage.needs) <= set(outputs):
+                found = self.build.folder.finds(stage.name, stage.key(self.build, outputs))
             if found is not None:
                 outputs[stage.name] = found
             plans.append(self._plan(stage.name, found is not None))

@@ -12,8 +12,8 @@ from sdc.model.extras import require_packages
 from sdc.public.check import contradiction
 from sdc.run_format import IN_PART, METADATA, SUB_TABLE, TIMESTAMP
 from sdc.storage.run_folder import read_json
-from sdc.verify.published import UnverifiedError, verify_published
-from sdc.verify.signed import key_of
+from sdc.verify.published.folder import UnverifiedError, verify_published
+from sdc.verify.published.signed import key_of
 
 
 def verify_folder(folder: Path, key: Path) -> Iterator[tuple[str, str]]:

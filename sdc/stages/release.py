@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sdc.config.build import ELSEWHERE, BuildConfig
 from sdc.config.publication import PublicationConfig
-from sdc.executor import Executor
+from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError, SdcError
 from sdc.model.release import Release
 from sdc.model.weights import UNIT, RecordWeights
 from sdc.public.earlier import known_anew
-from sdc.publish.gate import clear
-from sdc.publish.publication import Texts, check_publication, signing_key, write_publication
+from sdc.public.published import read_published
+from sdc.publish.gate import Cleared, clear
+from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
 from sdc.publish.statement import checker, descriptor, of_file, passed
+from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT_FILE, CONFIDENTIAL_STATEMENT, METADATA, SHA256, SUMS, VERDICT
+from sdc.run_format import (
+    ASSESSMENT_FILE,
+    CONFIDENTIAL_STATEMENT,
+    LEVELS,
+    METADATA,
+    SHA256,
+    SIGNED,
+    SUB_TABLE,
+    SUMS,
+    TIMESTAMP,
+    VERDICT,
+)
 from sdc.stages.assemble import require_utility
 from sdc.stages.assessment import ASSESSMENT
 from sdc.stages.build import Build
@@ -29,6 +44,8 @@ from sdc.stages.search import SEARCH
 from sdc.stages.stage import Say, Stage, effort_settings, plain
 from sdc.stages.table import TABLE
 from sdc.stages.weighted import WEIGHTED
+from sdc.storage.certificate import Certificate
+from sdc.storage.proofs import keep_proof, proofs_folder
 from sdc.storage.run_folder import read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
@@ -46,28 +63,39 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         require_utility(made.table, made.known, made.found.release, build.settings(executor))
     except NotReleasableError as error:
         raise NotReleasableError(f"{error}; nothing is published, see {report}") from error
-    effort, weighted = build.settings(executor).effort, _weighted(build)
     try:
-        cleared = clear(
-            made.table,
-            made.known,
-            certificate,
-            build.criteria,
-            build.policy,
-            effort,
-            weighted,
-            hidden=build.hidden,
-        )
+        cleared = _cleared(build, certificate, executor)
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
         say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
     check_labels(config, made.table.schema)
-    shown = "beside" if config.totals is None else config.totals.publish
-    texts = Texts(_with_required(build), config.labels.labels, shown)
+    texts = _texts(build)
     write_publication(cleared, build.subject, config.name, into, texts=texts)
     # from the files as they will be published, still under their temporary name
     check_publication(cleared, into, config.name, texts)
+
+
+def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
+    """As `differences` of a release that was made, but of what signs it; errors as when it was made."""
+    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS), _texts(build)
+    unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
+    found = differences(cleared, folder, build.config.name, unsigned)
+    return ((path, how) for path, how in found if path not in (*SIGNED, TIMESTAMP))
+
+
+def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Cleared:
+    made, effort, weighted = build.made, build.settings(executor).effort, _weighted(build)
+    judged = made.table, made.known, certificate, build.criteria, build.policy
+    reveal = build.config.release.reveal_suppressed
+    return clear(*judged, effort, weighted, hidden=build.hidden, reveal=reveal)
+
+
+def _texts(build: Build) -> Texts:
+    config = build.config
+    return Texts(
+        _with_required(build), config.labels.labels, "beside" if config.totals is None else config.totals.publish
+    )
 
 
 def _with_required(build: Build) -> PublicationConfig:
@@ -166,6 +194,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
+    certificate, assessed = made.certificate(ASSESSMENT.name), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -175,16 +204,30 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
         "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
+        "public": _public(folder, ledger),
     }
     record_publication(content, ledger)
+
+
+def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
+    """All that the files of a release tell, read back from them; the counts by keyed digests."""
+    about = read_json(folder / METADATA)
+    tables = read_published(folder) if any(one.get(SUB_TABLE) for one in about["resources"]) else []
+    return {
+        "records": about["records"],
+        "tables": {one.label: ledger.keyed(one.digest) for one in tables},
+        "categories": {v.name: v.categories for one in tables for v in one.table.schema.variables},
+        LEVELS: about.get(LEVELS, []),
+    }
 
 
 def _settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
-    wished = config.release.model_dump(mode="json", include={"require", *utility})
+    wished = config.release.model_dump(mode="json", include={"require", "reveal_suppressed", *utility})
     return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
 
 

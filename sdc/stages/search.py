@@ -246,6 +246,7 @@ SEARCH = Stage(
         plain(build.config.risk),
         search_settings(build.config),
         [one.digest for one in build.like],
+        *([build.again] if build.again else []),
     ],
     make=_make,
 )

@@ -6,9 +6,11 @@ so that a rerun takes over whatever was made with the same key.
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,6 +30,7 @@ from sdc.refusal import file_detail
 from sdc.run_format import RELEASE, TABLE
 from sdc.stages.build import Build
 from sdc.storage.run_folder import StageRecord, code_digest, folder_digest
+from sdc.version import VERSION, deciding
 
 MOST_RUNS = 3  # of one build, where others publish meanwhile
 MEASURED = ("status", "seconds", "driver_mib", "worker_mib")
@@ -44,6 +47,7 @@ class Stage:
     enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
     require  refuses a table that does not fit, before anything is made of it
     asked    whether a build of the config has it; of its needs only those are meant that the build has
+    version  its STAGE_VERSION: raise it with each change of the code that may change its outputs, see CONTRIBUTING.md
     """
 
     name: str
@@ -55,15 +59,16 @@ class Stage:
     enter: Callable[[Build, Path, Say], None] = lambda build, folder, say: None
     require: Callable[[Build, Table], None] = lambda build, table: build.needs.require(table)
     asked: Callable[[BuildConfig], bool] = lambda config: True
+    version: int = 1
 
     def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs, or as they are."""
         if outputs is None:
             outputs = {name: record.output for name, record in build.folder.records().items()}
-        # outputs, not keys: a stage that came out the same by other code or settings is the same to what follows. The
-        # first has the data for its input
+        # outputs, not keys: a stage that came out the same by another version or other settings is the same to what
+        # follows. The first has the data for its input
         inputs = {name: outputs[name] for name in self.needs} or build.digests["data"]
-        return digest_of([self.name, code_digest(), self.sections(build), inputs])
+        return digest_of([self.name, self.version, deciding(), self.sections(build), inputs])
 
 
 class StageRun:
@@ -89,9 +94,8 @@ class StageRun:
         if not self._is_begun:
             self._is_begun = True
             # looked for before memory is asked for: what is there needs none
-            output = self.build.folder.adopt(self.stage.name, self.key, self._holds)
-            if output is not None:
-                self._reused = self._record(output, "reused")
+            self._reused = self._of_released() if self.build.is_released else self._adopted()
+            if self._reused is not None:
                 return self._reused
             self._say(f"{self.stage.name}: {self.stage.does}")
             if TABLE in self.stage.needs:
@@ -136,9 +140,35 @@ class StageRun:
             stage.enter(build, into, self._say)
             return self._record(folder_digest(into), "done")  # known before it is there: what is there is always known
 
-    def _record(self, output: str, status: str) -> StageRecord:
+    def _adopted(self) -> StageRecord | None:
+        output = self.build.folder.adopt(self.stage.name, self.key, self._holds)
+        return None if output is None else self._record(output, "reused")
+
+    def _of_released(self) -> StageRecord | None:
+        """What a build with a release has of the stage, whichever version made it; None where that is not whole.
+
+        ReleaseError where a release/ is there that does not hold: it is never made again in place.
+        """
+        stage, build, path = self.stage, self.build, self.build.folder.stage(self.stage.name)
+        record = build.folder.whole(stage.name)
+        if stage.name == RELEASE and path.exists():
+            fault = stage.fault(build, path, False)
+            if fault or record is None:
+                fault = fault or "its files are not what the manifest recorded"
+                raise ReleaseError(
+                    f"{path} is there and does not hold: {fault}. It is not made again in place: put back what was "
+                    "published, or make a new build of this config with sdc run --again"
+                )
+            stage.enter(build, path, self._say)
+        # with the key that it was made with: no other build is to take it for what this version makes
+        return None if record is None else self._record(record.output, "reused", record.key)
+
+    def _record(self, output: str, status: str, key: str = "") -> StageRecord:
         one = self.executor
-        found = StageRecord(self.stage.name, self.key, output, status, one.seconds, one.driver_mib, one.worker_mib)
+        name, old = self.stage.name, self.build.folder.records().get(self.stage.name)
+        by = old.by if old is not None and status == "reused" else written_by()
+        key = key or self.key
+        found = StageRecord(name, key, output, status, one.seconds, one.driver_mib, one.worker_mib, by)
         self.build.folder.record(found)
         return found
 
@@ -151,6 +181,15 @@ class StageRun:
         return not fault
 
 
+def written_by() -> dict[str, str]:
+    """The versions that the bytes of published files depend on."""
+    own = {"sdc": VERSION, "code": code_digest()[:12], "zlib": zlib.ZLIB_RUNTIME_VERSION}
+    for name in ("jinja2", "pyarrow", "xlsxwriter"):
+        with suppress(importlib.metadata.PackageNotFoundError):  # the last is of an extra
+            own[name] = importlib.metadata.version(name)
+    return own
+
+
 def run_stage(stage: Stage, build: Build, executor: Executor, say: Say) -> StageRecord:
     """Takes the stage over from a build that made it with the same key, or makes it; notes it in the manifest."""
     return StageRun(stage, build, executor, say).finish()
@@ -160,14 +199,16 @@ def beside_all(build: Build, run: Callable[[Build], Made], say: Say) -> tuple[Bu
     """Runs a build, anew and beside all that is public where others have published meanwhile; and which build ran.
 
     What was judged without them has no place in the ledger, and stays unpublished. MovedError where they publish
-    during each of so many runs.
+    during each of so many runs. RunFolderError as `Build.require_result`.
     """
     for _ in range(MOST_RUNS - 1):
+        build.require_result()
         try:
             return build, run(build)
         except MovedError as error:
             say(f"{error}; it is run again now")
             build = replace(build)  # nothing that was read is kept
+    build.require_result()
     return build, run(build)
 
 

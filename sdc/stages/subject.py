@@ -111,7 +111,9 @@ class Subject:
         own = Criteria.of(2, min_width or 1) if self.build is None else self.build.criteria
         n = n_rule if n_rule or own.n_rule is None else own.n_rule.n
         small, width = small_count or own.small_count, min_width or own.floor
-        return Criteria.of(small, width, limit or own.limit, n, own.attributes)
+        asked = Criteria.of(small, width, limit or own.limit, n, own.attributes)
+        reveals = self.build is not None and self.config.release.reveal_suppressed
+        return asked if reveals else asked.beside(self.table, self.known)
 
     def small_count(self, given: int | None) -> int:
         """The small count given, or the config's, or 2."""
@@ -161,7 +163,7 @@ class Subject:
         By the second it is told which small cells of sub-tables in part nothing can help.
         """
         own = {*self.parts.facts}
-        whole = replace(self.known, facts=tuple(fact for fact in self.known.facts if fact not in own))
+        whole = replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
         released = NOTHING if self.released is None else self.released
         return self.known.plus(released), whole.plus(released)
 
@@ -175,7 +177,7 @@ class Subject:
         (public, whole), view = self.besides, st.parse(sub_table, self.table.schema)
         if view in public.release:
             raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
-        criteria, effort = self.build.criteria, Effort(self.budget)
+        criteria, effort = self.criteria(), Effort(self.budget)
         rounded_beside(Inquiry(self.table, public, criteria, effort=effort, before=whole), view, base)
 
     @property

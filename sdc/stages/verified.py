@@ -3,53 +3,106 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from sdc.config.build import BuildConfig
+from sdc.config.build import BuildConfig, section_digest
+from sdc.config.file import read_config
 from sdc.model.errors import AbsentError, InputError, RunFolderError, SdcError
 from sdc.paths import checked_path
 from sdc.public.earlier import known_anew, read_origin
 from sdc.record.ledger import read_ledger
 from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
+from sdc.stages.assemble import ALL_WIDTHS
+from sdc.stages.build import Build
+from sdc.stages.release import differing
+from sdc.stages.stage import written_by
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
-from sdc.storage.run_folder import read_json
+from sdc.storage.run_folder import RunFolder, read_json
 from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
 
+_HOW = ("execution", "output", "server")  # sections that no published byte depends on
 
-def verify_run(run_folder: str | Path, say: Callable[[str], None] = lambda text: None) -> Verification:
+
+def verify_run(
+    run_folder: str | Path, say: Callable[[str], None] = lambda text: None, config: str | Path | None = None
+) -> Verification:
     """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
 
-    What was known before is read again from all that the config in the manifest names, where it is there. `say` hears
-    what is checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
-    certificate.
+    What was known before is read again from all that the config in the manifest names, where it is there. Then every
+    published file is made again and compared byte by byte, where the same versions wrote it. With `config`, a YAML
+    file, the config in the manifest must say what that file says. `say` hears what is checked. Whatever does not hold
+    is among the `failures`; RunFolderError for what is no run folder, or has no certificate, ConfigError as
+    `read_config`.
     """
     path = checked_path(run_folder)
+    asked = None if config is None else read_config(config)
     try:
         found = verify(path, say)
     except UnreadableError as error:
         raise RunFolderError(str(error)) from error
+    if not found.verified:
+        return found
     manifest = read_json(path / MANIFEST)
     told = manifest["config"]
-    if not found.verified or not (told.get("earlier") or told.get("ledger")):
-        return found
-    say("verify: what was published before, as it can be read now")
     try:
-        config, head = BuildConfig.model_validate(told), manifest.get(LEDGER_HEAD)
-        table = read_written_table(path / TABLE)
-        known_anew(read_known(path / TABLE, table), table, read_origin(path / TABLE), config, head)
-        if config.ledger is not None and (path / RELEASE).is_dir():
-            _require_entry(path, config, head)
-    except AbsentError as error:
-        return replace(found, known=f"{RECORDED}: {error}")
+        if asked is not None and (other := _difference(asked, BuildConfig.model_validate(told))):
+            what = f"{MANIFEST} has another {other} than {config}; give the config of this build, or build again"
+            return replace(found, failures=(what,))
+        if told.get("earlier") or told.get("ledger"):
+            say("verify: what was published before, as it can be read now")
+            found = replace(found, known=_known_anew(path, BuildConfig.model_validate(told), manifest.get(LEDGER_HEAD)))
+        if (path / RELEASE).is_dir():
+            say("verify: the published files, made again")
+            compared, failures = _made_again(path, manifest)
+            found = replace(found, bytes=compared, failures=failures)
     except SdcError as error:
         return replace(found, failures=(str(error),))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         what = f"{path / TABLE / KNOWN} or the config in {MANIFEST} is damaged: {type(error).__name__}"
         return replace(found, failures=(f"{what}; run the build again",))
-    return replace(found, known="read again from all that the config names")
+    return found
+
+
+def _known_anew(path: Path, config: BuildConfig, head: str | None) -> str:
+    """Where what was known is known from; an error where what can be read now says other things."""
+    try:
+        table = read_written_table(path / TABLE)
+        known_anew(read_known(path / TABLE, table), table, read_origin(path / TABLE), config, head)
+        if config.ledger is not None and (path / RELEASE).is_dir():
+            _require_entry(path, config, head)
+    except AbsentError as error:
+        return f"{RECORDED}: {error}"
+    return "read again from all that the config names"
+
+
+def _difference(asked: BuildConfig, told: BuildConfig) -> str:
+    """The first setting that two configs of one build do not share, wherever their files lie."""
+    if (asked.ledger is None) != (told.ledger is None):
+        return "ledger"
+    for section in BuildConfig.model_fields:
+        if section not in _HOW and section_digest(asked, section) != section_digest(told, section):
+            one, other = (config.model_dump(mode="json")[section] for config in (asked, told))
+            both = isinstance(one, dict) and isinstance(other, dict)
+            return f"{section} ({', '.join(k for k in one if one[k] != other[k])})" if both else section
+    return ""
+
+
+def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Whether the files of a release are those that this version writes; and each that is not, with the place."""
+    by = next(stage for stage in manifest["stages"] if stage["name"] == RELEASE).get("by", {})
+    own, release = written_by(), path / RELEASE
+    for name in {**own, **by}:
+        if own.get(name) != by.get(name):
+            return f"not compared: written with {name} {by.get(name, '(unknown)')}, here is {own.get(name, 'none')}", ()
+    build = Build(BuildConfig.model_validate(manifest["config"]))
+    # by the run folder alone, without the data
+    vars(build).update(folder=RunFolder(path), listing=ALL_WIDTHS, like=())
+    failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in differing(build, release))
+    return f"{len(failures) or 'all are'} {'not ' * bool(failures)}as sdc {own['sdc']} writes them", failures
 
 
 def _require_entry(path: Path, config: BuildConfig, head: str | None) -> None:

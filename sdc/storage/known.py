@@ -47,6 +47,7 @@ class KnownDocument:
     release: tuple[SubTable, ...]
     structural_zeros: tuple[Pattern, ...]
     facts: tuple[_FactDocument, ...]
+    listed: Pattern = ()  # version 94e8d48 of the program wrote none
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def read_known(folder: Path, table: Table) -> Knowledge:
     told = {name: part for name, part in _read(folder).items() if name in _OWN}
     document = typed(KnownDocument, told, folder / KNOWN, table.schema)
     found = read(document, table.schema, table.total, folder / KNOWN)
-    return Knowledge.of(table, found.release, found.zeros, found.facts)
+    return Knowledge.of(table, found.release, found.zeros, found.facts, found.listed)
 
 
 def read_more(folder: Path) -> dict[str, Any]:
@@ -106,8 +107,8 @@ def _read(folder: Path) -> dict[str, Any]:
 def written(known: Knowledge, folder: Path) -> KnownDocument:
     """The document; the cells of facts are written into the folder. ReleaseError where totals of weights are known."""
     known.require_counts_alone()
-    facts = _written(known.facts, known.schema, folder, KNOWN_CELLS)
-    return KnownDocument(known.release.frontier, known.zeros.patterns, facts)
+    facts = _written(known.published, known.schema, folder, KNOWN_CELLS)
+    return KnownDocument(known.release.frontier, known.zeros.patterns, facts, known.listed)
 
 
 def _written(facts: Iterable[Fact], schema: Schema, folder: Path, file: str) -> tuple[_FactDocument, ...]:
@@ -130,7 +131,9 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
     facts = _facts(document.facts, schema, path, KNOWN_CELLS)
     try:
         zeros = StructuralZeros(document.structural_zeros)
-        return Knowledge(schema, total, Release.of(document.release), zeros, facts)
+        found = Knowledge(schema, total, Release.of(document.release), zeros, facts, listed=document.listed)
+        found.check_listed()
+        return found
     except (InputError, ValueError, OverflowError) as error:
         raise damaged(path, error) from error
 

@@ -20,11 +20,12 @@ from filelock import FileLock, Timeout
 from sdc.events import EventLog, heard, read_events
 from sdc.model.documents import plain, typed
 from sdc.model.errors import HeldError, RunFolderError
-from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE
-from sdc.storage.whole_file import close_to_others, open_as_usual, replacing
+from sdc.run_format import MANIFEST, MANIFEST_FORMAT, RELEASE, SEARCH
+from sdc.storage.whole_file import close_to_others, open_as_usual, replacing, sync
 
 LOCK = ".lock"
 LOG = "log.jsonl"
+DURABLE = (SEARCH, RELEASE)  # stages that a ledger's entry, or whoever has read a release, counts on
 SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whether the folder is held
 
 
@@ -32,11 +33,12 @@ SECONDS_TO_LOCK = 0.5  # so that no run is refused because somebody looks whethe
 class StageRecord:
     """What the manifest says of a stage that is done.
 
-    key         digest of all that the stage's outputs depend on: code, settings, inputs
+    key         digest of all that the stage's outputs depend on: inputs, settings, versions of stage and libraries
     output      digest of the stage's folder
     status      "done" where it was computed for this run, "reused" where it was found
     driver_mib  largest memory of the process that ran the build meanwhile, None where it was not measured
     worker_mib  largest memory of a worker that ran a unit of it, None where none did
+    by          versions of this software and of libraries that wrote it; of stages of earlier versions none
     """
 
     name: str
@@ -46,6 +48,7 @@ class StageRecord:
     seconds: float
     driver_mib: int | None
     worker_mib: int | None
+    by: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # a folder of that name is looked at, and removed
@@ -58,7 +61,7 @@ class Manifest:
     """What a build is of, and how far it has come.
 
     name         of the config; config, as it was given in full
-    digests      of config, data and code
+    digests      of config and data, and of the code that made it
     ledger_head  up to where the ledger was read, None without one
     planned      names of the stages of the whole build
     stages       those that are done, in their order
@@ -74,7 +77,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class RunFolder:
-    """`<output>/<name>/<digest>/`: one build of one config, one data and one version of the code."""
+    """`<output>/<name>/<digest>/`: one build of one config and one data."""
 
     path: Path
 
@@ -147,7 +150,8 @@ class RunFolder:
     def writing(self, name: str, *, public: bool = False) -> Iterator[Path]:
         """A folder to write a stage in, renamed to its final name when the block ends without an error.
 
-        It is for this user alone; what is public is so when it has its name.
+        It is for this user alone; what is public is so when it has its name. A ledger's entry rests on the search, and
+        the release on that entry: both are on disk before they have their names, and with them when this ends.
         """
         unfinished = self.path / f".{name}.{uuid.uuid4().hex[:8]}.unfinished"
         try:
@@ -156,8 +160,12 @@ class RunFolder:
                 yield unfinished
                 # the old one goes last of all: whoever is killed here leaves no stage, never half of one
                 (open_as_usual if public else close_to_others)(unfinished)
+                if name in DURABLE:
+                    sync(*unfinished.rglob("*"), unfinished)
                 self.discard(name)
                 unfinished.rename(self.stage(name))
+                if name in DURABLE:
+                    sync(self.path, *self.path.parents[:3])
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -180,6 +188,7 @@ class RunFolder:
         """Replaces the manifest at one stroke."""
         with _on_disk(self.path, "the manifest"):
             write_json(self.path / MANIFEST, {"format": MANIFEST_FORMAT, **plain(Manifest, manifest)})
+            sync(self.path)
 
     def write_text(self, name: str, content: str) -> None:
         """Replaces a file beside the manifest at one stroke; it is for this user alone."""
@@ -195,8 +204,9 @@ class RunFolder:
         known = self.records()
         records = [known[name] for name in manifest.planned if name in known]
         whole = tuple(record for record in records if self._made_with(record.name, record.key))
-        # before the manifest: a stage that is not recorded must not be there to be read
-        for name in set(manifest.planned) - {record.name for record in whole}:
+        # before the manifest: a stage that is not recorded must not be there to be read. What may have been published
+        # stays as it is, and a run that finds it says what is wrong
+        for name in set(manifest.planned) - {record.name for record in whole} - {RELEASE}:
             self.discard(name)
         self.write_manifest(replace(manifest, stages=whole))
 
@@ -205,6 +215,10 @@ class RunFolder:
         # read again each time: the manifest on disk is what a run that takes over will see
         records = {**self.records(), record.name: record}
         self.write_manifest(replace(self.manifest(), stages=tuple(records.values())))
+
+    def whole(self, name: str) -> StageRecord | None:
+        """The record of a stage that is there as it was made, by whatever version; None where it is not."""
+        return self._made_with(name, None)
 
     def finds(self, name: str, key: str) -> str | None:
         """Digest of the outputs that `adopt` would take over; nothing is touched."""
@@ -244,11 +258,11 @@ class RunFolder:
             if (record := folder._made_with(name, key)) is not None:
                 yield folder, record
 
-    def _made_with(self, name: str, key: str) -> StageRecord | None:
-        """The record of a stage that is whole and was made with this key."""
+    def _made_with(self, name: str, key: str | None) -> StageRecord | None:
+        """The record of a stage that is whole and was made with this key, or with any."""
         try:
             record = self.records().get(name)
-            if record is None or record.key != key or not self.stage(name).is_dir():
+            if record is None or key not in (None, record.key) or not self.stage(name).is_dir():
                 return None
             # every byte read: a stage is taken over only as it was made
             return record if folder_digest(self.stage(name)) == record.output else None
@@ -285,9 +299,15 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Sorted, indented JSON under a temporary name, then renamed."""
+    """Sorted, indented JSON under a temporary name, renamed once it is on disk."""
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_text(json_of(content), encoding="utf-8")
+        sync(temporary)
+
+
+def json_of(content: Mapping[str, Any]) -> str:
+    """Sorted, indented JSON."""
+    return json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path) -> Any:
@@ -334,7 +354,7 @@ def folder_digest(folder: Path) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 over this package's source files: other code, other results."""
+    """SHA-256 over this package's source files, for documents and workers; no build is known by it."""
     root = Path(__file__).parents[1]
     sha = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".j2"}):

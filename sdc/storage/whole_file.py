@@ -26,6 +26,16 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def sync(*paths: Path) -> None:
+    """What is in these files, and which names are in these folders, is on disk when this returns."""
+    for path in paths:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+
+
 def close_to_others(folder: Path) -> None:
     """The folder and all in it for this user alone, whatever the umask."""
     for path in (folder, *folder.rglob("*")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -136,7 +136,7 @@ def fit_model(
     known.check_is_of(table)
     if not table.total:
         raise InputError("the table has no records; there is nothing to fit")
-    whole = replace(known, facts=NO_FACTS)
+    whole = known.with_facts(NO_FACTS)
     estimable, schema = Estimable(table, whole), table.schema
     found = expected_counts(estimable, form, max_sweeps, max_bytes)
     fitted, size = found.at(table.all_codes), found.fitted_cells
@@ -154,7 +154,7 @@ def fit_model(
         estimable.parameters,
         terms := estimable.terms(size, listed),
         {} if listed is None or size < schema.cells or not schema.levels.is_flat else _effects(listed, terms),
-        len(known.facts),
+        len(known.published),
     ).named_by(schema)
 
 

@@ -130,7 +130,7 @@ def uniques_by_model(table: Table, known: Knowledge, fraction: float, model: str
     check_fraction(fraction)
     rows = _alone(table)
     release, written = _model(model, table, known)
-    public = replace(known, release=release, facts=NO_FACTS)
+    public = replace(known, release=release).with_facts(NO_FACTS)
     fitted = expected_counts(Estimable(table, public)).at(table.schema.columns(table.codes[rows]))
     others = fitted * (1 - fraction) / fraction
     # mu is 0 where the sample is the population

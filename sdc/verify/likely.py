@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, SubTable
-from sdc.verify.proof import EvidenceFolder
+from sdc.verify.core.levels import Array, SubTable
+from sdc.verify.core.proof import EvidenceFolder
 
 # (n,) marginal counts of each, at the at-risk cells; as many cells as no clique tells it from, all as probable
 _Tree = namedtuple("_Tree", "cliques separators uncovered")

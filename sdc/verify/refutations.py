@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, SubTable, check
-from sdc.verify.proof import AGAIN, EvidenceFolder, Fault, is_within, matching
+from sdc.verify.core.levels import Array, SubTable, check
+from sdc.verify.core.proof import AGAIN, EvidenceFolder, Fault, is_within, matching
 
 MOST_VARIABLES, MOST_CELLS = 13, 1 << 19  # of a collapsed table; of one that multipliers price
 LEAST_SWEEPS, SWEEPS_A_BIT = 256, 64

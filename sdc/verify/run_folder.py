@@ -8,8 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import product
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,17 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.attributes import check_attributes
-from sdc.verify.formats import Cell, Cells, check_formats, stem_of, totals_of
-from sdc.verify.levels import DAMAGED, Array, SubTable, check, size_of
+from sdc.verify.core.levels import DAMAGED, Array, SubTable, size_of
+from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
+from sdc.verify.core.verdict import judge
 from sdc.verify.likely import check_limit
-from sdc.verify.n_rule import check_counts
-from sdc.verify.own_cells import own_cells
-from sdc.verify.page import why_not_of
-from sdc.verify.proof import AGAIN, Claims, EvidenceFolder, Fact, InPart, codes_of, identity, is_within, numbers_of
+from sdc.verify.published.release import check_release
+from sdc.verify.published.signed import check_evidence, key_of
 from sdc.verify.refutations import check_refutations
-from sdc.verify.signed import check_evidence, check_signature, check_statement, check_sums, key_of
-from sdc.verify.weighted import Totals, check_totals, published_total, published_totals, read_totals
 
 MAX_LISTED = 20
 RECORDED = "as recorded in the run folder alone"
@@ -51,6 +46,7 @@ class Verification:
     notes: tuple[str, ...] = ()  # what holds and must be said all the same
     known: str = ""  # where what was published before is known from; empty where nothing was
     refutations: int = 0  # of what the search refused; each is worked out again
+    bytes: str = ""  # whether published files, made again, are the same; empty where there are none
 
     @property
     def verified(self) -> bool:
@@ -68,6 +64,7 @@ def verify(folder: Path, say: Callable[[str], None] = lambda text: None) -> Veri
         say("verify: the files against the manifest")
         risk = _checked_stages(evidence)
         evidence.read_table(risk["small_count"])
+        _check_code_lists(evidence, risk[names.LISTED])
         return _verification(evidence, risk, say)
     except DAMAGED as error:
         what = _damage(evidence, error)
@@ -95,171 +92,16 @@ def verify_release(
         evidence.read_table(small_count)
         claims = evidence.claims()
         _check_published(evidence, claims, "what is to be published")
-        low, high = evidence.proven(claims)
-        _, open_ = own_cells(evidence, claims, _withheld(small_count, rules), min_width)
+        found = judge(evidence, claims, small_count, min_width, rules, claims_safe=True)
+        open_ = found.open_own_cells
         evidence.holds((f"{open_} small cells of sub-tables in part are not proven", open_))
-        check_totals(evidence, read_totals(evidence), claims.release, min_width)
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
-        _keeps_rules(evidence, claims, rules, claims_safe=True)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
-    certified = 0 if evidence.failures else int((high - low >= min_width).sum())
+    certified = 0 if evidence.failures else int((~found.is_narrow).sum())
     return Verification(cells, certified, differences, tuple(evidence.failures))
-
-
-def _published(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
-    """What release/ holds: exact marginals of the table and rounded totals of weights, and no other file.
-
-    Each sub-table is there as CSV or Parquet at least. And whether counts are among them.
-    """
-    totals = read_totals(evidence)
-    metadata = evidence.read_json(names.RELEASE, names.METADATA)
-    listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
-    tables = [resource for resource in listed_tables if names.IN_PART not in resource]
-    public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
-    told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
-    others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
-    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
-    listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
-    check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
-    check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
-    marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
-    for file in [*listed_tables, *others]:
-        sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
-        check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
-    read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
-    counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
-    unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
-    check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
-    if all(counted):
-        for stem, of in {stem_of(path): of for path, of in read}.items():
-            *columns, counts = marginal(of).values()
-            cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
-            told[stem] = evidence.levels.telling(of), dict(cells)
-        check_formats(partial(evidence.file, names.RELEASE), [*listed_tables, *others], told)
-    check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
-    shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
-    check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
-    _check_sums(evidence)
-    page = evidence.file(names.RELEASE, names.INDEX)
-    check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
-    return public, all(counted)
-
-
-def _check_parts(
-    evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]], public: list[SubTable]
-) -> dict[str, tuple[list[str], Cells]]:
-    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld.
-
-    Its variables and cells by how its files are called.
-    """
-    listed = dict[str, tuple[list[str], Cells]]()
-    views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
-    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
-    found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
-    check({*found} == {*views}, "what goes out in part is not what the certificate is of")
-    rounded = {evidence.levels.closed(view - evidence.hidden): own for view, own in evidence.in_part.rounded.items()}
-    withheld = {view: fact for view, fact in views.items() if view not in rounded}
-    read = {view for resource, view in zip(resources, found, strict=True) if names.is_read(resource["path"])}
-    check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
-    for resource, view in zip(resources, found, strict=True):
-        own = evidence.levels.telling(view)
-        size = int(np.prod([len(evidence.categories[v]) for v in own]))
-        said: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
-        if view in rounded:
-            margins = [evidence.levels.telling(margin - evidence.hidden) for margin in rounded[view].margins]
-            said = {"cells": size, names.ROUNDED_TO: rounded[view].base, names.MARGINS: margins}
-        check(resource[names.IN_PART] == said, f"{resource['path']}: what is said of its cells is not so")
-        if not names.is_read(resource["path"]):
-            continue
-        columns = evidence.read_columns(names.RELEASE, resource["path"])
-        written = names.in_csv if evidence.path.suffix == ".csv" else str
-        every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in own))
-        if view in rounded:
-            near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
-            expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
-            measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
-            listed[stem_of(resource["path"])] = own, {**near}
-        else:
-            told = _listed_in_part(evidence, view, withheld, public, totals)
-            shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
-            said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
-            expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
-            measures = [names.COUNT, names.STATUS]
-            listed[stem_of(resource["path"])] = own, told
-        check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
-        texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
-        check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
-    return listed
-
-
-def _listed_in_part(
-    evidence: EvidenceFolder, view: SubTable, parts: Mapping[SubTable, Fact], public: list[SubTable], totals: bool
-) -> dict[Cell, int | None]:
-    """The count of each cell with records, and of each total where these are listed; none of what is withheld.
-
-    A total is told where none of its cells is withheld, or where another public sub-table tells it, whole or in part.
-    """
-    own, told = evidence.levels.telling(view), dict[Cell, int | None]()
-    *columns, counts = evidence.marginal(view).values()
-    for *cell, count in zip(*columns, counts, strict=True):
-        for asked in totals_of(cell, totals):
-            told[asked] = (told.get(asked) or 0) + int(count)
-    hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
-    withheld = {asked for cell in hidden for asked in totals_of(cell, totals)}
-    smaller = [one for one in parts if {*evidence.levels.telling(one)} < {*own}]
-    for other in smaller:
-        place = [own.index(v) for v in evidence.levels.telling(other)]
-        listed = _listed_in_part(evidence, other, parts, public, totals)
-        without = [k for k in range(len(own)) if k not in place]
-        withheld = {
-            cell
-            for cell in withheld
-            if any(cell[k] != names.TOTAL for k in without) or listed.get(tuple(cell[k] for k in place), 0) is None
-        }
-    for asked in withheld:
-        kept = [v for v, category in zip(own, asked, strict=True) if category != names.TOTAL]
-        if not is_within(evidence.levels.closed(frozenset(kept)), [frozenset(), *public]):
-            told[asked] = None
-    return told
-
-
-def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: int, totals: bool) -> Counter[Cell]:
-    """The rounded count of each cell, as the certificate has it, and of each total where these are listed."""
-    told = Counter[Cell]()
-    cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
-    for cell, high in zip(cells, fact.high.tolist(), strict=True):
-        for asked in totals_of(cell, totals):
-            told[asked] += high - base + 1
-    return told
-
-
-def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
-    """Of each published level and each finest published variable that tells it, which category is in which."""
-    published, found = frozenset[str]().union(*public) - evidence.hidden, list[dict[str, Any]]()
-    for axis in evidence.axes:
-        for fine in evidence.levels.telling(published & evidence.levels.told[axis]):
-            for level in (v for v in evidence.categories if v in published & evidence.levels.told[fine] - {fine}):
-                within = dict(enumerate(evidence.levels.group(fine, level).tolist()))
-                categories = {evidence.categories[fine][c]: evidence.categories[level][g] for c, g in within.items()}
-                found.append({"variable": level, "of": fine, "categories": categories})
-    return found
-
-
-def _check_sums(evidence: EvidenceFolder) -> None:
-    """Every file but those of the checksums is in them, as it is; what signs them, where anything does, is of them."""
-    folder = evidence.file(names.RELEASE, names.SUMS).parent
-    listed = check_sums(folder)
-    if not any((folder / name).exists() for name in names.SIGNED):
-        return
-    key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
-    evidence.file(names.RELEASE, names.SIGNATURE)
-    check_signature(folder, key, f"the key in {names.PUBLIC_KEY}")
-    if (folder / names.STATEMENT).exists():  # of earlier builds there is none
-        evidence.file(names.RELEASE, names.STATEMENT)
-        check_statement(folder, key, listed)
 
 
 def _check_signed(evidence: EvidenceFolder) -> None:
@@ -285,46 +127,6 @@ def _check_signed(evidence: EvidenceFolder) -> None:
         check_evidence(evidence.folder, manifest, key)
 
 
-def _is_counted(
-    evidence: EvidenceFolder, path: str, subtable: SubTable, marginal: dict[str, list[str]], totals: Totals
-) -> bool:
-    """Whether a file has counts; it holds what it is to hold, value by value."""
-    columns = evidence.read_columns(names.RELEASE, path)
-    written = names.in_csv if evidence.path.suffix == ".csv" else str
-    expected = {v: [*map(written, column)] for v, column in marginal.items()}
-    if names.WEIGHTED_TOTAL in columns:
-        expected[names.WEIGHTED_TOTAL] = published_totals(evidence, totals, subtable)
-        if names.COUNT not in columns:
-            del expected[names.COUNT]
-    is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
-    check(is_exact, f"{evidence.path} is not the exact marginal of the table")
-    return names.COUNT in columns
-
-
-def _told(totals: Totals) -> dict[str, int] | None:
-    """What the metadata has to say of totals."""
-    if totals.weights is None:
-        return None
-    whole = published_total(totals)
-    return {"round": totals.base // names.UNIT} | ({} if whole is None else {"total": whole})
-
-
-def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, Any]) -> dict[str, list[str]]:
-    """The marginal with the cells without records and with the totals, where these are listed too."""
-    cells = evidence.marginal(subtable)
-    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
-    if not totals and not zeros:
-        return cells
-    *columns, counts = cells.values()
-    added = Counter[tuple[str, ...]]()
-    for *cell, count in zip(*columns, counts, strict=True):
-        for asked in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
-            added[asked] += int(count)
-    every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in cells if v in subtable))
-    rows = [(*cell, str(added[cell])) for cell in every if zeros or cell in added]
-    return dict(zip(cells, map(list, zip(*rows, strict=True)), strict=True)) if rows else cells
-
-
 def _damage(evidence: EvidenceFolder, error: Exception) -> str:
     of_another = " or of another table" if evidence.path.name == names.CERTIFICATE else ""
     how = "cannot be read" if isinstance(error, json.JSONDecodeError) else f"is damaged{of_another}"
@@ -338,6 +140,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
     risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
+    risk[names.LISTED] = manifest["config"].get("table", {})
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}
     if not (evidence.folder / names.ASSESSMENT / names.CERTIFICATE).is_file():
         lacks = f"{evidence.folder} has no {names.ASSESSMENT}/{names.CERTIFICATE}"
@@ -367,6 +170,16 @@ def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded
     )
 
 
+def _check_code_lists(evidence: EvidenceFolder, table: dict[str, Any]) -> None:
+    """No label is taken for one of a code list but those that the section of the config names, outside hierarchies."""
+    recoded = {v: recode.get("bins") or recode.get("groups") or () for v, recode in table.get("recodes", {}).items()}
+    named, levels = {**table.get("categories", {}), **recoded}, {*chain(*table.get("hierarchies", {}).values())}
+    for v, codes in evidence.listed.items():
+        own = {*named.get(v, ())} if v not in levels else set[str]()
+        met = {evidence.categories[v][code] for code in codes & {*evidence.table[v].tolist()}}
+        evidence.holds((f"no code list of {v} in the config has the category {min(met - own, default='')}", met - own))
+
+
 def _digest_of(folder: Path) -> tuple[str, list[str]]:
     """SHA-256 over the names in a folder and the bytes of its files, and the names.
 
@@ -389,20 +202,18 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     _check_records(evidence)
     if len(evidence.failures) > known:
         return Verification(cells, 0, differences, tuple(evidence.failures))
-    check_totals(evidence, read_totals(evidence), claims.release, risk["min_width"])
-    low, high = evidence.proven(claims)
-    narrow, notes = np.flatnonzero(high - low < risk["min_width"]), list[str]()
-    say(f"verify: {cells - len(narrow)} cells are proven")
-    own = own_cells(evidence, claims, _withheld(risk["small_count"], risk), risk["min_width"])
-    is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
     says_safe = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)["releasable"] not in (None, False)
+    is_out, is_kept = (evidence.folder / names.RELEASE).is_dir(), True
+    verdict = judge(evidence, claims, risk["small_count"], risk["min_width"], risk, says_safe or is_out)
+    low, high, own = verdict.low, verdict.high, (verdict.own_cells, verdict.open_own_cells)
+    narrow, notes = np.flatnonzero(verdict.is_narrow), list[str]()
+    say(f"verify: {cells - len(narrow)} cells are proven")
     if risk["posterior"] is not None:
         above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
-    keeps_rules = _keeps_rules(evidence, claims, risk, says_safe or is_out)
     says_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
-    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken == keeps_rules))
-    is_kept &= keeps_rules
+    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken == verdict.keeps_rules))
+    is_kept &= verdict.keeps_rules
     _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow), own)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
@@ -421,19 +232,6 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     failures, known_from = tuple(evidence.failures), RECORDED if any((*before.release, *before.facts)) else ""
     certified = cells - len(narrow)
     return Verification(cells, certified, differences, failures, tuple(lines), tuple(notes), known_from, refutations)
-
-
-def _withheld(small_count: int, rules: Mapping[str, Any]) -> int:
-    """Counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own."""
-    n = rules.get(names.RULES[0])
-    return max(small_count, 0 if n is None else n - 1)
-
-
-def _keeps_rules(evidence: EvidenceFolder, claims: Claims, rules: Mapping[str, Any], claims_safe: bool) -> bool:
-    """Whether what is public keeps the rules on it, those that are asked for."""
-    n, attributes = map(rules.get, names.RULES)
-    kept = n is None or check_counts(evidence, claims, n, claims_safe)
-    return (attributes is None or check_attributes(evidence, claims, attributes, claims_safe)) and kept
 
 
 def _of_parts(cells: int, unproven: int) -> str:
@@ -477,7 +275,7 @@ def _check_records(evidence: EvidenceFolder) -> None:
 
 def _check_published(evidence: EvidenceFolder, claims: Claims, what: str) -> None:
     """Totals of weights may be public instead of counts, and then of fewer sub-tables than are proven."""
-    public, has_counts = _published(evidence)
+    public, has_counts = check_release(evidence)
     own = [evidence.levels.closed(element - evidence.hidden) for element in claims.asked]
     _check_same_release(evidence, own, what, public if has_counts else [*public, *own])
 

@@ -21,7 +21,7 @@ from sdc.risk.effort import Effort
 from sdc.server.desk.audit import Standard
 from sdc.server.desk.judge import Judge, one_way, surveyed
 from sdc.server.desk.levels import levels_of
-from sdc.server.desk.rules import rules_of
+from sdc.server.desk.rules import KEPT, SUPPRESSED, rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Bench, Worker
 from sdc.stages.build import Build, open_build
@@ -63,7 +63,7 @@ def open_service(
         **zeros,
     }
     return Service(
-        Chain.open(url or str(folder / "history.db"), about),
+        Chain.open(url or str(folder / "history.db"), about, begins={SUPPRESSED: KEPT}),
         table,
         first or first_state(table, standard.criteria, one_way(table.schema)),
         lambda _: (worker or Worker)(bench, table),

@@ -34,7 +34,7 @@ SERVER = {
 }
 """Anybody on this machine asks under a name of their own, as behind a proxy."""
 SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 120, 90, 120, 400
-WELL = {"status": "ok", "pending": 0}
+WELL = {"status": "ok"}
 TOLD = {"undecided": "refused"}
 Frontier = set[frozenset[str]]
 

@@ -63,7 +63,8 @@ class SmallDesk:
             else:
                 reply = self._reply("refused", subtable)
         said = reply.decision, reply.code, reply.message
-        request = Request(len(self._told) + 1, AT, who, subtable, *said, self.state.version)
+        own = len(self.requests(who)) + 1
+        request = Request(len(self._told) + 1, own, AT, who, subtable, *said, self.state.version)
         self._told.append((request, reply, witness))
         future = Future[Reply]()
         future.set_result(reply)
@@ -74,9 +75,8 @@ class SmallDesk:
         parts = () if outcome in PUBLIC else self.state.projection(subtable)
         return Reply(told.decision, told.code, told.message, subtable, self.state.version, parts)
 
-    def reply_to(self, number: int, who: str) -> Reply | None:
-        told = self._told[number - 1] if 1 <= number <= len(self._told) else None
-        return told[1] if told and told[0].who == who else None
+    def reply_to(self, own: int, who: str) -> Reply | None:
+        return next((reply for request, reply, _ in self._told if (request.own, request.who) == (own, who)), None)
 
     def marginal(self, subtable: SubTable) -> Table | None:
         return self._table.marginal(subtable) if subtable in self.state.released and subtable else None

@@ -73,7 +73,7 @@ def _fill(book: Workbook, name: str, rows: Iterable[Row]) -> Worksheet:
 def _contents(tables: Sequence[CountTable]) -> Iterator[Row]:
     yield ("sheet", "table", "cells", "records")
     yield from ((t.name[:MAX_SHEET_NAME], t.title, t.listed, t.records) for t in tables)
-    for about in {table.about for table in tables}:
+    for about in dict.fromkeys(table.about for table in tables):
         yield from ([text] for text in (*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes))
 
 

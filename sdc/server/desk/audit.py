@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import count, islice
+from dataclasses import dataclass, field, replace
+from itertools import count, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ from sdc.server.desk.course import WITHHELD
 from sdc.server.desk.levels import LEVELS, schema_told
 from sdc.server.desk.outcome import TOLD
 from sdc.server.desk.parts import part_at, require_places
-from sdc.server.desk.rules import is_of_another_rule
+from sdc.server.desk.rules import is_of_another_rule, reveals
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)
 
@@ -120,6 +120,7 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
         _require_criterion(standard, about, history.name)
         differences = _differences(standard, about, replay)
         is_judged = not differences
+        replay.keeps = not reveals(about)
         inquiry = Inquiry(standard.table, standard.known, standard.criteria, effort=effort or Effort())
         failures += differences or replay.unproven(inquiry, standard.evidence)
     return Audit(
@@ -176,6 +177,7 @@ class _Replay:
     unrecorded: Entry | None = None
     decisions: int = 0
     failures: list[str] = field(default_factory=list)
+    keeps: bool = False
 
     @staticmethod
     def of(about: Any, standard: Standard | None) -> _Replay:
@@ -331,13 +333,18 @@ class _Replay:
             return _judged(inquiry, version, evidence).verdict is not Verdict.SAFE
 
         yield from self._telling_small_cells(inquiry)
+        for before, version in pairwise(self.versions) if self.keeps else []:
+            kept, known = _kept(inquiry, before.parts), inquiry.knows(version.released)
+            if (broken := kept.broken(inquiry.table, known)) is not None:
+                yield f"entry {version.seq} is against the rule of entry 1: {broken.text}"
         for versions in self._stretches():
             if is_unsafe(versions[-1]):
                 yield self._said(inquiry, versions[bisect_left(versions, True, key=is_unsafe)], evidence)
                 break
         # of larger tables bounds may be too wide to tell, and what a server found by luck an audit may not find
         for claim in self.claims if is_small(inquiry.table.schema) else []:
-            if _judged(inquiry, claim, evidence).verdict is not Verdict.UNSAFE:
+            asked = replace(inquiry, criteria=_kept(inquiry, claim.parts)) if self.keeps else inquiry
+            if _judged(asked, claim, evidence).verdict is not Verdict.UNSAFE:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
 
     def _stretches(self) -> list[list[_Version]]:
@@ -400,6 +407,12 @@ def _list_of(kind: type, found: Any) -> list[Any]:
     if not isinstance(found, list) or not all(isinstance(item, kind) for item in found):
         raise TypeError(found)
     return found
+
+
+def _kept(inquiry: Inquiry, parts: Parts) -> Criteria:
+    """The criteria of releases that do not reveal what was answered in part."""
+    told = parts.before(inquiry.known.telling(parts.facts))
+    return inquiry.criteria.beside(inquiry.table, told) if parts.tables else inquiry.criteria
 
 
 def _judged(inquiry: Inquiry, version: _Version, evidence: Proof | None) -> Judgement:

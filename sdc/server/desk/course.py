@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,7 +33,7 @@ class Course:
     records   N
     seq, head  number and hash of the last entry
     state     R(t) and U(t)
-    requests  by their number, which is that of their entry
+    requests  by their number, which is that of their entry; `of_user` the numbers of those of each user, in order
     rules     of any server so far, by name
     outcomes  how many decisions came out how
     pending   numbers of requests without a decision, in order; `waiting` those for the next round
@@ -46,6 +46,7 @@ class Course:
     state: State = field(init=False)
     first: int = 0
     requests: dict[int, Request] = field(default_factory=dict)
+    of_user: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     pending: dict[int, None] = field(default_factory=dict)
     waiting: dict[int, None] = field(default_factory=dict)
     moments: list[Moment] = field(default_factory=list)
@@ -88,7 +89,9 @@ class Course:
         told = TOLD["pending"]
         said = told.decision, told.code, told.message
         in_part = bool(entry.body.get(IN_PART, False))
-        self.requests[entry.seq] = Request(entry.seq, entry.at, entry.who, subtable, *said, -1, in_part)
+        self.of_user[entry.who].append(entry.seq)
+        own = len(self.of_user[entry.who])
+        self.requests[entry.seq] = Request(entry.seq, own, entry.at, entry.who, subtable, *said, -1, in_part)
         self.pending[entry.seq] = None
         self.interest[subtable] += 1
 

@@ -114,7 +114,7 @@ class Decider:
             return
         if self.judge.known.zeros:
             require_together(ZEROS, DRAWING)
-        if self.judge.known.facts:
+        if self.judge.known.published:
             require_together("earlier", DRAWING)
         if not self.judge.table.schema.levels.is_flat:
             require_together(HIERARCHIES, DRAWING)

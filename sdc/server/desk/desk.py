@@ -25,7 +25,7 @@ class Reply:
 
     decision, code, message  as in `outcome`
     projection  of a request that is not answered the largest parts of it that are public, which can be had
-    job         the number under which to ask again, of one that is pending
+    job         the number under which its user asks again, of one that is pending
     in_part     whether it would have been taken in part
     """
 
@@ -69,10 +69,13 @@ class InPart:
 class Request:
     """One request and what became of it, as its user may see it; `decided` is None while it is pending.
 
+    number   of its entry in the history, for operators: numbers between two of a user's tell what happened meanwhile
+    own      1, 2, 3, ... of the requests of its user, who knows it by this
     in_part  whether it takes the sub-table in part where it does not go out whole
     """
 
     number: int
+    own: int
     at: str
     who: str
     sub_table: SubTable
@@ -163,7 +166,7 @@ class DeskLike(Protocol):
         in_part  it takes the sub-table in part where it does not go out whole; not where rules let only draws decide
         """
 
-    def reply_to(self, number: int, who: str) -> Reply | None:
+    def reply_to(self, own: int, who: str) -> Reply | None:
         """What became of a request of this user; None where there is none of that number."""
 
     def marginal(self, subtable: SubTable) -> Table | None:

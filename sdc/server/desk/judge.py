@@ -68,14 +68,25 @@ class Judge:
     such as structural zeros, is the same for all of them.
     ConfigError where the criteria are not monotone: then a refusal would say nothing of what comes later, and there
     are no frontiers.
+
+    reveals  whether a sub-table may be released that contains one which was answered in part
     """
 
-    def __init__(self, table: Table, known: Knowledge, criteria: Criteria, effort: Effort | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        known: Knowledge,
+        criteria: Criteria,
+        effort: Effort | None = None,
+        *,
+        reveals: bool = False,
+    ) -> None:
         if not criteria.monotone:
             require_together(LIMIT, "server")
         known.check_is_of(table)
         criteria.check(table.schema)
-        self.table, self.known, self.criteria = table, known, criteria
+        self.table, self.known, self.criteria, self.reveals = table, known, criteria, reveals
+        self._asked = criteria  # with what is suppressed by now
         self._effort, self._bank = effort or Effort(), criteria.bank(table)
         self.executor = self._effort.executor
         self._parts, self._told = NO_PARTS, known  # what the bank is of
@@ -84,7 +95,7 @@ class Judge:
 
     def anew(self) -> Judge:
         """A judge of another course of the same table, which shares what is known of releases of a small one."""
-        judge = Judge(self.table, self.known, self.criteria, self._effort)
+        judge = Judge(self.table, self.known, self.criteria, self._effort, reveals=self.reveals)
         judge.verdicts = self.verdicts
         return judge
 
@@ -150,7 +161,7 @@ class Judge:
         self._turn_to(state)
         effort = self._within(seconds, Depth.FULL)
         before = state.parts.before(self.known)
-        inquiry = Inquiry(self.table, self._told, self.criteria, effort=effort, bank=self._bank, before=before)
+        inquiry = Inquiry(self.table, self._told, self._asked, effort=effort, bank=self._bank, before=before)
         found = in_part(inquiry, inquiry.ask(state.released), [PartWish(subtable)])
         if found.refused:
             raise NotReleasableError(next(iter(found.refused.values())))
@@ -162,6 +173,8 @@ class Judge:
             return
         self._parts, self._told = state.parts, self.known.telling(state.parts.facts)
         found = ((one.variables, one.differences) for one in self._bank.evidence.values())
+        if not self.reveals:
+            self._asked = self.criteria.beside(self.table, state.parts.before(self._told))
         own = self.criteria.own_cells(self.table, self._told, state.parts.before(self.known))
         bank = self.criteria.bank(self.table, own)
         self._bank = bank.with_evidence(found, self._told.plus(state.released), {})
@@ -178,7 +191,7 @@ class Judge:
         if refute_cells is not None:
             effort = replace(effort, refute_cells=refute_cells)
         larger = state.released.add(subtable)
-        self._last = self.criteria.judge(self.table, self._told, larger, self._bank, effort)
+        self._last = self._asked.judge(self.table, self._told, larger, self._bank, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -231,7 +244,7 @@ class Judge:
         # feasible tables refute nothing: without them there is less to look at
         self._turn_to(state)
         effort, larger = replace(self._effort, depth=Depth.REFUTE, refute_cells=0), state.released.add(subtable)
-        found = self.criteria.judge(self.table, self._told, larger, self._bank.emptied(), effort)
+        found = self._asked.judge(self.table, self._told, larger, self._bank.emptied(), effort)
         return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:

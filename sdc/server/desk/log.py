@@ -113,6 +113,12 @@ class RequestLog:
         with self._lock:
             return self.course.requests.get(number)
 
+    def own_request(self, own: int, who: str) -> Request | None:
+        """The request that its user knows by this number."""
+        with self._lock:
+            numbers = self.course.of_user.get(who, [])
+            return self.course.requests[numbers[own - 1]] if 1 <= own <= len(numbers) else None
+
     def before(self) -> tuple[State, Past]:
         """What is public, and what was asked so far."""
         with self._lock:

@@ -68,7 +68,7 @@ class Queue:
         """What there is to be told of a request now."""
         decision, subtable, state = request.decision, request.sub_table, self._log.course.state
         parts = () if decision in PUBLIC else state.projection(subtable)
-        job = request.number if decision == "pending" else None
+        job = request.own if decision == "pending" else None
         told = decision, request.code, request.message
         return Reply(*told, subtable, state.version, parts, job, request.in_part)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from sdc.config.release import SimulatableConfig
 from sdc.config.server import (
@@ -81,6 +81,15 @@ class Rule(Protocol):
 
     def objection(self, question: Question) -> str | None:
         """Why the request is refused, for operators; None where this rule has nothing against it."""
+
+
+SUPPRESSED, KEPT, REVEALED = "suppressed", "kept", "revealed"
+"""What a history says first of tables that it answers in part: whether what contains one may be released later."""
+
+
+def reveals(about: Mapping[str, Any]) -> bool:
+    """Whether a history that is about this may; those that say nothing began before there was the rule."""
+    return about.get(SUPPRESSED) != KEPT
 
 
 @dataclass(frozen=True)

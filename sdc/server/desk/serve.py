@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from sdc.feasible.proof import Proof
 from sdc.model.state import State
@@ -11,6 +12,7 @@ from sdc.publish.publication import Texts
 from sdc.record.chain import Chain
 from sdc.server.desk.course import STARTED
 from sdc.server.desk.prepare import keep_evidence, prepared, server_of
+from sdc.server.desk.rules import KEPT, REVEALED, SUPPRESSED, reveals
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Worker
 from sdc.stages.build import Build
@@ -28,7 +30,9 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
     """
     ready, server = prepared(build), server_of(build)
     check_labels(build.config, ready.table.schema)
-    history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about)
+    begins = {SUPPRESSED: REVEALED if build.config.release.reveal_suppressed else KEPT}
+    history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about, begins=begins)
+    bench = replace(ready.bench, reveals=reveals(history.about))
 
     def keep(state: State, proof: Proof) -> None:
         keep_evidence(ready.folder, ready.table, ready.known, build.criteria, state, proof)
@@ -37,10 +41,10 @@ def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
         history,
         ready.table,
         ready.first,
-        lambda is_patient: Worker(ready.bench, ready.table, is_patient=is_patient),
+        lambda is_patient: Worker(bench, ready.table, is_patient=is_patient),
         title=build.config.publication.title or build.config.name,
         texts=Texts(build.config.publication, build.config.labels.labels),
-        rules=ready.bench.rules,
+        rules=bench.rules,
         slot=server.slot,
         keep=keep,
     )

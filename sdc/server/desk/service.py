@@ -92,12 +92,12 @@ class Service:
     def ask(self, subtable: SubTable, who: str, *, in_part: bool = False) -> Future[Reply]:
         return self._reception.take(Arrival(self.schema.levels.closed(subtable), who, in_part))
 
-    def reply_to(self, number: int, who: str) -> Reply | None:
-        request = self.log.request(number)
+    def reply_to(self, own: int, who: str) -> Reply | None:
+        request = self.log.own_request(own, who)
         if request is not None and request.decision == "pending":
             self.log.refresh_now_and_then()
-            request = self.log.request(number)
-        return self._waiting.reply(request) if request is not None and request.who == who else None
+            request = self.log.own_request(own, who)
+        return None if request is None else self._waiting.reply(request)
 
     def marginal(self, subtable: SubTable) -> Table | None:
         if subtable not in self.state.released:

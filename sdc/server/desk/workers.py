@@ -69,6 +69,7 @@ class Bench:
     order: tuple[SubTable, ...] = ()
     evidence: tuple[Proof, State] | None = None
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    reveals: bool = False
 
 
 class Seat:
@@ -78,7 +79,8 @@ class Seat:
         self._bench = bench
         self._executor: Executor = IN_PROCESS
         held = table or read_written_table(bench.folder)
-        self._schema, self._judge = held.schema, Judge(held, bench.known, bench.criteria, bench.effort)
+        self._schema = held.schema
+        self._judge = Judge(held, bench.known, bench.criteria, bench.effort, reveals=bench.reveals)
         if bench.evidence is not None:
             self._judge.learn(*bench.evidence)
         looks = self._judge.is_exact  # of a large table others would wait for that

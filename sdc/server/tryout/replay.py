@@ -22,11 +22,12 @@ from sdc.model.state import State, Status
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.record.entry import OPENED
 from sdc.risk.criteria import Criteria
 from sdc.server.desk.course import IN_PART
 from sdc.server.desk.decision import Decider
 from sdc.server.desk.judge import Judge, surveyed
-from sdc.server.desk.rules import rules_of
+from sdc.server.desk.rules import reveals, rules_of
 from sdc.server.tryout.simulation import Request, StreamCourse, course
 from sdc.server.tryout.trial import rule_sets_of
 from sdc.stages.build import Build
@@ -70,6 +71,7 @@ class Recorded:
     states    (requests + 1,) what was public before any request, and before the one after each
     outcomes  of each request, the last that is told; `lost` where none is
     in_part   numbers of those, from 0, that take a sub-table in part; got_part  what came of that
+    reveals   whether what contains a sub-table in part may be released, by the rule with which it began
     """
 
     states: tuple[State, ...]
@@ -77,6 +79,7 @@ class Recorded:
     outcomes: tuple[str, ...]
     in_part: frozenset[int] = frozenset()
     got_part: tuple[SubTable, ...] = ()
+    reveals: bool = True
 
 
 def subject_of(
@@ -105,9 +108,11 @@ def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
     """What a history tells, in its order; InputError where it begins with no frontiers, or is of another table."""
     state: State | None = None
     states, requests, outcomes = list[State](), list[Request](), dict[int, str]()
-    in_part, got_part = set[int](), list[SubTable]()
+    in_part, got_part, may_reveal = set[int](), list[SubTable](), True
     for entry in entries:
-        if entry.kind == "frontier":
+        if entry.kind == OPENED:
+            may_reveal = reveals(entry.body["about"])
+        elif entry.kind == "frontier":
             state = _frontiers(state, entry.body, schema)
         elif entry.kind == "request":
             states.append(_there(state))
@@ -121,7 +126,7 @@ def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:
                 got_part.append(_sub_table(entry.body["sub_table"], schema))
     last = _there(state)
     left = tuple(view for view in got_part if view not in last.released)
-    return Recorded((*states, last), tuple(requests), tuple(outcomes.values()), frozenset(in_part), left)
+    return Recorded((*states, last), tuple(requests), tuple(outcomes.values()), frozenset(in_part), left, may_reveal)
 
 
 def _there(state: State | None) -> State:
@@ -157,7 +162,7 @@ def _sub_table(names: Sequence[str], schema: Schema) -> SubTable:
 def replays(subject: HistorySubject, rules: str, entries: Iterable[RequestEntry]) -> dict[str, Any]:
     """The figures of a history as it was, and as it would have been under each rule set."""
     past, rule_sets = recorded(entries, subject.table.schema), rule_sets_of(rules, subject.server)
-    judge = Judge(subject.table, subject.known, subject.criteria)
+    judge = Judge(subject.table, subject.known, subject.criteria, reveals=past.reveals)
     judge.require_safe(past.states[0].released, subject.server.job_seconds)
     first = surveyed(judge, past.states[0])
     found = dict[str, Any]()

@@ -76,7 +76,8 @@ class Tables:
     async def ask(self, wanted: bodies.Wanted, request: Request, response: Response) -> bodies.ReplyBody:
         """Asks for a sub-table; what it is given is public for everybody from then on."""
         subtable = sub_table_of(wanted.variables, self.desk.schema)
-        self._check_cells(subtable, Shape())
+        # the number of categories of a variable without a public table would be told by this
+        self._check_cells(subtable & self.desk.state.named, Shape())
         if wanted.in_part:
             require_in_part(self.desk)
         asked = self.desk.ask(subtable, user_of(request).name, in_part=wanted.in_part)
@@ -96,7 +97,7 @@ class Tables:
     async def requests(self, request: Request) -> bodies.RequestsBody:
         """One's own requests, the newest first."""
         asked = await run_in_threadpool(self.desk.requests, user_of(request).name)
-        return bodies.RequestsBody.showing(asked, self.desk.schema)
+        return bodies.RequestsBody.showing(asked, self.desk.schema, own=True)
 
     async def table(
         self,
@@ -237,7 +238,8 @@ class OperatorViews:
 
     async def all_requests(self) -> bodies.RequestsBody:
         """Requests of all users, the newest first."""
-        return bodies.RequestsBody.showing(await run_in_threadpool(self.desk.requests), self.desk.schema)
+        asked = await run_in_threadpool(self.desk.requests)
+        return bodies.RequestsBody.showing(asked, self.desk.schema, own=False)
 
     async def explained(self, number: int) -> bodies.ExplainedBody:
         """Why a request was decided as it was, with the cell that shows it."""

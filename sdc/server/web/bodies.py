@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import quote
 
@@ -101,7 +102,7 @@ class VariableBody(BaseModel):
     """A variable; `tells` are the coarser levels that whoever has it has, where there are any."""
 
     name: str
-    categories: list[str]
+    categories: Annotated[list[str] | None, Field(description="null while no table of the variable is public")] = None
     tells: Names | None = None
 
 
@@ -136,12 +137,14 @@ class VariablesBody(BaseModel):
 
     @classmethod
     def showing(cls, desk: DeskLike) -> Self:
-        told = tells(desk.schema)
+        told, listed = tells(desk.schema), {desk.schema.names[v] for v in st.members(desk.state.named)}
         variables = [
-            {"name": v.name, "categories": v.categories} | ({"tells": told[v.name]} if v.name in told else {})
+            {"name": v.name, "categories": v.categories if v.name in listed else None}
+            | ({"tells": told[v.name]} if v.name in told else {})
             for v in desk.schema.variables
         ]
-        facts = {"title": desk.title, "records": desk.records, "variables": variables, **desk.texts.told}
+        texts = replace(desk.texts, labels=desk.texts.labels.of_categories(listed))
+        facts = {"title": desk.title, "records": desk.records, "variables": variables, **texts.told}
         return cls.model_validate(facts)
 
 
@@ -214,7 +217,7 @@ class AllFrontiersBody(BaseModel):
 
 
 class RequestBody(BaseModel):
-    """One request."""
+    """One request; its number is that of its user's requests, or for operators that in the history."""
 
     number: int
     at: str
@@ -227,16 +230,16 @@ class RequestBody(BaseModel):
     in_part: bool
 
     @classmethod
-    def showing(cls, asked: Request, schema: Schema) -> Self:
-        return cls(**(vars(asked) | {"sub_table": st.names(asked.sub_table, schema)}))
+    def showing(cls, asked: Request, schema: Schema, number: int) -> Self:
+        return cls(**(vars(asked) | {"number": number, "sub_table": st.names(asked.sub_table, schema)}))
 
 
 class RequestsBody(BaseModel):
     requests: list[RequestBody]
 
     @classmethod
-    def showing(cls, asked: Iterable[Request], schema: Schema) -> Self:
-        return cls(requests=[RequestBody.showing(one, schema) for one in asked])
+    def showing(cls, asked: Iterable[Request], schema: Schema, *, own: bool) -> Self:
+        return cls(requests=[RequestBody.showing(one, schema, one.own if own else one.number) for one in asked])
 
 
 class AliveBody(BaseModel):
@@ -246,11 +249,10 @@ class AliveBody(BaseModel):
 
 
 class HealthBody(BaseModel):
-    """`ok`, or what is wrong; `pending` requests have no decision."""
+    """`ok`, or what is wrong."""
 
     status: str
     version: int
-    pending: int
 
 
 class PairBody(BaseModel):
@@ -304,7 +306,8 @@ class ExplainedBody(BaseModel):
 
     @classmethod
     def showing(cls, explained: Explained, schema: Schema) -> Self:
-        return cls(**(vars(explained) | {"request": RequestBody.showing(explained.request, schema)}))
+        asked = RequestBody.showing(explained.request, schema, explained.request.number)
+        return cls(**(vars(explained) | {"request": asked}))
 
 
 class MomentBody(BaseModel):

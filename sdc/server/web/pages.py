@@ -154,6 +154,7 @@ class _Pages:
             request,
             "form",
             variables=self.desk.schema.variables,
+            listed={self.desk.schema.names[v] for v in st.members(self.desk.state.named)},
             tells=tells(self.desk.schema),
             names=self.desk.texts.labels,
             records=self.desk.records,
@@ -175,7 +176,7 @@ class _Pages:
             subtable = st.named(variable, self.desk.schema)
         except InputError as error:
             return error_page(request, Problem("unknown-variable", str(error)))
-        if (cells := self.cells(subtable)) > (most := self.settings.limits.cells):
+        if (cells := self.cells(subtable & self.desk.state.named)) > (most := self.settings.limits.cells):
             message = f"The table has {cells:,} cells, and at most {most:,} are answered; choose fewer variables."
             return error_page(request, Problem("too-many-cells", message))
         if in_part:
@@ -251,7 +252,7 @@ class _Pages:
 
     def reply_on(self, subtable: SubTable, who: str) -> Reply:
         """What there is to say of what is not public: the user's own refusal; else nothing, and they may ask."""
-        numbers = (r.number for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
+        numbers = (r.own for r in self.desk.requests(who) if r.sub_table == subtable and r.decision == "refused")
         own = self.desk.reply_to(next(numbers, 0), who)
         return own or Reply.not_released(subtable, self.desk.state, "")
 
@@ -290,7 +291,7 @@ class _Pages:
     def number_of(self, subtable: SubTable, request: Request) -> int | None:
         """The user's newest request for it."""
         found = self.desk.requests(request.state.user.name)
-        return next((r.number for r in found if r.sub_table == subtable), None)
+        return next((r.own for r in found if r.sub_table == subtable), None)
 
 
 def _trajectory(

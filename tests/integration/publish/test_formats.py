@@ -36,7 +36,7 @@ from sdc.publish.formats.table import CountTable, Dimension
 from sdc.publish.formats.xlsx import xlsx
 from sdc.publish.formats.xml import xml
 from sdc.run_format import COUNT, TOTAL
-from sdc.verify.formats import read_cells
+from sdc.verify.published.formats import read_cells
 from tests.helpers.count_tables import (
     ABOUT,
     PLAIN,

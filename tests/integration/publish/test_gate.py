@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
@@ -16,8 +17,9 @@ from hypothesis import strategies as some
 from sdc.api import find_release
 from sdc.feasible.differences import Differences
 from sdc.model.errors import ConfigError, InputError, ReleaseError
-from sdc.model.fact import Fact
+from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import Part, Parts, withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
@@ -155,6 +157,16 @@ def test_evidence_beside_other_structural_zeros_is_refused(proven: Certificate) 
         beside = replace(proven, known=knows(table, NOTHING, has))
         with pytest.raises(ReleaseError, match=f"certificate {what} the structural zero {zero}, which is (not )?known"):
             clear(table, beside, Criteria.of(2, 3), Policy.REFUSE, knows(table, NOTHING, known))
+
+
+def test_what_goes_out_in_part_is_withheld_or_rounded_beside_what_is_released(proven: Certificate) -> None:
+    """Neither is a count told to be 1 or 2; nor may a part have been chosen beside more than is released."""
+    table, cells = scattered(), np.zeros((1, 3), np.uint16)
+    near = Part(Fact(0b111, (), Between(cells, np.array([1]), np.array([2])), "a newspaper"))
+    hidden = withholding(0b111, np.array([0]), table.schema, table.total)
+    for parts in (Parts(NOTHING, (near,)), Parts(all_ways(5, 3), (hidden,))):
+        with pytest.raises(ReleaseError, match="neither withheld nor rounded, or is beside what is not released"):
+            clear(table, replace(proven, parts=parts), Criteria.of(2, 3), Policy.REFUSE)
 
 
 def impossible(cell: Iterable[int]) -> StructuralZeros:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from starlette.testclient import TestClient
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.labels import Labels, VariableLabels
+from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.publish.publication import Texts
 from sdc.risk.criteria import Criteria
@@ -120,15 +122,20 @@ def test_the_frontier_as_a_matrix(server: Server, client: TestClient, operator: 
 
 
 def test_own_requests(server: Server, client: TestClient) -> None:
+    """A user knows their requests by 1, 2, 3, ..., and not by what came between: others' requests, and decisions."""
     ada = server.client("user")
-    ask(ada, *RELEASED)
-    ask(client, *REFUSED)
-    (own,) = ada.get("/api/requests").json()["requests"]
-    assert (own["number"], own["who"], own["sub_table"], own["decision"]) == (1, "user", ["A", "B"], "released")
+    for _ in range(2):
+        ask(client, *REFUSED)
+        ask(ada, *RELEASED)
+    second, first = ada.get("/api/requests").json()["requests"]
+    assert (first["number"], first["who"], first["sub_table"], first["decision"]) == (1, "user", ["A", "B"], "released")
+    assert second["number"] == 2
     assert ada.get("/api/jobs/1").json()["decision"] == "released"
-    foreign, made_up = ada.get("/api/jobs/2"), client.get("/api/jobs/7")
+    listed = server.client("operator").get("/api/operator/requests").json()["requests"]
+    assert len({request["number"] for request in listed}) == 4
+    foreign, made_up = ada.get("/api/jobs/3"), client.get("/api/jobs/7")
     assert problem(foreign) == problem(made_up) == (404, "unknown-request")
-    assert foreign.text.replace("2", "7") == made_up.text
+    assert foreign.text.replace("3", "7") == made_up.text
     assert problem(client.get(f"/api/jobs/{'9' * 30}")) == (404, "unknown-request")
     for number in ("x", "1.5", "%00", "9" * 5000):
         assert problem(client.get(f"/api/jobs/{number}")) == (400, "bad-body")
@@ -203,7 +210,7 @@ def test_heads(client: TestClient, operator: TestClient) -> None:
 
 def test_what_is_wrong_with_the_server(desk: SmallDesk, monkeypatch: pytest.MonkeyPatch) -> None:
     client = server_of(desk, public=False).client()
-    assert client.get("/api/health").json() == {"status": "ok", "version": 0, "pending": 0}
+    assert client.get("/api/health").json() == {"status": "ok", "version": 0}
     gone = {"status": "postgresql://secret@host is gone", "version": 0, "pending": 0}
     monkeypatch.setattr(desk, "health", lambda: gone)
     for path in ("/readyz", "/api/health"):
@@ -323,6 +330,22 @@ def test_the_documentation(client: TestClient) -> None:
     assert "<h1>" in page.text
     table = described["paths"]["/api/tables/{name}"]["get"]["responses"]["200"]["content"]
     assert set(table) == {format.range for format in FORMATS.values()}
+
+
+def test_no_category_is_listed_before_a_table_of_its_variable_is_public(desk: SmallDesk) -> None:
+    """That a category is listed tells that it has a record. How many there are decides no answer before that either."""
+    desk.texts = Texts(PublicationConfig(), Labels({"A": VariableLabels(categories={"no": "never"})}))
+    desk._state = replace(desk.state, released=Release.of([0b110]))
+    client = server_of(desk, limits={"cells": 2}).client()
+    found = client.get("/api/variables").json()
+    assert [v["name"] for v in found["variables"] if v.get("categories")] == ["B", "C"]
+    assert not found["labels"]["A"].get("categories")
+    form = client.get("/").text
+    assert form.count("Its categories are listed once a table of it is public.") == len(desk.schema) - 2
+    assert 'value="A" data-cells="1"' in form
+    assert "never" not in form
+    assert ask(client, "A", "D").json()["decision"] == "released"
+    assert problem(ask(client, "A", "D", "B")) == (413, "too-large")
 
 
 def test_labels_are_on_the_pages_and_in_the_interface(desk: SmallDesk) -> None:

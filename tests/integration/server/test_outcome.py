@@ -242,7 +242,7 @@ def test_a_request_that_is_overtaken(opened: Callable[..., Service], gone: list[
     def other(state: State, *_: Any) -> None:
         with service.log.turn() as turn:
             number = turn.append("request", "bob", "A*C", {"sub_table": ["A", "C"]}).seq
-            asked = Request(number, "", "bob", 0b101, "pending", "", "", -1)
+            asked = Request(number, number, "", "bob", 0b101, "pending", "", "", -1)
             turn.decide_from(state, Decision(Way.SAFE, MYOPIC, state.releasing(0b101)), asked)
 
     Scripted.script["decide"] = other

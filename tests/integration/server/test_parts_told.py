@@ -228,7 +228,7 @@ def test_the_page_of_a_refusal_has_a_button_that_takes_it_in_part(server: Server
     csrf = refusal.text.partition('name="csrf" value="')[2].partition('"')[0]
     found = client.post("/requests", data={"csrf": csrf, "variable": [*"ABCDEF"], "in_part": "true"})
     assert found.status_code == 303
-    wait_until(lambda: not client.get("/api/health").json()["pending"])
+    wait_until(lambda: not server.desk.health()["pending"])
     if found.headers["location"].startswith("/jobs"):
         found = client.get(found.headers["location"])
     assert found.headers["location"] == "/tables/A*B*C*D*E*F"

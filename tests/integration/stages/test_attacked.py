@@ -278,7 +278,7 @@ def test_of_no_records_nothing_is_told() -> None:
     before = [one.label for one, _ in told_tables(table, known)]
     assert before == ["b"]
     more = known.telling([Fact(0b101, ((0, (0,)), (2, (1,))), None, "of nobody")])
-    assert len(more.facts) == 1
+    assert len(more.published) == 1
     assert [one.label for one, _ in told_tables(table, more)] == before
 
 

@@ -129,7 +129,7 @@ def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NothingReleasableError, match=r"A\*B is not releasable"):
         built(config(tmp_path, "all", [where], release={"require": ["A*B"]}))
     build = built(config(tmp_path, "rest", [where]))
-    (fact,) = build.made.known.facts
+    (fact,) = build.made.known.published
     assert fact.label(build.made.table.schema) == "A*B where C = 0 or 1"
     assert build.made.known.release == Release.of([])
     assert build.made.found.release.frontier

@@ -79,7 +79,7 @@ def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> Non
     run = str(yearbook.folder.path)
     subject = Subject.open(run)
     assert subject.parts.labels(subject.table.schema) == ["area*age"]
-    assert len(subject.known.facts) == 1
+    assert len(subject.known.published) == 1
     assert compare(run, run).in_part == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from typer.testing import CliRunner
 from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
+from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError, RunFolderError
 from sdc.model.table import Table
 from sdc.public.published import read_published
 from sdc.record.chain import Chain
@@ -29,6 +30,7 @@ from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import CZECH_CSV, built, report_of
+from tests.helpers.folders import contents
 from tests.integration.public.test_check import marginal, part, recoded
 from tests.integration.stages.test_earlier import WIDTH, config, folder_of, released, two_that_conflict, write
 from tests.strategies import dense, schema_of
@@ -175,6 +177,139 @@ def test_a_ledger_keeps_what_an_entry_was_judged_with(tmp_path: Path) -> None:
     assert third.origin.hidden == first.origin.hidden
     assert released(third) == {("A",), *released(first)}  # and what the first published
     assert verify(third.folder.path).verified
+
+
+def test_search_entry_and_release_are_on_disk_in_this_order(nines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[str]()
+
+    def synced(*paths: Path) -> None:
+        runs = nines / "runs"
+        there = "".join(path.name[0] for path in runs.glob("t/*/*") if path.name in ("search", "release"))
+        told.append(f"{len(read_ledger(nines / 'led').entries)} {there}" if len(paths) > 1 else "")
+
+    monkeypatch.setattr("sdc.storage.run_folder.sync", synced)
+    built(config(nines, "t", [], ledger="led", release={"require": ["A"]}))
+    assert list(filter(None, told)) == ["0 ", "0 s", "1 s", "1 sr"]
+
+
+def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
+    """A table of counts as CSV, hidden ones left empty."""
+    rows = (f"a{i},b{j},{'' if (i, j) in hidden else n}" for i, row in enumerate(counts) for j, n in enumerate(row))
+    return "\n".join(["A,B,count", *rows, ""])
+
+
+SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "in_part": [{"of": "A*B"}]}, "ledger": "led"}
+
+
+@pytest.fixture
+def nines(tmp_path: Path) -> Path:
+    """A folder with a table of nine cells, one of them small, and an empty ledger."""
+    (tmp_path / "table.csv").write_text(listing(set(), [[1, 9, 9], [9, 9, 9], [9, 9, 9]]))
+    new_ledger(tmp_path / "led")
+    return tmp_path
+
+
+def gone(folder: Path, *names: str) -> None:
+    for name in names:
+        shutil.rmtree(folder / name)
+
+
+CORNER, CROSS = {(0, 0), (0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 2), (2, 0), (2, 2)}
+
+
+def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Path) -> None:
+    """Each hides the small count; both together would tell it, if the ledger took the second for the first."""
+    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "only": "required", "like": "like.csv"}
+    hidden, bases = list[set[tuple[int, ...]]](), set[str]()
+    for pattern in (CORNER, CROSS):
+        (nines / "like.csv").write_text(listing(pattern, [[9] * 3] * 3))
+        build = built(config(nines, "t", [], release=release, ledger="led"))
+        (part,) = build.made.found.parts.tables
+        assert part.fact.between is not None
+        hidden.append({*map(tuple, part.fact.between.cells.tolist())})
+        bases.add(build.base)
+    assert len(bases) == len(read_ledger(nines / "led").entries) == 2
+    assert hidden[0] == CORNER < hidden[1]
+
+
+def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
+    """From what the search found, without a search; where that is gone, a new build is judged beside the entry."""
+    more: dict[str, Any] = {"ledger": "led", "release": {"require": ["A"]}}
+    file = config(nines, "first", [], **more)
+    first = built(file).folder.path
+    before, entries = contents(first / "release"), read_ledger(nines / "led").entries
+    gone(first, "release", "assessment", "widths")
+    build = open_build(file)
+    assert {r.name: r.status for r in run_all(build, IN_PROCESS)}["search"] == "reused"
+    assert (build.folder.path, contents(first / "release")) == (first, before)
+    # elsewhere, and here: the result of the search is not there
+    elsewhere = config(nines, "first", [], output={"folder": str(nines / "other")}, **more)
+    with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*/first/.* is missing or .* run --again"):
+        built(elsewhere)
+    assert not (nines / "other").exists()
+    file = config(nines, "first", [], **more)
+    gone(first, "release", "search")
+    with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*What its search found is missing or chan"):
+        built(file)
+    assert not (first / "release").exists()
+    assert read_ledger(nines / "led").entries == entries
+    again = open_build(file, again=True)
+    run_all(again, IN_PROCESS)
+    assert again.origin.sources[0].startswith("entry 1 of the ledger")
+    assert [e.build for e in read_ledger(nines / "led").entries] == [entries[0].build, again.base]
+    assert verify_run(again.folder.path).verified
+    # what was entered and is not yet public comes first; then there is a third
+    gone(again.folder.path, "release")
+    assert open_build(file, again=True).folder.path == again.folder.path
+    run_all(open_build(file, again=True), IN_PROCESS)
+    assert open_build(file, again=True).again == 2
+    assert len(read_ledger(nines / "led").entries) == 2
+
+
+def test_an_entry_has_all_that_is_public_and_a_release_of_the_build_that_differs_is_refused(nines: Path) -> None:
+    build = built(config(nines, "t", [], **SUPPRESSED))
+    ledger = read_ledger(nines / "led")
+    (entry,) = ledger.entries
+    assert entry.public["records"] == 73
+    assert entry.public["categories"] == {"A": ["a0", "a1", "a2"], "B": ["b0", "b1", "b2"]}
+    shown = {one.label: one.digest for one in read_published(build.folder.stage("release"))}
+    assert entry.public["tables"] == {label: ledger.keyed(digest) for label, digest in shown.items()}
+    moved = json.loads(json.dumps(entry.facts))
+    moved["known"]["facts"][0]["source"] = "elsewhere"
+    assert record(moved, ledger) == record(entry.facts, ledger) == entry
+    for differs, change in DIFFERENT.items():
+        content = json.loads(json.dumps(entry.facts))
+        change(content)
+        with pytest.raises(InputError, match=rf"entry 1 of .* is of this build, and differs in {differs}\. The entry"):
+            record(content, ledger)
+    assert read_ledger(nines / "led").entries == (entry,)
+
+
+DIFFERENT: dict[str, Callable[[Any], object]] = {
+    "the table": lambda content: content.update(table="0"),
+    "the sub-tables": lambda content: content["sub_tables"].pop(),
+    "what is suppressed, rounded or known": lambda content: content["known"]["facts"][0]["withheld"]["cells"].pop(),
+    "the number of records": lambda content: content["public"].update(records=1),
+    "levels": lambda content: content["public"].update(levels=[{"variable": "A"}]),
+    r"the counts of A\*B": lambda content: content["public"]["tables"].update({"A*B": "0"}),
+    "the categories of A": lambda content: content["public"]["categories"]["A"].reverse(),
+    "the bytes of the files": lambda content: content.update(metadata="sha256:0"),
+    "the table, the sub-tables, the number of records and 6 more": lambda content: content.update(
+        table="0", sub_tables=[], public={}
+    ),
+}
+
+
+def test_a_build_is_all_contents_that_its_config_names(tmp_path: Path) -> None:
+    table = dense(schema_of([2, 2, 2]), [9] * 8)
+    write(table, tmp_path)
+    folder_of(tmp_path, "other", [marginal(table, 0b011, "other")])
+    file = config(tmp_path, "t", [{"folder": "other"}])
+    first = open_build(file).base
+    shutil.move(tmp_path / "other", tmp_path / "moved")
+    assert open_build(config(tmp_path, "t", [{"folder": "moved"}])).base == first
+    folder_of(tmp_path, "other", [marginal(table, 0b101, "other")])
+    assert open_build(config(tmp_path, "t", [{"folder": "other"}])).base != first
 
 
 def test_what_an_entry_of_another_table_was_judged_with_must_be_named(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from sdc.intruder import summary as laws_of_stage
 from sdc.model.errors import (
     InputError,
     RunFolderError,
+    SdcError,
 )
 from sdc.model.release import NOTHING
 from sdc.search.decomposable import SearchState
 from sdc.stages.assemble import Watch
 from sdc.stages.build import Build, open_build
+from sdc.stages.search import SEARCH
 from sdc.stages.stage import run_stage
-from sdc.stages.stages import SWEEP, run_all
+from sdc.stages.stages import STAGES, SWEEP, run_all
 from sdc.storage.results import (
     write_checkpoint,
 )
@@ -150,16 +153,28 @@ def test_structural_zeros_that_stay_are_reused_and_others_redo(config: Config) -
     assert_nothing_published(open_build(contradicting))
 
 
-def test_another_version_of_the_code_redoes_everything(
-    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = begun.folder.path  # of this version
-    for module in ("build", "stage"):
-        monkeypatch.setattr(f"sdc.stages.{module}.code_digest", lambda: "0" * 64)
+def test_a_comment_changes_nothing(config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sdc.stages.build.code_digest", lambda: "0" * 64)
     second, statuses = made(config())
-    assert redone(statuses) == NAMES
-    assert second.folder.path != before
-    assert contents(second.folder.stage("release")) == contents(before / "release")
+    assert redone(statuses) == []
+    assert (second.folder.path, second.base) == (begun.folder.path, begun.base)
+    assert second.folder.manifest().digests["code"] == "0" * 64
+
+
+@pytest.mark.parametrize("changed", ["solver", "stage"])
+def test_another_solver_or_stage_version_is_not_reused(
+    changed: str, config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = config(publication={"period": "1981"})
+    if changed == "solver":
+        monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
+    else:
+        one = replace(SEARCH, version=2)
+        monkeypatch.setattr("sdc.stages.stages.STAGES", tuple(one if s is SEARCH else s for s in STAGES))
+    second, statuses = made(later)
+    assert set(redone(statuses)) >= ({*NAMES} if changed == "solver" else {"search", "release"})
+    assert (redone(statuses)[0] == "search") == (changed == "stage")
+    assert second.folder.path != begun.folder.path
 
 
 def test_a_sweep_alone_is_taken_over_by_a_build(config: Config) -> None:
@@ -229,7 +244,8 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     other: list[SearchState] = []
     find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
     write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
-    whole.folder.discard("search")
+    for name in ("search", "release"):
+        whole.folder.discard(name)
     annealing = {**ANNEALED["annealing"], "seed": 3}
     _, statuses = made(config(release={**ANNEALED, "annealing": annealing}))
     assert redone(statuses)[0] == "search"  # and not the widths
@@ -238,7 +254,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     assert not again.folder.checkpoint("search").exists()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["table", "widths", "assessment", "confidential"])
 def test_files_that_were_touched_are_made_again(name: str, config: Config, begun: Build) -> None:
     before = contents(begun.folder.stage(name))
     file = sorted(path for path in begun.folder.stage(name).iterdir())[0]
@@ -248,13 +264,41 @@ def test_files_that_were_touched_are_made_again(name: str, config: Config, begun
     assert contents(again.folder.stage(name)) == before
 
 
-@pytest.mark.parametrize("touch", ["removed", "added"])
-def test_a_published_file_more_or_less_is_not_left_so(touch: str, config: Config, begun: Build, finished: Path) -> None:
-    file = begun.folder.stage("release") / ("widths.csv" if touch == "added" else "001_A-B-C-D-E.csv")
-    file.write_text("sub_table,critical_width\n") if touch == "added" else file.unlink()
+@pytest.mark.parametrize(
+    ("touch", "message"),
+    [
+        ("changed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
+        ("removed", r"release is there and does not hold: .*001_A-B-C-D-E.csv"),
+        ("added", r"release is there and does not hold: .*It is not made again in place: put back .* run --again"),
+        ("search", r"release is there. What its search found is missing or changed .* run --again"),
+    ],
+)
+def test_a_release_is_never_made_again_in_place(touch: str, message: str, config: Config, begun: Build) -> None:
+    release = begun.folder.stage("release")
+    file = release / {"added": "widths.csv", "search": "../search/search.json"}.get(touch, "001_A-B-C-D-E.csv")
+    file.unlink() if touch == "removed" else file.write_text("sub_table,critical_width\n")
+    before = contents(release)
+    for _ in range(2):
+        with pytest.raises(SdcError, match=message):
+            made(config())
+        assert contents(release) == before
+    if touch == "search":
+        anew = open_build(config(), again=True)
+        assert anew.folder.path != begun.folder.path
+        run_all(anew, IN_PROCESS)
+        assert open_build(config(), again=True).folder.path not in (anew.folder.path, begun.folder.path)
+        assert redone({record.name: record.status for record in run_all(anew, IN_PROCESS)}) == []
+
+
+def test_a_rerun_of_what_another_version_published_ends_with_it(
+    config: Config, begun: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no other build takes its stages for what this version makes."""
+    before = begun.folder.records()
+    monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
     again, statuses = made(config())
-    assert redone(statuses) == ["release"]
-    assert contents(again.folder.stage("release")) == contents(finished)
+    assert (again.folder.path, redone(statuses)) == (begun.folder.path, [])
+    assert {n: r.key for n, r in again.folder.records().items()} == {n: r.key for n, r in before.items()}
 
 
 def test_a_manifest_of_another_format_is_refused(config: Config, begun: Build) -> None:

@@ -170,7 +170,7 @@ def test_what_is_damaged_is_done_again(tmp_path: Path) -> None:
         assert parts.read() == {}
 
 
-@pytest.mark.parametrize("change", ["table", "release", "zeros", "seconds", "cells", "code", "run"])
+@pytest.mark.parametrize("change", ["table", "release", "zeros", "seconds", "cells", "solver", "run"])
 def test_parts_of_anything_else_are_never_gone_on_from(
     change: str, proven: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,8 +189,8 @@ def test_parts_of_anything_else_are_never_gone_on_from(
         "cells": {"cells": cells[::-1]},
     }
     asked |= others.get(change, {})
-    if change == "code":
-        monkeypatch.setattr(bounded, "code_digest", lambda: "other")
+    if change == "solver":
+        monkeypatch.setattr(bounded, "deciding", lambda: {"ortools": "1"})
     if change == "run":
         copy = Path(shutil.copytree(proven.folder.path, tmp_path / "run"))
         manifest = json.loads((copy / "manifest.json").read_text())

@@ -219,6 +219,17 @@ def test_verify_refuses_totals_that_are_rounded_to_no_whole_number(run: Path, tm
     assert any(f"totals are rounded to {base}" in failure for failure in verify(copy).failures)
 
 
+@pytest.mark.parametrize(("column", "number"), [("least", 0), ("least", 10**9), ("largest", 1)])
+def test_verify_refuses_weights_that_no_records_have(run: Path, tmp_path: Path, column: str, number: int) -> None:
+    path = changed(run, tmp_path, {}) / "table" / "weights.parquet"
+    weights = pq.read_table(path)
+    numbers = pa.array([number, *weights[column].to_pylist()[1:]])
+    pq.write_table(weights.set_column(weights.column_names.index(column), column, numbers), path)
+    assert any(
+        "a cell has a total that its records cannot have" in failure for failure in verify(path.parents[1]).failures
+    )
+
+
 def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.Table) -> None:
     build = open_build(run.parents[2] / "build.yaml")
     copy = changed(run, tmp_path, {})

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from sdc.executor import IN_PROCESS
-from sdc.publish.catalogue import write_sums
+from sdc.publish.catalogue import sums_files
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
 from sdc.stages.build import open_build
@@ -89,7 +89,8 @@ def signed_by(folder: Path, key: SigningKey | None, **told: str) -> None:
         if "hash" in one:
             one["hash"] = f"sha256:{sha(folder / one['path'])}"
     write_json(folder / "datapackage.json", metadata)
-    write_sums(folder, key, metadata)
+    for name, content in sums_files(folder, key, metadata).items():
+        (folder / name).write_text(content)
 
 
 def checks(folder: Path, key: Path) -> dict[str, str]:

@@ -531,7 +531,7 @@ def test_the_command_says_what_is_proven_and_what_fails(
     assert (status, document["verified"], document["run_folder"]) == (0, True, str(run))
     assert (document["at_risk_cells"], document["certified_cells"], document["failures"]) == (3, 3, [])
     assert {*document} == {"run_folder", "verified", "at_risk_cells", "certified_cells", "differences"} | {
-        "refutations", "failures", "uncertified", "notes", "known",
+        "refutations", "failures", "uncertified", "notes", "known", "bytes",
     }  # fmt: skip
     assert "3 at-risk cells" in err
     assert command(monkeypatch, capsys, run)[1].startswith("at-risk cells 3, certified 3\n")

@@ -15,9 +15,19 @@ from hypothesis import strategies as hs
 from sdc.model.errors import ReleaseError
 from sdc.publish.formats import FORMATS, CountTable
 from sdc.publish.formats.xlsx import xlsx
-from sdc.verify.formats import read_cells, read_sheets
+from sdc.stages.verified import verify_run
+from sdc.verify.published.formats import read_cells, read_sheets
 from tests.helpers.count_tables import ABOUT, ANY, TAME, expected, small, tables, written
-from tests.integration.verify.forging import Corruption, Corruptions, copy_of, in_turn, rejected, replacing
+from tests.integration.verify.forging import (
+    Corruption,
+    Corruptions,
+    copy_of,
+    edited,
+    in_turn,
+    record,
+    rejected,
+    replacing,
+)
 from tests.integration.verify.signing import signed_by, yearbook
 
 SUFFIX = {"json-stat": ".json", "px": ".px", "xml": ".xml", "sdmx-csv": ".sdmx.csv"}
@@ -105,3 +115,24 @@ FORGED: Corruptions = {
 @pytest.mark.parametrize("name", FORGED)
 def test_a_file_that_tells_other_things_is_rejected(name: str, honest: Path, tmp_path: Path) -> None:
     rejected(copy_of(honest, tmp_path), *FORGED[name])
+
+
+def test_the_published_files_are_made_again_where_the_same_versions_wrote_them(honest: Path, tmp_path: Path) -> None:
+    run = copy_of(honest, tmp_path)
+    found = verify_run(run, config=honest.parents[2] / "build.yaml")
+    assert (found.failures, found.bytes[:5]) == ((), "all a")
+    replaced("README.txt", "Tables over fewer", "Tables of fewer")(run)
+    record(run)
+    failure = verify_run(run).failures[0]
+    assert re.search("README.txt is not what sdc .* writes: byte [0-9]+ is another, in line 4", failure)
+    edited("manifest.json", lambda content: content["stages"][-1]["by"].update(sdc="0.1.0"))(run)
+    other = verify_run(run)
+    assert (other.verified, other.bytes[:41]) == (True, "not compared: written with sdc 0.1.0, her")
+
+
+def test_the_config_that_a_build_must_be_of_is_given(honest: Path, tmp_path: Path) -> None:
+    text = (honest.parents[2] / "build.yaml").read_text().replace("people.csv", str(honest.parents[2] / "people.csv"))
+    config = tmp_path / "other.yaml"
+    config.write_text(text + "labels: {variables: {sex: {categories: {sex00: men, sex01: women}}}}\n")
+    (failure,) = verify_run(honest, config=config).failures
+    assert failure.startswith(f"manifest.json has another labels (variables) than {config}")

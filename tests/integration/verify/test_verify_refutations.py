@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,25 +17,27 @@ from sdc.model import subtable as st
 from sdc.model.errors import RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING
-from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.table import Table
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.refutation import Refutation, Refutations
+from sdc.risk.refutation import Refutation, Refutations, propagated
 from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
 from sdc.storage.refutations import read_refutations, write_refutations
 from sdc.storage.run_folder import write_json
-from sdc.verify.proof import EvidenceFolder
+from sdc.verify.core.proof import EvidenceFolder
 from sdc.verify.refutations import check_refutations
 from sdc.verify.run_folder import verify
 from tests import levels
 from tests.integration.verify.forging import Corruption, Corruptions, copy_of, edited, rejected, removing
 from tests.integration.verify.signing import built
 from tests.levels import Case, Rng, cases, generators
+from tests.profiles import scaled
 from tests.reference import TooManyTablesError
-from tests.strategies import all_ways, scattered
+from tests.strategies import all_ways, dense, scattered, schema_of
 
 FILE, STEPS = "refutations.json", "search.json"
 Told = dict[str, Any]
@@ -225,6 +227,48 @@ def test_what_a_search_keeps_verify_works_out_again(
         assert faults(folder, risk) != []
 
 
+def test_the_shuttle_shows_verify_what_it_shows_the_search(night: list[int], tmp_path: Path) -> None:
+    """Of random supports, with levels and structural zeros; and no end that is one record nearer."""
+    rng = np.random.default_rng([74, *night])
+    for number in range(scaled(400, fewest=8)):
+        table = levels.random_table(rng, levels.random_schema(rng, most_cells=24))
+        zeros, support = levels.random_zeros(rng, table), rng.choice(levels.closed_sets(table.schema), 3).tolist()
+        for row in table.at_risk(2)[:1]:
+            shown_alike(tmp_path / str(number), table, zeros, table.codes[row].tolist(), support)
+
+
+@pytest.mark.parametrize(
+    ("table", "zeros", "cell", "support"),
+    [
+        # of B the cell has one of three that are impossible with the second of A, and all others are not
+        (dense(schema_of([2, 5]), [0, 0, 1, 1, 1, 2, 0, 1, 0, 0]), [{0: [1], 1: [1, 3, 4]}], (0, 3), [0b01, 0b10]),
+        # of A neither zero has all but one, of B each has one of two
+        (dense(schema_of([3, 2]), [0, 0, 0, 1, 3, 0]), [{0: [1], 1: [0]}, {0: [2], 1: [1]}], (1, 1), [0b01]),
+    ],
+)
+def test_structural_zeros_of_a_few_categories(
+    table: Table, zeros: list[dict[int, list[int]]], cell: tuple[int, int], support: list[int], tmp_path: Path
+) -> None:
+    patterns = tuple(tuple((v, tuple(codes)) for v, codes in zero.items()) for zero in zeros)
+    shown_alike(tmp_path, table, StructuralZeros(patterns), cell, support)
+
+
+def shown_alike(
+    folder: Path, table: Table, zeros: StructuralZeros, of: Iterable[int], subtables: Iterable[int]
+) -> None:
+    cell, support = tuple(of), st.maximal(subtables)
+    count = int(table.count_at(np.array([cell], np.uint16))[0])
+    for with_zeros in (True, False):
+        low, high = propagated(table, zeros if with_zeros else NO_ZEROS, cell, support)
+        width = high - low + 1
+        inquiry = Inquiry(table, Knowledge.of(table, NOTHING, zeros, ()), Criteria.of(2, width))
+        for ends in ((low, high), (low + 1, high), (low, high - 1)):
+            own = folder / f"{with_zeros}-{ends}"
+            write(own, inquiry, Refutation(cell, count, ends, support, with_zeros))
+            found = faults(own, {"small_count": 2, "min_width": width, "undecided": "refuse"})
+            assert (found == []) == (ends == (low, high)), (ends, found)
+
+
 @pytest.mark.parametrize("forged", [False, True])
 def test_what_a_linear_program_shows_verify_works_out_without_one(tmp_path: Path, forged: bool) -> None:
     table = scattered()
@@ -243,7 +287,7 @@ def test_what_a_linear_program_shows_verify_works_out_without_one(tmp_path: Path
 def write(folder: Path, inquiry: Inquiry, refutation: Refutation) -> None:
     """What a search writes whose one step was refused by it."""
     for stage in ("table", "search"):
-        (folder / stage).mkdir()
+        (folder / stage).mkdir(parents=True)
     write_table(inquiry.table, folder / "table")
     write_known(inquiry.known, folder / "table", hidden=[])
     write_refutations([refutation], inquiry.table, inquiry.criteria, folder / "search")

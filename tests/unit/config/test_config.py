@@ -112,6 +112,12 @@ def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory:
     )
     changed = config_of(file, SMALLEST.replace("min_width: 3", "min_width: 4"))
     assert section_digest(changed, "table", "risk") != digest
+    written_out = config_of(file, SMALLEST + "release: {method: ordered}\nassessment: sharp\n")
+    assert written_out == config
+    told = {
+        section_digest(config, *of, defaults=False) for of in (("release",), ("assessment",), ("release", "widths"))
+    }
+    assert len(told) == 1  # a setting that a later version has besides, left to its default, changes nothing
     with pytest.raises(ValueError, match=r"no section \['riks'\]; a config has name, table"):
         section_digest(config, "riks")
 

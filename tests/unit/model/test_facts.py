@@ -74,7 +74,7 @@ def test_what_is_known_is_true_and_stays_the_same(of: FactCase) -> None:
     """Of facts those are kept that the release does not tell, each once; copies, flat and reduced ones are true too."""
     known = of.known
     released = [closure(of.schema, t) for t in of.subtables]
-    assert set(known.facts) == {fact for fact in of.facts if all(fact.view & ~t for t in released)}
+    assert set(known.published) == {fact for fact in of.facts if all(fact.view & ~t for t in released)}
     assert len(known.facts) == len(set(known.facts))
     assert pickle.loads(pickle.dumps(known)) == known
     assert known == Knowledge.of(of.table, known.release, known.zeros, of.facts[::-1])

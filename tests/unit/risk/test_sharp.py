@@ -14,15 +14,17 @@ from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.sharp import SharpBounds, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
 from tests.strategies import (
     all_ways,
     czech,
+    dense,
     every_cell,
     frontier,
     knows,
     nested_in,
+    schema_of,
     sharp_ends,
     shown_by,
     tables_and_knowledge,
@@ -119,6 +121,25 @@ def test_a_larger_budget_goes_on_from_what_a_smaller_one_kept(open_case: tuple[T
     assert not {*rest.parts} & {*kept.parts}
     # the bracket of a small budget is around the sharp bounds
     assert nested_in(whole.bounds.outer, little.bounds.outer)
+
+
+def test_every_end_names_the_method_that_gave_it() -> None:
+    table = dense(schema_of([2, 2, 2]), [5, 1, 6, 2, 4, 3, 7, 1])
+    case = table, knows(table, all_ways(3, 2))
+    found = sought(*case)
+    outer, inner, labels = found.bounds.outer, found.bounds.inner, METHODS.index
+    used = {*found.outer_by.reshape(-1).tolist(), *found.inner_by.reshape(-1).tolist()} - {labels("true-table")}
+    assert found.bounds.method == " + ".join(METHODS[label] for label in sorted(used))
+    assert labels("given") not in used
+    assert (found.outer_by[outer[:, 0] == 0, 0] == labels("nested")).all()
+    assert (found.outer_by[outer[:, 0] > 0, 0] > labels("given")).any()
+    assert ((found.inner_by == labels("true-table")) == (inner == found.bounds.counts[:, None])).all()
+    again = sought(*case, start=found.bounds)
+    assert {*again.outer_by.reshape(-1).tolist()} <= {labels("nested"), labels("given")}
+    explicit = sought(table, knows(table, frontier("AB", "BC")))
+    lower = explicit.bounds.outer[:, 0]
+    assert (explicit.outer_by[:, 0] == np.where(lower == 0, labels("nested"), labels("explicit"))).all()
+    assert {*explicit.inner_by.reshape(-1).tolist()} <= {labels("true-table"), labels("explicit")}
 
 
 # What a small budget gets

@@ -49,7 +49,7 @@ def test_what_is_written_is_read(case: FactCase, tmp_path_factory: pytest.TempPa
         write_known(content, folder, hidden=["x"])
         again = read_known(folder, case.table)
         assert again == told
-        assert {fact.source for fact in again.facts} <= {fact.source for fact in case.facts}
+        assert {fact.source for fact in again.published} <= {fact.source for fact in case.facts}
         assert read_more(folder) == {"hidden": ["x"]}
     assert contents(other) == contents(third)
 

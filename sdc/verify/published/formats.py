@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from zipfile import BadZipFile, ZipFile
 
 from sdc import run_format as names
-from sdc.verify.levels import check
+from sdc.verify.core.levels import check
 
 Cell = tuple[str, ...]  # by names, a total among them
 Cells = dict[Cell, int | None]  # none of a count that is withheld

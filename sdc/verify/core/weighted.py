@@ -5,15 +5,14 @@ far a count can move for whoever sees the counts, the rounded totals, and the ra
 """
 
 from collections import namedtuple
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, Cells, SubTable, check, keys_of, size_of
-from sdc.verify.proof import MAX_TOTAL, ComponentProof, EvidenceFolder, folded, is_within, numbers_of
+from sdc.verify.core.levels import Array, Cells, SubTable, check, size_of
+from sdc.verify.core.proof import MAX_TOTAL, ComponentProof, EvidenceFolder, folded, is_within, numbers_of
 
 # sub-tables whose totals go out, and those without; what they are rounded to; of each row of the table; feasible pairs
 Totals = namedtuple("Totals", "of withheld base weights least largest pairs")
@@ -100,7 +99,7 @@ def _shows_the_same(evidence: EvidenceFolder, totals: Totals) -> Array:
         kept = evidence.levels.telling(subtable)
         own = _at(evidence, totals.weights, kept, cells)
         moved = own + folded(np.add, [cells[v] for v in kept], of, shifts)
-        same &= (_rounded(own, totals.base) == _rounded(moved, totals.base)).astype(np.bool_)
+        same &= (rounded(own, totals.base) == rounded(moved, totals.base)).astype(np.bool_)
     return same
 
 
@@ -112,23 +111,6 @@ def _at(evidence: EvidenceFolder, totals: Array, kept: list[str], cells: Cells) 
     return found
 
 
-def _rounded(totals: Any, base: int) -> Any:
+def rounded(totals: Any, base: int) -> Any:
     """The nearest multiples of the base, halves up."""
     return (2 * totals + base) // (2 * base) * base
-
-
-def published_totals(evidence: EvidenceFolder, totals: Totals, subtable: SubTable) -> list[str]:
-    """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
-    path: Path = evidence.path
-    check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
-    kept = evidence.levels.columns(evidence.table, subtable)
-    sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
-    group = keys_of(kept, 0 * totals.weights)
-    _, first = np.unique(group, return_index=True)
-    return [str(total // names.UNIT) for total in _rounded(sums[first], totals.base)]
-
-
-def published_total(totals: Totals) -> int | None:
-    """The rounded total of all records; None where it does not go out."""
-    whole = _rounded(int(totals.weights.sum()), totals.base) // names.UNIT if totals.of else 0
-    return whole if frozenset() in totals.of else None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.levels import Array, Cells, SubTable, check, keys_of, size_of
-from sdc.verify.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
+from sdc.verify.core.levels import Array, Cells, SubTable, check, keys_of, size_of
+from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
 
 MOST_CELLS = 1 << 22  # of a sub-table
 
@@ -81,7 +81,7 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
     grid = evidence.levels.with_levels(dict(zip(told, np.indices(sizes).reshape(len(sizes), -1), strict=True)))
     counts, cells = evidence.at(view, grid), prod(sizes)
     low, high = np.zeros(cells, np.int64), np.full(cells, evidence.total)
-    for fact in before.facts:
+    for fact in [*before.facts, *evidence.labels_beside(before)]:
         if fact.view == view:
             least, most = evidence.room(fact, grid)
             low, high = np.maximum(low, counts + least), np.minimum(high, counts + most)

@@ -26,7 +26,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sdc import run_format as names
-from sdc.verify.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
+from sdc.verify.core.levels import Array, Cells, Pattern, SubTable, Variables, check, keys_of, size_of, variable_of
 
 Fault = tuple[str, Any]  # what is wrong, and whether it is
 # those of a certificate: what is released now, and all that is public then
@@ -129,6 +129,8 @@ class EvidenceFolder:
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
         told = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
         self.known = self.before = self.read_known(names.TABLE, told)
+        self.listed = self.levels.pattern(told.get(names.LISTED, ()))
+        self.labels = [*self.labels_beside(self.before)]
         self.in_part = InPart([], [])
         self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
         check(self.hidden <= self.categories.keys(), "a hidden variable is unknown")
@@ -154,6 +156,27 @@ class EvidenceFolder:
         check(all(zeros) and not matching(zeros, self.table).any(), "a structural zero is of no cell or has records")
         facts = [self.fact(stage, listed, names.KNOWN_CELLS.format(k)) for k, listed in enumerate(told[names.FACTS])]
         return Known(release, zeros, facts)
+
+    def labels_beside(self, known: Known) -> Iterator[Fact]:
+        """That each category of a variable has a record, as its published labels say, but those of a code list.
+
+        Of the finest variables of facts, and of axes whose categories a public level names: `a or b`, or `a to c`.
+        """
+        public = frozenset[str]().union(*known.release, *(fact.view for fact in known.facts))
+        named = [axis for axis in self.axes if any(self._spells(v, axis) for v in public & self.levels.told[axis])]
+        named += [v for fact in known.facts for v in self.levels.telling(fact.view)]
+        for v in dict.fromkeys(named):
+            cells = self.levels.with_levels({v: np.arange(len(self.categories[v]), dtype="<u2")})
+            (axis,) = (axis for axis in self.axes if v in self.levels.told[axis])
+            met = self.table[axis][~np.isin(self.table[axis], [*self.listed.get(axis, ())])]
+            low = np.isin(cells[v], self.levels.group(axis, v)[met]).astype(np.int64)
+            if low.any() and not is_within(self.levels.told[v], known.release):
+                yield Fact(self.levels.told[v], {}, cells, low, np.full(len(low), self.total), f"the labels of {v}")
+
+    def _spells(self, level: str, axis: str) -> bool:
+        own, groups = np.array(self.axes[axis]), self.levels.group(axis, level)
+        pairs = [(own[groups == k], label) for k, label in enumerate(self.categories[level])]
+        return any(len(c) > 1 and label in (" or ".join(c), f"{c[0]} to {c[-1]}") for c, label in pairs)
 
     def read_parts(self, stage: str, told: Any) -> InPart:
         """What goes out in part, as a document of a stage has it; ValueError where some of it is not withheld alone."""
@@ -227,6 +250,7 @@ class EvidenceFolder:
         self.known = self.known._replace(facts=[*self.before.facts, *self.in_part.facts, *self.in_part.margins])
         parts = [self.part(facts, number) for number, facts in enumerate(content["components"])]
         public = dict.fromkeys([*known.release, *asked])
+        self.labels = [*self.labels_beside(self.known._replace(release=public))]
         release = [s for s in public if not any(s < other for other in public)]
         table, records, small_count, min_width = (content[k] for k in ("table", "records", "small_count", "min_width"))
         return Claims(table, records, small_count, min_width, asked, release, between, parts, self.in_part)
@@ -305,7 +329,7 @@ class EvidenceFolder:
         for element in release:
             if not any(element < other for other in release):
                 bad |= folded(np.add, self.levels.columns(cells, element), of, changes) != 0
-        for fact in self.known.facts:
+        for fact in [*self.known.facts, *self.labels]:
             if fact.view & self.essential <= variables:
                 low, high = self.room(fact, cells)
                 moved = folded(np.add, self.levels.columns(cells, fact.view & variables), of, changes)
@@ -355,7 +379,7 @@ class EvidenceFolder:
             named = " and ".join(f"{v} = {' or '.join(self.categories[v][c] for c in sorted(zero[v]))}" for v in zero)
             is_apart = zero.keys() <= among and not is_within(frozenset(zero), cliques)
             yield f"the structural zero {named} is within no {what}", is_apart
-        for fact in self.known.facts:
+        for fact in [*self.known.facts, *self.labels]:
             view = fact.view & self.essential
             is_apart = view <= among and not is_within(view, cliques)
             yield f"{fact.source}: {self.levels.label(fact.view)} is within no {what}", is_apart
@@ -369,16 +393,6 @@ class EvidenceFolder:
         counts = np.append(self.counts, np.zeros_like(next(iter(cells.values())), np.int64))
         columns = [np.append(self.table[v], cells[v]) for v in self.levels.telling(subtable)]
         return folded(np.add, columns, 0 * counts, counts)[len(self.counts) :]
-
-    def marginal(self, subtable: SubTable) -> dict[str, list[str]]:
-        """Its non-zero cells by names, in order, and their counts."""
-        kept = {v: self.table[v] for v in self.levels.telling(subtable)}
-        group = keys_of(kept.values(), 0 * self.counts)
-        rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
-        rows[group] = np.arange(len(group))  # of each cell some row
-        np.add.at(counts, group, self.counts)
-        named = {v: [self.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
-        return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}
 
 
 def folded(operation: np.ufunc, columns: Iterable[Array], first_column: Array, values: Array) -> Any:

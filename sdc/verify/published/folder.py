@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc import run_format as names
-from sdc.verify.formats import Cells, check_formats, stem_of, totals_of
-from sdc.verify.levels import DAMAGED, check
-from sdc.verify.page import why_not_of
-from sdc.verify.signed import check_signature, check_statement, check_sums, digest_of
+from sdc.verify.core.levels import DAMAGED, check
+from sdc.verify.published.formats import Cells, check_formats, stem_of, totals_of
+from sdc.verify.published.page import why_not_of
+from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of
 
 Rows = list[tuple[str, ...]]
 

@@ -5,9 +5,9 @@ Each count of a marginal is a sum of those of a frontier sub-table, so that thes
 
 import numpy as np
 
-from sdc.verify.levels import Array, SubTable
-from sdc.verify.own_cells import is_listed
-from sdc.verify.proof import Claims, EvidenceFolder, folded
+from sdc.verify.core.levels import Array, SubTable
+from sdc.verify.core.own_cells import is_listed
+from sdc.verify.core.proof import Claims, EvidenceFolder, folded
 
 
 def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 
 from sdc import run_format as names
-from sdc.verify.levels import check
+from sdc.verify.core.levels import check
 
 Digests = dict[str, str]  # SHA-256 of files, by name
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.levels import Array, Cells, SubTable, check
-from sdc.verify.proof import Claims, EvidenceFolder, folded, matching
+from sdc.verify.core.levels import Array, Cells, SubTable, check
+from sdc.verify.core.proof import Claims, EvidenceFolder, folded, matching
 
 MOST_CELLS = 1 << 22  # of a grid in which cells are impossible or not
 MOST_VARIABLES = 16  # of a sub-table all within which are looked at

@@ -1,0 +1,101 @@
+"""Proofs of what was published: feasible tables in a folder beside the ledger, whose entries name their digests.
+
+A file has the differences of the whole table, by codes of its axes, and the criterion that they show. It is as
+confidential as the microdata.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sdc.feasible.differences import Differences
+from sdc.feasible.witnesses import Witnesses, lifted
+from sdc.model.errors import InputError
+from sdc.model.knowledge import Knowledge
+from sdc.model.table import Table
+from sdc.run_format import CHANGE, DIFFERENCE, OF_DIFFERENCES, SHA256
+from sdc.storage.certificate import Certificate, starts
+from sdc.storage.parquet import read_columns, write_columns
+
+FOLDER, FILE = ".proofs", "{}.parquet"
+FORMAT = "1"
+
+
+@dataclass(frozen=True, eq=False)
+class KeptProofs:
+    """Feasible tables of earlier proofs, nothing of which is believed; and why some could not be read."""
+
+    found: tuple[Differences, ...]
+    lacking: tuple[str, ...] = ()
+
+
+def witnesses_of(table: Table, known: Knowledge, proofs: KeptProofs | None) -> Witnesses | None:
+    """The tables of earlier proofs that are feasible for anyone who knows that; None where there are no proofs."""
+    if proofs is None:
+        return None
+    axes = len(table.schema.axes)
+    own = [one for one in proofs.found if one.cells.shape[1] == axes]
+    return Witnesses.of(table, known, Differences.concatenated([Differences.none(axes), *own]), proofs.lacking)
+
+
+def proofs_folder(ledger: Path) -> Path:
+    """Where the proofs of a ledger are."""
+    return ledger.with_name(ledger.name + FOLDER)
+
+
+def keep_proof(folder: Path, certificate: Certificate, table: Table, proven: bool) -> str:
+    """Writes the feasible tables of a certificate, synced to disk; returns the digest of the file.
+
+    proven  whether all cells that the criterion is about are shown to keep the width
+    """
+    found = lifted(certificate.proof, table)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    columns = {f"axis {number}": np.ascontiguousarray(codes) for number, codes in enumerate(found.cells.T)}
+    width = certificate.min_width if proven else 0
+    told = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
+    new = folder / f".new.{os.getpid()}"
+    write_columns(new, {**columns, DIFFERENCE: found.of, CHANGE: found.changes}, told)
+    with new.open("rb+") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    new.rename(folder / FILE.format(digest))
+    return SHA256 + digest
+
+
+def read_proofs(folder: Path, entries: Iterable[tuple[int, str]], small_count: int, min_width: int) -> KeptProofs:
+    """The proofs of entries by number and digest, the newest first, until one is of a criterion at least as strict."""
+    found, lacking = list[Differences](), list[str]()
+    for number, digest in entries:
+        path = folder / FILE.format(digest.removeprefix(SHA256))
+        try:
+            differences, criterion = _read(path, digest)
+        except InputError as error:
+            lacking.append(f"entry {number} of the ledger: {error}")
+            continue
+        found.append(differences)
+        if criterion[0] >= small_count and criterion[1] >= min_width:
+            break
+    return KeptProofs(tuple(found), tuple(lacking))
+
+
+def _read(path: Path, digest: str) -> tuple[Differences, tuple[int, int]]:
+    if not digest:
+        raise InputError("it was published by a version of sdc that kept no proof")
+    if not path.is_file():
+        raise InputError(f"its proof {path} is gone; put the file back")
+    with path.open("rb") as file:
+        same = SHA256 + hashlib.file_digest(file, "sha256").hexdigest() == digest
+    if not same:
+        raise InputError(f"its proof {path} was changed; put the file back as it was")
+    columns, told = read_columns(path)
+    axes = [columns[f"axis {number}"] for number in range(len(columns) - len(OF_DIFFERENCES))]
+    if told.get("format") != FORMAT:
+        raise InputError(f"its proof {path} is of another version of sdc; use the one that wrote it")
+    found = Differences(starts(columns[DIFFERENCE], path), np.stack(axes, axis=1), columns[CHANGE])
+    return found, (int(told["small_count"]), int(told["min_width"]))

@@ -1,0 +1,36 @@
+"""The verdict on a release, by the table and a certificate: whether every small cell keeps its width, and each rule."""
+
+from collections import namedtuple
+from collections.abc import Mapping
+from typing import Any
+
+from sdc import run_format as names
+from sdc.verify.core.attributes import check_attributes
+from sdc.verify.core.n_rule import check_counts
+from sdc.verify.core.own_cells import own_cells
+from sdc.verify.core.proof import Claims, EvidenceFolder
+from sdc.verify.core.weighted import check_totals, read_totals
+
+# (n,) the least and the largest count of each at-risk cell that feasible tables reach, and whether the width is less;
+# how many small cells of sub-tables in part are to keep the width, and of how many it is not shown; and the rules
+Verdict = namedtuple("Verdict", "low high is_narrow own_cells open_own_cells keeps_rules")
+
+
+def judge(
+    evidence: EvidenceFolder,
+    claims: Claims,
+    small_count: int,
+    min_width: int,
+    rules: Mapping[str, Any],
+    claims_safe: bool,
+) -> Verdict:
+    """What the certificate shows; each claim that does not hold becomes a failure of the evidence."""
+    check_totals(evidence, read_totals(evidence), claims.release, min_width)
+    low, high = evidence.proven(claims)
+    n, attributes = map(rules.get, names.RULES)
+    # counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own
+    withheld = max(small_count, 0 if n is None else n - 1)
+    own = own_cells(evidence, claims, withheld, min_width)
+    keeps = n is None or check_counts(evidence, claims, n, claims_safe)
+    keeps &= attributes is None or check_attributes(evidence, claims, attributes, claims_safe)
+    return Verdict(low, high, high - low < min_width, *own, keeps)

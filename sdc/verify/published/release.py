@@ -1,0 +1,240 @@
+"""What release/ publishes, read back and compared with the table and the certificate; what writes it is not used."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache, partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdc import run_format as names
+from sdc.verify.core.levels import SubTable, check, keys_of, size_of
+from sdc.verify.core.proof import EvidenceFolder, Fact, folded, is_within
+from sdc.verify.core.weighted import Totals, read_totals, rounded
+from sdc.verify.published.formats import Cell, Cells, check_formats, stem_of, totals_of
+from sdc.verify.published.page import why_not_of
+from sdc.verify.published.signed import check_signature, check_statement, check_sums, key_of
+
+
+def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
+    """What release/ holds: exact marginals of the table and rounded totals of weights, and no other file.
+
+    Each sub-table is there as CSV or Parquet at least. And whether counts are among them.
+    """
+    totals = read_totals(evidence)
+    metadata = evidence.read_json(names.RELEASE, names.METADATA)
+    listed_tables = [resource for resource in metadata["resources"] if names.SUB_TABLE in resource]
+    tables = [resource for resource in listed_tables if names.IN_PART not in resource]
+    public = evidence.levels.subtables([table[names.SUB_TABLE] for table in tables])
+    told = _check_parts(evidence, metadata, [one for one in listed_tables if names.IN_PART in one], public)
+    others = [resource for resource in metadata["resources"] if resource["path"] in names.OF_ALL_TABLES]
+    listed = {names.METADATA, names.DICTIONARY, names.GUIDE, *(file["path"] for file in [*listed_tables, *others])}
+    listed |= {*names.CATALOGUES, names.INDEX, names.SUMS, *names.SIGNED}
+    check(metadata["records"] == evidence.total, f"{metadata['records']} records, the table has {evidence.total}")
+    check({path.name for path in evidence.path.parent.iterdir()} <= listed, "a file is no table that it lists")
+    marginal = lru_cache(maxsize=1)(lambda subtable: _listed(evidence, subtable, metadata))  # one for all its files
+    for file in [*listed_tables, *others]:
+        sha = hashlib.sha256(evidence.file(names.RELEASE, file["path"]).read_bytes()).hexdigest()
+        check(names.SHA256 + sha == file["hash"], f"{evidence.path} is not the exact marginal of the table")
+    read = [(t["path"], of) for t, of in zip(tables, public, strict=True) if names.is_read(t["path"])]
+    counted = [_is_counted(evidence, path, of, marginal(of), totals) for path, of in read]
+    unread = [evidence.levels.label(subtable) for subtable in {*public} - {subtable for _, subtable in read}]
+    check(not unread, f"no CSV or Parquet file is of {min(unread, default='')}, so that it cannot be verified")
+    if all(counted):
+        for stem, of in {stem_of(path): of for path, of in read}.items():
+            *columns, counts = marginal(of).values()
+            cells = zip(zip(*columns, strict=True), map(int, counts), strict=True)
+            told[stem] = evidence.levels.telling(of), dict(cells)
+        check_formats(partial(evidence.file, names.RELEASE), [*listed_tables, *others], told)
+    check(metadata.get("weighted") == _told(totals), "what it says of weights is not so")
+    shown = [*public, *(fact.view for fact in evidence.in_part.facts)]
+    check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
+    _check_sums(evidence)
+    page = evidence.file(names.RELEASE, names.INDEX)
+    check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
+    return public, all(counted)
+
+
+def _check_parts(
+    evidence: EvidenceFolder, metadata: dict[str, Any], resources: list[dict[str, Any]], public: list[SubTable]
+) -> dict[str, tuple[list[str], Cells]]:
+    """Each sub-table that goes out in part is published, as CSV or Parquet, with all its cells but those withheld.
+
+    Its variables and cells by how its files are called.
+    """
+    listed = dict[str, tuple[list[str], Cells]]()
+    views = {evidence.levels.closed(fact.view - evidence.hidden): fact for fact in evidence.in_part.facts}
+    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
+    found = evidence.levels.subtables([resource[names.SUB_TABLE] for resource in resources])
+    check({*found} == {*views}, "what goes out in part is not what the certificate is of")
+    rounded = {evidence.levels.closed(view - evidence.hidden): own for view, own in evidence.in_part.rounded.items()}
+    withheld = {view: fact for view, fact in views.items() if view not in rounded}
+    read = {view for resource, view in zip(resources, found, strict=True) if names.is_read(resource["path"])}
+    check(read == {*views}, "what goes out in part is not all there as CSV or Parquet, so that it cannot be verified")
+    for resource, view in zip(resources, found, strict=True):
+        own = evidence.levels.telling(view)
+        size = int(np.prod([len(evidence.categories[v]) for v in own]))
+        said: dict[str, Any] = {"cells": size, names.WITHHELD_STATUS: len(views[view].cells[own[0]])}
+        if view in rounded:
+            margins = [evidence.levels.telling(margin - evidence.hidden) for margin in rounded[view].margins]
+            said = {"cells": size, names.ROUNDED_TO: rounded[view].base, names.MARGINS: margins}
+        check(resource[names.IN_PART] == said, f"{resource['path']}: what is said of its cells is not so")
+        if not names.is_read(resource["path"]):
+            continue
+        columns = evidence.read_columns(names.RELEASE, resource["path"])
+        written = names.in_csv if evidence.path.suffix == ".csv" else str
+        every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in own))
+        if view in rounded:
+            near = _listed_rounded(evidence, own, views[view], rounded[view].base, totals)
+            expected = [(*map(written, cell), str(near[cell])) for cell in every if zeros or near[cell]]
+            measures = [f"{names.ROUNDED_COUNT}{rounded[view].base}"]
+            listed[stem_of(resource["path"])] = own, {**near}
+        else:
+            told = _listed_in_part(evidence, view, withheld, public, totals)
+            shown = {cell: told.get(cell, 0) for cell in every if zeros or told.get(cell, 0) != 0}
+            said_of = {cell: ("", names.WITHHELD_STATUS) if n is None else (str(n), "") for cell, n in shown.items()}
+            expected = [(*map(written, cell), *said) for cell, said in said_of.items()]
+            measures = [names.COUNT, names.STATUS]
+            listed[stem_of(resource["path"])] = own, told
+        check([*columns] == [*own, *measures], f"{evidence.path} has other columns")
+        texts = (["" if x is None else str(x) for x in column.to_pylist()] for column in columns.values())
+        check([*zip(*texts, strict=True)] == expected, f"{evidence.path} is not the marginal in part")
+    return listed
+
+
+def _listed_in_part(
+    evidence: EvidenceFolder, view: SubTable, parts: Mapping[SubTable, Fact], public: list[SubTable], totals: bool
+) -> dict[Cell, int | None]:
+    """The count of each cell with records, and of each total where these are listed; none of what is withheld.
+
+    A total is told where none of its cells is withheld, or where another public sub-table tells it, whole or in part.
+    """
+    own, told = evidence.levels.telling(view), dict[Cell, int | None]()
+    *columns, counts = _marginal(evidence, view).values()
+    for *cell, count in zip(*columns, counts, strict=True):
+        for asked in totals_of(cell, totals):
+            told[asked] = (told.get(asked) or 0) + int(count)
+    hidden = zip(*([evidence.categories[v][c] for c in parts[view].cells[v]] for v in own), strict=True)
+    withheld = {asked for cell in hidden for asked in totals_of(cell, totals)}
+    smaller = [one for one in parts if {*evidence.levels.telling(one)} < {*own}]
+    for other in smaller:
+        place = [own.index(v) for v in evidence.levels.telling(other)]
+        listed = _listed_in_part(evidence, other, parts, public, totals)
+        without = [k for k in range(len(own)) if k not in place]
+        withheld = {
+            cell
+            for cell in withheld
+            if any(cell[k] != names.TOTAL for k in without) or listed.get(tuple(cell[k] for k in place), 0) is None
+        }
+    for asked in withheld:
+        kept = [v for v, category in zip(own, asked, strict=True) if category != names.TOTAL]
+        if not is_within(evidence.levels.closed(frozenset(kept)), [frozenset(), *public]):
+            told[asked] = None
+    return told
+
+
+def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: int, totals: bool) -> Counter[Cell]:
+    """The rounded count of each cell, as the certificate has it, and of each total where these are listed."""
+    told = Counter[Cell]()
+    cells = zip(*([evidence.categories[v][c] for c in fact.cells[v]] for v in own), strict=True)
+    for cell, high in zip(cells, fact.high.tolist(), strict=True):
+        for asked in totals_of(cell, totals):
+            told[asked] += high - base + 1
+    return told
+
+
+def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:
+    """Of each published level and each finest published variable that tells it, which category is in which."""
+    published, found = frozenset[str]().union(*public) - evidence.hidden, list[dict[str, Any]]()
+    for axis in evidence.axes:
+        for fine in evidence.levels.telling(published & evidence.levels.told[axis]):
+            for level in (v for v in evidence.categories if v in published & evidence.levels.told[fine] - {fine}):
+                within = dict(enumerate(evidence.levels.group(fine, level).tolist()))
+                categories = {evidence.categories[fine][c]: evidence.categories[level][g] for c, g in within.items()}
+                found.append({"variable": level, "of": fine, "categories": categories})
+    return found
+
+
+def _check_sums(evidence: EvidenceFolder) -> None:
+    """Every file but those of the checksums is in them, as it is; what signs them, where anything does, is of them."""
+    folder = evidence.file(names.RELEASE, names.SUMS).parent
+    listed = check_sums(folder)
+    if not any((folder / name).exists() for name in names.SIGNED):
+        return
+    key = key_of(evidence.file(names.RELEASE, names.PUBLIC_KEY).read_bytes())
+    evidence.file(names.RELEASE, names.SIGNATURE)
+    check_signature(folder, key, f"the key in {names.PUBLIC_KEY}")
+    if (folder / names.STATEMENT).exists():  # of earlier builds there is none
+        evidence.file(names.RELEASE, names.STATEMENT)
+        check_statement(folder, key, listed)
+
+
+def _is_counted(
+    evidence: EvidenceFolder, path: str, subtable: SubTable, marginal: dict[str, list[str]], totals: Totals
+) -> bool:
+    """Whether a file has counts; it holds what it is to hold, value by value."""
+    columns = evidence.read_columns(names.RELEASE, path)
+    written = names.in_csv if evidence.path.suffix == ".csv" else str
+    expected = {v: [*map(written, column)] for v, column in marginal.items()}
+    if names.WEIGHTED_TOTAL in columns:
+        expected[names.WEIGHTED_TOTAL] = _totals_of(evidence, totals, subtable)
+        if names.COUNT not in columns:
+            del expected[names.COUNT]
+    is_exact = {v: [*map(str, column)] for v, column in columns.items()} == expected
+    check(is_exact, f"{evidence.path} is not the exact marginal of the table")
+    return names.COUNT in columns
+
+
+def _told(totals: Totals) -> dict[str, int] | None:
+    """What the metadata has to say of totals."""
+    if totals.weights is None:
+        return None
+    whole = _whole_total(totals)
+    return {"round": totals.base // names.UNIT} | ({} if whole is None else {"total": whole})
+
+
+def _listed(evidence: EvidenceFolder, subtable: SubTable, metadata: dict[str, Any]) -> dict[str, list[str]]:
+    """The marginal with the cells without records and with the totals, where these are listed too."""
+    cells = _marginal(evidence, subtable)
+    totals, zeros = (metadata.get(what) is True for what in (names.TOTALS, names.ZEROS))
+    if not totals and not zeros:
+        return cells
+    *columns, counts = cells.values()
+    added = Counter[tuple[str, ...]]()
+    for *cell, count in zip(*columns, counts, strict=True):
+        for asked in product(*((category, names.TOTAL) if totals else (category,) for category in cell)):
+            added[asked] += int(count)
+    every = product(*([*evidence.categories[v], *([names.TOTAL] if totals else [])] for v in cells if v in subtable))
+    rows = [(*cell, str(added[cell])) for cell in every if zeros or cell in added]
+    return dict(zip(cells, map(list, zip(*rows, strict=True)), strict=True)) if rows else cells
+
+
+def _totals_of(evidence: EvidenceFolder, totals: Totals, subtable: SubTable) -> list[str]:
+    """What a file has to say of a sub-table whose totals go out: of each cell with records, in order."""
+    path: Path = evidence.path
+    check(subtable in totals.of, f"{path} has totals of weights, which were not judged")
+    kept = evidence.levels.columns(evidence.table, subtable)
+    sums = folded(np.add, kept, 0 * totals.weights, totals.weights)
+    group = keys_of(kept, 0 * totals.weights)
+    _, first = np.unique(group, return_index=True)
+    return [str(total // names.UNIT) for total in rounded(sums[first], totals.base)]
+
+
+def _whole_total(totals: Totals) -> int | None:
+    """The rounded total of all records; None where it does not go out."""
+    whole = rounded(int(totals.weights.sum()), totals.base) // names.UNIT if totals.of else 0
+    return whole if frozenset() in totals.of else None
+
+
+def _marginal(evidence: EvidenceFolder, subtable: SubTable) -> dict[str, list[str]]:
+    """Its non-zero cells by names, in order, and their counts."""
+    kept = {v: evidence.table[v] for v in evidence.levels.telling(subtable)}
+    group = keys_of(kept.values(), 0 * evidence.counts)
+    rows, counts = np.full(size_of(group), -1), np.zeros(size_of(group), np.int64)
+    rows[group] = np.arange(len(group))  # of each cell some row
+    np.add.at(counts, group, evidence.counts)
+    named = {v: [evidence.categories[v][code] for code in codes[rows[rows >= 0]]] for v, codes in kept.items()}
+    return {**named, names.COUNT: [*map(str, counts[rows >= 0])]}

@@ -1,0 +1,64 @@
+"""Proofs of what was published: kept beside the ledger, checked again, and what every later build begins with."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdc.model.errors import NothingReleasableError, SdcError
+from sdc.record.ledger import new_ledger, read_ledger
+from sdc.stages.build import Build
+from tests.helpers.builds import built
+from tests.helpers.yearbook import config
+
+SECONDS = 1e-6  # nothing is found by a search
+FIRST: dict[str, Any] = {"require": ["area*sex", "area*edu", "area*age"], "in_part": "withhold", "only": "required"}
+
+
+def published(folder: Path, name: str, **release: Any) -> Build:
+    return built(config(folder, name, ledger="led", release=release, sharp_seconds=0.1))
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """A ledger with one entry, of a yearbook one of whose tables is suppressed."""
+    new_ledger(tmp_path / "led")
+    build = published(tmp_path, "first", **FIRST)
+    assert build.made.found.parts.tables
+    return tmp_path / "led"
+
+
+def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
+    (entry,), folder = read_ledger(ledger).entries, ledger.with_name("led.proofs")
+    (file,) = folder.iterdir()
+    assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
+    assert entry.proof == f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+    # a table within a published one, and one of new variables, where a search alone finds no proof
+    second = published(ledger.parent, "second", require=["area"], only="required", seconds=SECONDS)
+    assert second.made.found.release.contains(second.made.known.release)
+    published(ledger.parent, "third", require=["area*age"], in_part="withhold", only="required", seconds=SECONDS)
+
+
+def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> None:
+    (file,) = ledger.with_name("led.proofs").iterdir()
+    content = file.read_bytes()
+
+    def refusal(name: str) -> SdcError:
+        with pytest.raises(NothingReleasableError) as refused:
+            published(ledger.parent, name, require=["area"], only="required", seconds=SECONDS)
+        return refused.value
+
+    file.write_bytes(content[:-1])
+    assert f"entry 1 of the ledger: its proof {file} was changed; put the file back" in str(refusal("changed"))
+    file.unlink()
+    message = str(refusal("gone"))
+    assert f"its proof {file} is gone; put the file back" in message
+    assert "cells keep the minimum width" in message
+    named = Path(message.split("is in ")[-1].split(",")[0]).read_text()
+    assert "the cell " in named
+    file.write_bytes(content)
+    published(ledger.parent, "back", require=["area"], only="required", seconds=SECONDS)
