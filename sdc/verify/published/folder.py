@@ -14,9 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc import run_format as names
 from sdc.verify.core.levels import DAMAGED, check
-from sdc.verify.published.formats import Cells, check_formats, stem_of, totals_of
+from sdc.verify.published.formats import Cells, as_it_was, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.signed import check_signature, check_statement, check_sums, digest_of
+from sdc.verify.published.texts import check_texts, texts_by
 
 Rows = list[tuple[str, ...]]
 
@@ -35,6 +36,8 @@ def verify_published(folder: Path, key: Ed25519PublicKey, whose: str) -> Iterato
         with _reading(names.METADATA):
             metadata = json.loads((folder / names.METADATA).read_text(encoding="utf-8"))
         yield from _told(folder, metadata)
+        check_texts(folder.joinpath, metadata, texts_by(metadata))
+        yield "texts", f"labels, titles and texts are in each file those that {names.METADATA} tells"
     except ValueError as error:
         raise UnverifiedError(f"{folder} is not verified: {error}") from error
     except DAMAGED as error:
@@ -127,18 +130,13 @@ def _rows(path: Path, resource: dict[str, Any]) -> tuple[list[str], Rows]:
         with path.open(encoding="utf-8", newline="") as file:
             header, *rows = csv.reader(file, strict=True)
         quoted = ["constraints" in field for field in fields]
-        texts = [tuple(_as_it_was(x) if is_own else x for x, is_own in zip(row, quoted, strict=True)) for row in rows]
+        texts = [tuple(as_it_was(x) if is_own else x for x, is_own in zip(row, quoted, strict=True)) for row in rows]
     else:
         table = pq.ParquetFile(path).read()
         header, columns = table.column_names, (column.to_pylist() for column in table.columns)
         texts = [tuple("" if x is None else str(x) for x in row) for row in zip(*columns, strict=True)]
     check(header == [field["name"] for field in fields], f"{path.name} has other columns than {names.METADATA} says")
     return header, texts
-
-
-def _as_it_was(text: str) -> str:
-    """A category without the apostrophe that keeps spreadsheets from running it."""
-    return text[1:] if text.startswith("'") and names.is_formula(text) else text
 
 
 def _cells(resource: dict[str, Any], header: list[str], rows: Rows) -> tuple[list[str], Cells]:

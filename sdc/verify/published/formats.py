@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -42,19 +42,23 @@ def read_cells(path: Path, format: str) -> tuple[list[str], Cells] | None:
 def read_sheets(path: Path, wide: Mapping[str, int]) -> dict[str, tuple[list[str], Cells]]:
     """The same of sheets of a workbook, by name, whose first columns are so many variables, and the next the counts."""
     found = {}
+    for name, (head, *rows) in sheets_of(path, wide).items():
+        at = wide[name]
+        # what is empty at the end of a row is not there
+        filled = ([*row, *[""] * (at + 1 - len(row))] for row in rows)
+        found[name] = head[:at], _once((tuple(row[:at]), _number(row[at])) for row in filled)
+    return found
+
+
+def sheets_of(path: Path, asked: Collection[str]) -> dict[str, list[list[str]]]:
+    """The texts of each row of these sheets of a workbook, by name."""
     try:
         with ZipFile(path) as file:
-            book = ElementTree.fromstring(file.read("xl/workbook.xml"))
-            for number, sheet in enumerate(book.iter(f"{_XLSX}sheet"), start=1):
-                if (at := wide.get(sheet.attrib["name"])) is not None:
-                    head, *rows = _sheet(file.read(SHEET.format(number)))
-                    # what is empty at the end of a row is not there
-                    filled = ([*row, *[""] * (at + 1 - len(row))] for row in rows)
-                    cells = ((tuple(row[:at]), _number(row[at])) for row in filled)
-                    found[sheet.attrib["name"]] = head[:at], _once(cells)
+            sheets = enumerate(ElementTree.fromstring(file.read("xl/workbook.xml")).iter(f"{_XLSX}sheet"), start=1)
+            named = ((sheet.attrib["name"], number) for number, sheet in sheets)
+            return {name: _sheet(file.read(SHEET.format(number))) for name, number in named if name in asked}
     except (ElementTree.ParseError, BadZipFile, EOFError, zlib.error) as error:
         raise ValueError(f"it cannot be read as a workbook: {error}") from error
-    return found
 
 
 def check_formats(
@@ -123,8 +127,7 @@ def _cell(place: int, categories: list[list[str]], sizes: list[int]) -> Cell:
 
 
 def _px(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
-    head, data = path.read_text(encoding="utf-8").split("\nDATA=\n", 1)
-    said = {(keyword, of): _texts(texts) for keyword, of, texts in _STATEMENT.findall(f"{head}\n")}
+    said, data = px_statements(path)
     labels = [*said.get(("STUB", ""), []), *said.get(("HEADING", ""), [])]
     variables, codes = [said["VARIABLECODE", of][0] for of in labels], [said["CODES", of] for of in labels]
     body = data.rstrip().removesuffix(";")
@@ -134,6 +137,12 @@ def _px(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
     numbers = body.split()
     check(len(numbers) == prod(map(len, codes)), "it has not a number for each cell")
     return variables, ((cell, _of_px(n)) for cell, n in zip(product(*codes), numbers, strict=True))
+
+
+def px_statements(path: Path) -> tuple[dict[tuple[str, str], list[str]], str]:
+    """The texts of each statement, by its keyword and what it is of; and the data."""
+    head, data = path.read_text(encoding="utf-8").split("\nDATA=\n", 1)
+    return {(keyword, of): _texts(texts) for keyword, of, texts in _STATEMENT.findall(f"{head}\n")}, data
 
 
 def _texts(listed: str) -> list[str]:
@@ -161,12 +170,15 @@ def _sdmx(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
     """By the structure beside it, which says what codes stand for."""
     structure = path.with_name(path.name.removesuffix(names.SDMX_CSV) + STRUCTURE)
     data = json.loads(structure.read_text(encoding="utf-8"))["data"]
-    lists = {own["id"]: {code["id"]: _category(code) for code in own["codes"]} for own in data["codelists"]}
+    lists = {own["id"]: {code["id"]: sdmx_category(code) for code in own["codes"]} for own in data["codelists"]}
     concepts = {one["id"]: _annotation(one, "NAME", one["id"]) for one in data["conceptSchemes"][0]["concepts"]}
     dimensions = data["dataStructures"][0]["dataStructureComponents"]["dimensionList"]["dimensions"]
     of = [lists[d["localRepresentation"]["enumeration"].split(":")[-1].split("(")[0]] for d in dimensions]
+    kept = data["dataStructures"][0]
+    start = ["datastructure", f"{kept['agencyID']}:{kept['id']}({kept['version']})", "I"]
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file, strict=True)
+    check(all(row[:3] == start for row in rows), "a row is of another structure")
     own, status = len(dimensions), header[3 + len(dimensions) + 1 :]
     check(header[3:] == [*(d["id"] for d in dimensions), "OBS_VALUE", *status], "it has other columns")
     check(status in ([], ["CONF_STATUS"]), "it has other columns")
@@ -175,8 +187,13 @@ def _sdmx(path: Path) -> tuple[list[str], Iterator[tuple[Cell, int | None]]]:
     return [concepts[d["id"]] for d in dimensions], cells
 
 
-def _category(code: dict[str, Any]) -> str:
+def sdmx_category(code: dict[str, Any]) -> str:
     return names.TOTAL if code["id"] == "_T" else _annotation(code, "CATEGORY", code["id"])
+
+
+def as_it_was(text: str) -> str:
+    """A category without the apostrophe that keeps spreadsheets from running it."""
+    return text[1:] if text.startswith("'") and names.is_formula(text) else text
 
 
 def _annotation(told: dict[str, Any], kind: str, default: str) -> str:

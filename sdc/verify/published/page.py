@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from sdc import run_format as names
+from sdc.verify.published.texts import part_of
 
 _NUMBER = re.compile(r"\d[\d,]*")
 UNSEEN = ("script", "style")
@@ -41,7 +42,7 @@ class _Page(HTMLParser):
 
 
 def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
-    """Why a page lists other tables or files than the metadata do, or tells a number that they do not; empty if not."""
+    """Why a page has other tables, files, titles or texts than the metadata, or a number that these do not have."""
     tables, found = dict[tuple[str, ...], list[Mapping[str, Any]]](), _Page()
     found.feed(page)
     for file in metadata["resources"]:
@@ -51,11 +52,16 @@ def why_not_of(page: str, metadata: Mapping[str, Any]) -> str:
     if found.links != links or len(found.rows) != 1 + len(tables):
         return "lists other tables or files than its metadata"
     for (text, paths), (own, files) in zip(found.rows[1:], tables.items(), strict=True):
-        titles = (field.get("title") for file in files for field in file.get("schema", {}).get("fields", ()))
+        fields = (field for file in files for field in file.get("schema", {}).get("fields", ()))
+        called = {field["name"]: field.get("title") or field["name"] for field in fields}
         of_files = ([file.get(what) for what in ("path", "format", "bytes", names.IN_PART)] for file in files)
-        said = [*own, *titles, len(own), *of_files]
-        if paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(said):
+        said = [*own, *called.values(), len(own), *of_files]
+        same = text[0] == (", ".join(called[v] for v in own) or "total") + part_of(files[0])
+        if not same or paths != {file["path"] for file in files} or not _numbers(text) <= _numbers(said):
             return f"says other things of {'*'.join(own) or 'the total'} than its metadata"
+    texts = {metadata["title"], metadata["description"], *metadata.get("notes", ())}
+    if not texts | {metadata[key] for key in ("population", "period", "published") if key in metadata} <= {*found.text}:
+        return "has other titles or texts than its metadata"
     said = [*links, *(value for key, value in metadata.items() if key != "resources")]
     if not _numbers([*found.text, *found.rows[0][0]]) <= _numbers(said):
         return "tells numbers that its metadata do not"

@@ -17,6 +17,7 @@ from sdc.verify.core.weighted import Totals, read_totals, rounded
 from sdc.verify.published.formats import Cell, Cells, check_formats, stem_of, totals_of
 from sdc.verify.published.page import why_not_of
 from sdc.verify.published.signed import check_signature, check_statement, check_sums, key_of
+from sdc.verify.published.texts import check_texts, texts_by, texts_in
 
 
 def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
@@ -55,6 +56,7 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     _check_sums(evidence)
     page = evidence.file(names.RELEASE, names.INDEX)
     check(not (why := why_not_of(page.read_text(encoding="utf-8"), metadata)), f"{evidence.path} {why}")
+    _check_texts(evidence, metadata, frozenset[str]().union(*shown) - evidence.hidden)
     return public, all(counted)
 
 
@@ -144,6 +146,17 @@ def _listed_rounded(evidence: EvidenceFolder, own: list[str], fact: Fact, base: 
         for asked in totals_of(cell, totals):
             told[asked] += high - base + 1
     return told
+
+
+def _check_texts(evidence: EvidenceFolder, metadata: dict[str, Any], published: SubTable) -> None:
+    """Labels, titles and texts are in each file those of the config in the manifest."""
+    config = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)["config"]
+    evidence.file(names.RELEASE, names.METADATA)
+    categories = {v: own for v, own in evidence.categories.items() if v in published}
+    told, own = texts_by(metadata), texts_in(config, categories)
+    same = told == own._replace(variables={v: own.variables[v] for v in told.variables})
+    check(same, "it has other labels, titles or texts than the config")
+    check_texts(partial(evidence.file, names.RELEASE), metadata, own)
 
 
 def _levels(evidence: EvidenceFolder, public: list[SubTable]) -> list[dict[str, Any]]:

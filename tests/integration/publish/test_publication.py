@@ -257,25 +257,17 @@ def test_a_label_that_a_spreadsheet_would_run_is_refused_where_that_is_asked(cze
     assert not list(tmp_path.iterdir())
 
 
-NOT_SAID = "is not as it was written: byte .* nothing is released"
-REWORDED: Corruptions = {
-    "another period": (replacing("README.txt", "1981", "1982"), f"README.txt {NOT_SAID}"),
-    "a count in a unit": (
-        replacing("data_dictionary.csv", "mm Hg", "F: 12 records"),
-        f"data_dictionary.csv {NOT_SAID}",
-    ),
-    "another variable": (replacing("data_dictionary.csv", "E,1", "F,1"), f"data_dictionary.csv {NOT_SAID}"),
-    "a note": (replacing("datapackage.json", "at the first visit", "one is positive"), f"datapackage.json {NOT_SAID}"),
-    "a key": (replacing("datapackage.json", '"period"', '"F": 3, "period"'), f"datapackage.json {NOT_SAID}"),
-    "noise": (written_over("README.txt", b"\xff"), f"README.txt {NOT_SAID}"),
+REWORDED: dict[str, Corruption] = {
+    "README.txt": replacing("README.txt", "1981", "1982"),
+    "data_dictionary.csv": replacing("data_dictionary.csv", "mm Hg", "F: 12 records"),
+    "datapackage.json": replacing("datapackage.json", "at the first visit", "one is positive"),
 }
 
 
 @pytest.mark.parametrize("name", REWORDED)
 def test_texts_that_say_more_than_was_cleared_are_refused(name: str, labelled: Path, czech: Table) -> None:
-    damage, message = REWORDED[name]
-    damage(labelled)
-    with pytest.raises(RunFolderError, match=message):
+    REWORDED[name](labelled)
+    with pytest.raises(RunFolderError, match=f"{name} is not as it was written: byte .* nothing is released"):
         check_publication(cleared_of(czech, FRONTIER), labelled, "workers", TEXTS)
 
 

@@ -130,7 +130,9 @@ def forge(build: Build, release: Release, evidence: Callable[..., Proof], stages
         if stage == "release":
             shutil.rmtree(path)
             path.mkdir()
-            write_publication(cleared_of(build.made.table, release, build.subject), build.subject, "forged", path)
+            write_publication(
+                cleared_of(build.made.table, release, build.subject), build.subject, build.config.name, path
+            )
     recomputed(build)
 
 

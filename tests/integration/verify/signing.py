@@ -17,6 +17,7 @@ from sdc.executor import IN_PROCESS
 from sdc.publish.catalogue import sums_files
 from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
+from sdc.run_format import CATALOGUES
 from sdc.stages.build import open_build
 from sdc.stages.published import verify_folder
 from sdc.stages.stages import run_all
@@ -58,7 +59,7 @@ def signed(folder: Path, **sections: Any) -> Path:
     return built(folder, publication=about, **sections)
 
 
-def yearbook(folder: Path, **about: Any) -> Path:
+def yearbook(folder: Path, labels: Any = None, **about: Any) -> Path:
     """People by small areas, age and sex, in all formats; area by age is withheld in part."""
     rng = np.random.default_rng(4)
     codes = {"area": np.minimum(rng.geometric(0.375, 800) - 1, 7), "age": np.minimum(rng.poisson(1.5, 800), 4)}
@@ -70,6 +71,7 @@ def yearbook(folder: Path, **about: Any) -> Path:
         risk={"min_width": 3, "small_count": 2},
         release={"require": ["area*age", "area*sex", "age*sex"], "in_part": "withhold"},
         publication={"formats": [*FORMATS], **about},
+        labels={"variables": labels or {}},
     )
 
 
@@ -87,7 +89,10 @@ def signed_by(folder: Path, key: SigningKey | None, **told: str) -> None:
     metadata = json.loads((folder / "datapackage.json").read_text()) | told
     for one in metadata["resources"]:
         if "hash" in one:
-            one["hash"] = f"sha256:{sha(folder / one['path'])}"
+            old, new = one["hash"].removeprefix("sha256:"), sha(folder / one["path"])
+            one["hash"] = f"sha256:{new}"
+            for file in (folder / name for name in CATALOGUES if old != new):
+                file.write_text(file.read_text().replace(old, new))
     write_json(folder / "datapackage.json", metadata)
     for name, content in sums_files(folder, key, metadata).items():
         (folder / name).write_text(content)

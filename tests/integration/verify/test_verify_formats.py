@@ -133,6 +133,6 @@ def test_the_published_files_are_made_again_where_the_same_versions_wrote_them(h
 def test_the_config_that_a_build_must_be_of_is_given(honest: Path, tmp_path: Path) -> None:
     text = (honest.parents[2] / "build.yaml").read_text().replace("people.csv", str(honest.parents[2] / "people.csv"))
     config = tmp_path / "other.yaml"
-    config.write_text(text + "labels: {variables: {sex: {categories: {sex00: men, sex01: women}}}}\n")
+    config.write_text(text.replace("variables: {}", "variables: {sex: {categories: {sex00: men, sex01: women}}}"))
     (failure,) = verify_run(honest, config=config).failures
     assert failure.startswith(f"manifest.json has another labels (variables) than {config}")

@@ -225,7 +225,7 @@ CORRUPTED: Corruptions = {
     "a changed statement": (written(STATEMENT, with_payload), "is not signed by the key that signed SHA256SUMS"),
     "a changed confidential one": (written(CONFIDENTIAL, with_payload), "is not signed by the key that signed"),
     "a config of the manifest": (
-        edited("manifest.json", lambda content: content["config"]["publication"].update(period="1982")),
+        edited("manifest.json", lambda content: content["config"]["publication"].update(formulas="refuse")),
         "is by another config, data or code",
     ),
     # by a key that is theirs
@@ -283,7 +283,7 @@ def release(honest: Path, place: Path, tmp_path: Path) -> Path:
 
 def test_readers_verify_what_was_published(release: Path, place: Path) -> None:
     found = checks(release, place / "key.pub")
-    assert [*found] == ["signature", "files", "statement", "page", "formats", "totals", "tables"]
+    assert [*found] == ["signature", "files", "statement", "page", "formats", "totals", "texts", "tables"]
     assert f"{len([*release.iterdir()]) - 4} are as SHA256SUMS lists them" in found["files"]
     assert VERSION in found["statement"]
     assert found["formats"] == "6 tables have the same counts in csv, parquet, json-stat, px, sdmx-csv, xml, xlsx"

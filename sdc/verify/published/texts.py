@@ -1,0 +1,210 @@
+"""Labels, titles and texts of published files, read back and compared with what a config says; no writer is used."""
+
+import csv
+import json
+import re
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import quote, unquote
+from xml.etree import ElementTree
+
+from sdc import run_format as names
+from sdc.verify.core.levels import check
+from sdc.verify.published.formats import as_it_was, px_statements, sdmx_category, sheets_of, stem_of
+
+# title or titles; facts and notes; of each variable its label, its note and unit, and what each category is called
+Texts = namedtuple("Texts", "titles about variables")
+_FACTS, _KIND = ("population", "period"), re.compile("(Population|Reference period|Source|Licence|Contact): ")
+_NO_VALUE = re.compile("Cells that have no value( and no status)? have no records.")
+_ROUNDED = "Counts are rounded to multiples of {}, such that cells add up to margins that are rounded too; they "
+_WORDS = {"@type", "@context", "conformsTo", "encodingFormat", "dcat:mediaType", "spdx:algorithm", "dataType", "about"}
+
+
+def texts_in(config: Mapping[str, Any], categories: Mapping[str, Iterable[str]]) -> Texts:
+    """What a config tells readers of a table with these categories."""
+    about, labels = config.get("publication") or {}, (config.get("labels") or {}).get("variables") or {}
+    facts = [about.get(what) for what in (*_FACTS, "source", "licence", "contact")]
+    variables = dict[str, Any]()
+    for v, own in categories.items():
+        label, note, unit, called = (labels.get(v, {}).get(key) for key in ("label", "note", "unit", "categories"))
+        variables[v] = _told(v, label, note, unit, ((c, (called or {}).get(c)) for c in own))
+    return Texts([about.get("title") or config["name"]], [*filter(None, [*facts, *about.get("notes", ())])], variables)
+
+
+def texts_by(metadata: Mapping[str, Any]) -> Texts:
+    """What the metadata of a release tell; ValueError where they tell two things of a variable."""
+    listed = [one for key in ("sources", "licenses", "contributors") for one in metadata.get(key, ())]
+    facts = [*map(metadata.get, _FACTS), *(one.get("path") or one.get("title") or one["name"] for one in listed)]
+    variables = dict[str, Any]()
+    for one in (field for file in metadata["resources"] for field in file.get("schema", {}).get("fields", ())):
+        if "constraints" in one:
+            called = {category["value"]: category["label"] for category in one.get("categories", ())}
+            own = ((c, called.get(c)) for c in one["constraints"]["enum"])
+            told = _told(one["name"], one.get("title"), one.get("description"), one.get("unit"), own)
+            check(variables.setdefault(one["name"], told) == told, f"it tells two things of {one['name']}")
+    return Texts([metadata["title"]], [*filter(None, [*facts, *metadata.get("notes", ())])], variables)
+
+
+def _told(name: str, label: Any, note: Any, unit: Any, called: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
+    return label or name, ", ".join(filter(None, (note, unit))), [(c, text or c) for c, text in called]
+
+
+def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own: Texts) -> None:
+    """Every file tells what is told of its table, or of all tables; the dictionary may have levels beside."""
+    more = [(names.TOTAL, names.TOTAL)] if metadata.get(names.TOTALS) else []
+    listed = {v: (label, note, [*called, *more]) for v, (label, note, called) in own.variables.items()}
+    titles, notes = dict[str, str](), _plain(own.about)
+    for file in (one for one in metadata["resources"] if names.SUB_TABLE in one):
+        base, path = file.get(names.IN_PART, {}).get(names.ROUNDED_TO), file["path"]
+        of_all, also = own.titles[0], {f"{_ROUNDED.format(base)}are not exact."} if base else set[str]()
+        title = f"{of_all}: {', '.join(listed[v][0] for v in file[names.SUB_TABLE])}"
+        titles[stem_of(path)] = title + (f" (counts rounded to multiples of {base})" if base else "")
+        notes |= also
+        if (reader := _READERS.get(file["format"])) is not None and not path.endswith(names.SDMX_CSV):
+            found = reader(file_of(path))
+            expected = {titles[stem_of(path)]}, _plain(own.about) | also, {v: listed[v] for v in file[names.SUB_TABLE]}
+            same = ({*found.titles}, _plain(found.about), found.variables) == expected
+            check(same, f"{path} has other labels, titles or texts than the config says")
+    with file_of(names.DICTIONARY).open(encoding="utf-8", newline="") as file:
+        _check_dictionary([*csv.reader(file, strict=True)], own.variables, metadata, names.in_csv)
+    if any(one["path"] == names.WORKBOOK for one in metadata["resources"]):
+        sheets = sheets_of(file_of(names.WORKBOOK), {"Contents", "Data dictionary"})
+        rows = sheets["Contents"][1:]
+        same = [row[1] for row in rows if len(row) > 1] == [*titles.values()]
+        same = same and _plain(row[0] for row in rows if len(row) == 1) == notes
+        check(same, f"{names.WORKBOOK} has other titles or texts than the config says")
+        of_tables = {v: listed[v] for v in texts_by(metadata).variables}
+        _check_dictionary(sheets["Data dictionary"], of_tables, metadata, str)
+    lines = file_of(names.GUIDE).read_text(encoding="utf-8").splitlines()
+    said = {*lines, *(_KIND.sub("", line, count=1) for line in lines)}
+    same = lines[0].startswith(f"{own.titles[0]}: {len(titles)} ") and {*own.about} <= said
+    check(same, f"{names.GUIDE} has another title or other texts than the config says")
+    for name in names.CATALOGUES:
+        _check_catalogue(json.loads(file_of(name).read_text(encoding="utf-8")), metadata, name)
+
+
+def _plain(about: Iterable[str]) -> set[str]:
+    """Each text without what a format has before it, or between two."""
+    parts = (part for text in about for part in _KIND.sub("", text, count=1).split(" # "))
+    return {_KIND.sub("", part, count=1) for part in parts if not _NO_VALUE.fullmatch(part)}
+
+
+def _check_dictionary(
+    rows: list[list[str]], own: Mapping[str, Any], metadata: Mapping[str, Any], written: Callable[[str], str]
+) -> None:
+    found = dict[str, Any]()
+    for v, place, category, called, label, unit, note in ([*row, "", ""][:7] for row in rows[1:]):
+        told = found.setdefault(v, (label, ", ".join(filter(None, (note, unit))), []))
+        check(int(place) == len(told[2]) + 1 and told[0] == label, f"the data dictionary lists {v} otherwise")
+        told[2].append((category, called))
+    expected = {
+        written(v): (written(label), note, [(written(c), written(text)) for c, text in called])
+        for v, (label, note, called) in own.items()
+    }
+    levels = {one["variable"] for one in metadata.get(names.LEVELS, ())}
+    same = {**found, **expected} == found and found.keys() - expected.keys() <= levels
+    check(same, "the data dictionary has other labels than the config says")
+
+
+def _json_stat(path: Path) -> Texts:
+    content, variables = json.loads(path.read_text(encoding="utf-8")), dict[str, Any]()
+    for v, size in zip(content["id"], content["size"], strict=True):
+        one = content["dimension"][v]
+        index, called = one["category"]["index"], one["category"]["label"]
+        check(size == len(index) and called.keys() == {*index}, f"{v} has other labels than categories")
+        note, unit = "".join(one.get("note", ())), one.get("extension", {}).get("unit")
+        variables[v] = _told(v, one["label"], note, unit, ((c, called[c]) for c in index))
+    more = {key: text for key, text in content.get("extension", {}).items() if key not in ("measure", "status")}
+    about = [content.get("source", ""), *more.values(), *content.get("note", ())]
+    return Texts([content["label"]], filter(None, about), variables)
+
+
+def _px(path: Path) -> Texts:
+    said, variables = px_statements(path)[0], dict[str, Any]()
+    for label in (*said.get(("STUB", ""), ()), *said.get(("HEADING", ""), ())):
+        called = zip(said["CODES", label], said["VALUES", label], strict=True)
+        (name,) = said["VARIABLECODE", label]
+        variables[name] = _told(name, label, "".join(said.get(("NOTE", label), ())), "", called)
+    about = (text for key in ("SOURCE", "CONTACT", "REFPERIOD", "NOTE") for text in said.get((key, ""), ()))
+    return Texts([*said["TITLE", ""], *said["SUBJECT-AREA", ""]], about, variables)
+
+
+def _xml(path: Path) -> Texts:
+    root = ElementTree.fromstring(path.read_bytes())
+    about = [one.text or "" for one in root if one.tag not in ("variable", "cell")]
+    variables = dict[str, Any]()
+    for one in root.iter("variable"):
+        called = ((category.text or "", category.get("label")) for category in one)
+        name, *told = map(one.get, ("name", "label", "note", "unit"))
+        variables[name or ""] = _told(name or "", told[0], told[1], told[2], called)
+    return Texts([root.attrib["title"]], about, variables)
+
+
+def _csvw(path: Path) -> Texts:
+    content, variables = json.loads(path.read_text(encoding="utf-8")), dict[str, Any]()
+    for one in (one for one in content["tableSchema"]["columns"] if "qb:codeList" in one):
+        (name,), concepts = one["titles"], one["qb:codeList"]["skos:hasTopConcept"]
+        called = ((as_it_was(c["skos:notation"]), c["skos:prefLabel"]) for c in concepts)
+        variables[name] = _told(name, one["dc:title"], one.get("dc:description"), one.get("schema:unitText"), called)
+    keys = ("dc:temporal", "dc:source", "dc:license", "dc:publisher", "dc:description")
+    about = [*filter(None, map(content.get, keys)), *content.get("rdfs:comment", ())]
+    return Texts([content["dc:title"]], about, variables)
+
+
+def _sdmx(path: Path) -> Texts:
+    data, variables = json.loads(path.read_text(encoding="utf-8"))["data"], dict[str, Any]()
+    (scheme,), (structure,) = data["conceptSchemes"], data["dataStructures"]
+    for concept, codes in zip(scheme["concepts"], data["codelists"], strict=False):
+        told = {one["type"]: one["title"] for one in concept.get("annotations", ())}
+        if "NAME" in told:
+            check(codes["name"] == concept["name"], f"{concept['id']} has two names")
+            called = ((sdmx_category(code), code["name"]) for code in codes["codes"])
+            variables[told["NAME"]] = _told(told["NAME"], concept["name"], told.get("NOTE"), told.get("UNIT"), called)
+    about = (one["title"] for one in structure.get("annotations", ()))
+    return Texts([scheme["name"], structure["name"]], about, variables)
+
+
+def _check_catalogue(content: Any, metadata: Mapping[str, Any], name: str) -> None:
+    """It tells nothing but what the metadata do, and of each file what they tell of that file."""
+    files = {one["path"]: {*_known(one)} for one in metadata["resources"]}
+    of_all = {key: told for key, told in metadata.items() if key != "resources"}
+    known = {*_beyond(of_all), "./", name, *(f"#publisher-{k}" for k in range(1, 9))}.union(*files.values())
+    known |= {f"#{quote(one['name'])}" for one in metadata.get("licenses", ()) if "name" in one}
+    strange = next(_beyond(content, known, files), None)
+    check(strange is None, f"{name} tells {strange!r}, and {names.METADATA} does not")
+
+
+def _known(file: Mapping[str, Any]) -> Iterator[Any]:
+    """All that a catalogue may tell of a file."""
+    own, path = ", ".join(file.get(names.SUB_TABLE, ())), quote(file["path"])
+    yield from (*_beyond(file), path, stem_of(path), f"by {own}", f"{file.get('bytes')} B")
+    yield file.get("hash", "").removeprefix(names.SHA256)
+    yield from (f"{stem_of(path)}/{quote(one['name'], safe='')}" for one in file.get("schema", {}).get("fields", ()))
+    yield f"by {own}{part_of(file)}"
+
+
+def part_of(file: Mapping[str, Any]) -> str:
+    """What follows the name of a table that is rounded, or of which cells are withheld."""
+    if (told := file.get(names.IN_PART)) is None:
+        return ""
+    if names.ROUNDED_TO in told:
+        return f" (rounded to multiples of {told[names.ROUNDED_TO]:,})"
+    return f" (in part: {told[names.WITHHELD_STATUS]:,} of {told['cells']:,} cells withheld)"
+
+
+def _beyond(told: Any, known: Iterable[Any] = (), files: Mapping[str, Iterable[Any]] = MappingProxyType({})) -> Any:
+    """All that is told beyond what is known, and of a file beyond what is known of it."""
+    if isinstance(told, dict):
+        link = unquote(str(told.get("dcat:downloadURL") or told.get("contentUrl") or ""))
+        known = files.get(link, ()) if link else known
+        yield from (more for key in told.keys() - _WORDS for more in _beyond(told[key], known, files))
+    elif isinstance(told, list):
+        yield from (more for one in told for more in _beyond(one, known, files))
+    elif told not in known:
+        yield told
+
+
+_READERS = {"json-stat": _json_stat, "px": _px, "xml": _xml, "csvw": _csvw, "sdmx-csv": _sdmx}
