@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress as suppress_errors
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
@@ -32,9 +33,10 @@ from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING
@@ -480,12 +482,14 @@ def suppress(
     budget: Budget | None = None,
     executor: Executor = IN_PROCESS,
     whole: Public | None = None,
+    witnesses: Witnesses | None = None,
     whole_table: bool = False,
     **keywords: Unpack[CriteriaKeywords],
 ) -> Suppressed:
     """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.treat.suppression`.
 
     whole        what of it is public whole, where something is in part: small cells that it tells nothing can help
+    witnesses    feasible tables with which the search begins
     whole_table  whether every at-risk cell of the whole table is judged, as `assess` does, and not the small counts of
                  the sub-table alone
 
@@ -505,10 +509,11 @@ def suppress(
     if not beside and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
-        return suppression.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
+        with suppress_errors(NotReleasableError):  # its margins are withheld too then
+            return suppression.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)
-    return suppression.suppress_beside(table, known, subtable, asked, effort, before).named_by(schema)
+    return suppression.suppress_beside(table, known, subtable, asked, effort, before, witnesses).named_by(schema)
 
 
 def magnitude_table(

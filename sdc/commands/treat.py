@@ -129,6 +129,7 @@ def suppress(
         criteria,
         budget=about.budget,
         whole=whole,
+        witnesses=about.witnesses(public),
         whole_table=about.build is not None,
     )
     schema = table.schema

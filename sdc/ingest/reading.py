@@ -49,7 +49,7 @@ from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import MAX_TOTAL, Counts, Table
-from sdc.model.totals import SumCategory, is_reserved, require_no_totals, sum_categories, without_totals
+from sdc.model.totals import SumCategory, is_plain, is_reserved, require_no_totals, sum_categories, without_totals
 from sdc.model.weights import RecordWeights
 from sdc.run_format import ROUNDED_COUNT
 
@@ -196,8 +196,9 @@ def count_records(
     folder = scratch_of(runner)
     # results of several units may be with this process at once, beside the cells that it merges them into
     share = memory // (8 * len(ranges))
+    is_counted, unused = COUNT in layouts[0].names, _unused(layouts[0].columns, codings, settings)
     units = [
-        PartUnit(part, groups, codings, COUNT in layouts[0].names, settings.weight, memory, folder, share, settings.csv)
+        PartUnit(part, groups, codings, is_counted, settings.weight, memory, folder, share, settings.csv, unused)
         for part, groups in ranges
     ]
     tally = Tally(codings, memory, folder, settings.weight is not None)
@@ -208,7 +209,7 @@ def count_records(
                 raise found
             tally.unite(found)
         _check(tally, settings, source.path)
-        return _settled(tally.close(memory), settings, runner, source.path, COUNT in layouts[0].names)
+        return _settled(tally.close(memory), settings, runner, source.path, is_counted)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -218,7 +219,8 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
     part, names = SourcePart(FRAME, None, ""), frame.column_names
     codings = _codings(names, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
-    unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv)
+    unused = _unused(zip(names, frame.schema.types, strict=True), codings, settings)
+    unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv, unused)
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
@@ -314,6 +316,7 @@ class PartUnit:
     folder      where runs go
     most_bytes  of cells that may travel back; more become a run
     csv         how it is written where it is a text file
+    unused      columns of counted cells that make no variable, and what in them is no total
     """
 
     part: SourcePart
@@ -325,11 +328,12 @@ class PartUnit:
     folder: Path
     most_bytes: int
     csv: CsvConfig
+    unused: Mapping[str, Sequence[str]]
 
     @property
     def columns(self) -> list[str]:
         """Those that are read."""
-        used = [coding.column for coding in self.codings] + [COUNT] * self.counted
+        used = [coding.column for coding in self.codings] + [COUNT] * self.counted + [*self.unused]
         return list(dict.fromkeys(used if self.weight is None else [*used, self.weight]))
 
 
@@ -364,7 +368,25 @@ def _counted(part: SourcePart, unit: PartUnit) -> Tally:
     return tally.close(unit.most_bytes)
 
 
+def _unused(
+    columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], settings: TableConfig
+) -> dict[str, Sequence[str]]:
+    """Columns of texts of counted cells that make no variable: their rows of totals would be counted too."""
+    kinds = dict(columns)
+    used = {COUNT, settings.weight, *(coding.column for coding in codings)}
+    may_be = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary
+    texts = [name for name, kind in kinds.items() if name not in used and any(is_text(kind) for is_text in may_be)]
+    return {name: settings.not_totals.get(name, ()) for name in texts if COUNT in kinds}
+
+
 def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
+    for name, allowed in unit.unused.items():
+        values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
+        if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
+            raise InputError(
+                f"{unit.part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
+                f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
+            )
     columns = [
         vocabulary.encode(batch.column(coding.column), str(unit.part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
@@ -472,14 +494,15 @@ def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str,
     weights = _weights(packing, cells) if tally.is_weighted else None
     of_levels = {level for levels in settings.hierarchies.values() for level in levels}
     table, rows = _without_nobodys(table, tally.codings, of_levels)
-    require_no_totals(table, settings.not_totals, path)
+    weights = weights and weights.rows(rows)
+    for measured in (table, *([Table(table.schema, table.codes, weights.totals)] if weights is not None else [])):
+        require_no_totals(measured, settings.not_totals, path)
     unmet, sums = dict(_unmet(table, tally)), tuple(sum_categories(table, settings.not_totals))
     table, own = with_levels(table, settings.hierarchies)
-    rows = rows[own]
     # last: only now are the categories known that the patterns name
     zeros = zeros_of(table, settings.structural_zeros)
     aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
-    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(rows), sums)
+    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(own), sums)
 
 
 def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZeros:

@@ -5,6 +5,7 @@ A table that lists totals beside its cells counts each record several times, and
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -14,11 +15,12 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
-from sdc.model.table import Table
+from sdc.model.table import Counts, Table
 from sdc.run_format import RESERVED, TOTAL
 
 SumCategory = tuple[str, str]
 """A variable, and a category of it that is a sum of others."""
+MOST_LEVELS = 4  # of totals of totals
 MOST_VARIABLES = 10  # of a table that lists all its totals: it has 2^n - 1 marginals
 WORDS = frozenset(
     "total totals totaal totale totaux totalt totales totalsumme grandtotal insgesamt gesamt gesamtsumme summe sum "
@@ -146,29 +148,39 @@ def _groups(table: Table, rows: npt.NDArray[np.int64], variables: Sequence[int])
 
 
 def sum_categories(table: Table, allowed: Mapping[str, Sequence[str]]) -> Iterator[SumCategory]:
-    """Categories whose counts are the sum of all others of their variable everywhere; and those that are called so.
+    """Categories whose counts are everywhere the sum of all others of their variable, or of those beginning with them.
 
-    Counts are looked at where half of all records are in the category.
+    And those that are called as totals are. Of totals among these others each is there as often as there are levels.
     """
     for v, (variable, counts) in enumerate(zip(table.schema.variables, table.one_way(), strict=True)):
-        for code, category in enumerate(variable.categories):
-            if category in allowed.get(variable.name, ()) or len(variable.categories) < 2:
+        order = sorted(range(len(counts)), key=variable.categories.__getitem__)
+        names, sums = [variable.categories[code] for code in order], np.append(0, np.cumsum(counts[order]))
+        for place, (code, category) in enumerate(zip(order, names, strict=True)):
+            if category in allowed.get(variable.name, ()) or not counts[code]:
                 continue
-            if is_plain(category) or (2 * counts[code] == table.total and _is_sum(table, v, code)):
+            begun = place + 1, bisect_left(names, category + chr(0x10FFFF), place)
+            if is_plain(category) or any(_is_sum(table, v, order, sums, place, *of) for of in ((0, len(order)), begun)):
                 yield variable.name, category
 
 
-def _is_sum(table: Table, v: int, code: int) -> bool:
+def _is_sum(table: Table, v: int, order: Sequence[int], sums: Counts, place: int, first: int, last: int) -> bool:
+    """Whether those from the first to the last have as many times its counts everywhere; of few that is chance."""
+    own, others = int(sums[place + 1] - sums[place]), last - first - (not first)
+    times, rest = divmod(int(sums[last] - sums[first]) - own * (not first), own)
+    if rest or not 1 <= times <= max(1, min(MOST_LEVELS, others - 2)) or others < min(first + 1, 2):
+        return False
     group = _groups(table, np.arange(len(table)), [u for u in range(len(table.schema)) if u != v])
+    signs = np.zeros(len(order), np.int64)
+    signs[order[first:last]], signs[order[place]] = -1, times
     left = np.zeros(group.max() + 1, np.int64)
-    np.add.at(left, group, np.where(table.codes[:, v] == code, table.counts, -table.counts))
-    return not left.any()
+    np.add.at(left, group, signs[table.codes[:, v]] * table.counts)
+    return not left.any() and (times == 1 or len(left) > 2)
 
 
 def warnings_of(found: Iterable[SumCategory]) -> Iterator[str]:
     """What is said of each before a build; what may be a secret of the data is not quoted."""
     for name, category in found:
-        shown = f"{category!r}" if is_usual(category) else "a category"
+        shown = f"{category!r}" if is_usual(category) else "a category, which sdc init names,"
         yield (
             f"warning: {shown} of {name!r} looks like a total: it is called so, or its counts are the sum of all "
             f"others. Leave its rows out if it is one, or name it in table.not_totals.{name}"

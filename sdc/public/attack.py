@@ -153,6 +153,8 @@ def attack_on(
     InputError where they contradict each other, where no exact one is of all records, and where there are more than
     2^20 cells, of the table or in the tables that are fitted.
     """
+    if fault := next((published.fault for published, _ in tables if published.fault), ""):
+        raise InputError(f"{fault}; correct it")
     schema, known = all_related(tables)
     own = _telling(known)
     _require_size(schema, own)

@@ -164,7 +164,8 @@ def read_all(
     by_folder = {relation.folder: relation for relation in relations}
     if unknown := set(by_folder) - {str(source) for source in sources}:
         raise InputError(f"a relation is of {min(map(str, unknown))!r}, which is not checked; name one of the folders")
-    tables = [(published, relation) for published, relation in _read(sources, by_folder) if not relation.disjoint]
+    others = {relation.folder for relation in relations if relation.disjoint}
+    tables = list(_read([source for source in sources if str(source) not in others], by_folder))
     if not tables:
         raise InputError("every table is of other records; there is nothing to check together")
     return tables

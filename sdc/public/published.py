@@ -452,23 +452,21 @@ def _with_left_out(found: Published, listed: Codes) -> Published:
 
     listed  (n, variables) codes of all cells that it lists
     """
-    table, left_out = found.table, [found.withheld]
+    table, withheld = found.table, found.withheld
     schema = table.schema
     for one in found.sums:
-        columns = [schema.index(name) for name in one.names]
-        at, own = one.matching(table.codes[:, columns].astype(np.int64)), np.zeros(len(one.cells), np.int64)
+        columns, numbers = [schema.index(name) for name in one.names], np.arange(len(one.cells))
+        at, own = one.matching(table.codes[:, columns].astype(np.int64)), np.zeros(len(numbers), np.int64)
         np.add.at(own, at[at >= 0], table.counts[at >= 0])
-        is_open = np.isin(np.arange(len(own)), one.matching(found.withheld.astype(np.int64)[:, columns]))
-        lacking = np.flatnonzero((one.low > own) & ~is_open)
-        more = _unlisted(schema, listed, one, lacking)
-        left_out.append(more)
-        wrong = np.flatnonzero((one.high < own) | np.isin(np.arange(len(own)), lacking) & ~_holding(one, more, columns))
-        if len(wrong):
-            cell = " ".join(f"{name}={text}" for name, text in _named(schema, one, wrong[0])) or "all records"
-            low, high = int(one.low[wrong[0]]), int(one.high[wrong[0]])
+        is_more = (one.low > own) & ~np.isin(numbers, one.matching(found.withheld.astype(np.int64)[:, columns]))
+        left_out = _unlisted(schema, listed, one, np.flatnonzero(is_more))
+        is_more &= ~np.isin(numbers, one.matching(left_out.astype(np.int64)[:, columns]))
+        for wrong in np.flatnonzero((one.high < own) | is_more)[:1]:
+            cell = schema.restrict(columns).written(one.cells[wrong]) if columns else "all records"
+            low, high = int(one.low[wrong]), int(one.high[wrong])
             told = f"{low}" if low == high else f"{low}-{high}"
-            return replace(found, fault=f"{found.source} lists {told} for {cell}, and its cells have {own[wrong[0]]}")
-    withheld = np.unique(np.concatenate(left_out), axis=0) if len(left_out) > 1 else found.withheld
+            return replace(found, fault=f"{found.source} lists {told} for {cell}, and its cells have {own[wrong]}")
+        withheld = np.unique(np.concatenate([withheld, left_out]), axis=0)
     return replace(found, withheld=withheld, sums=found.sums if len(withheld) else ())
 
 
@@ -482,16 +480,6 @@ def _unlisted(schema: Schema, listed: Codes, sums: Sums, chosen: npt.NDArray[np.
     codes[:, [schema.index(name) for name in sums.names]] = np.repeat(sums.cells[chosen], space.cells, axis=0)
     codes[:, others] = np.tile(space.unpack(np.arange(space.cells)), (len(chosen), 1))
     return codes[schema.keys.matching(listed, codes) < 0]
-
-
-def _holding(sums: Sums, cells: Codes, columns: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """(sums,) whether some of the cells is in it."""
-    return np.isin(np.arange(len(sums.cells)), sums.matching(cells.astype(np.int64)[:, columns]))
-
-
-def _named(schema: Schema, sums: Sums, place: int) -> Iterator[tuple[str, str]]:
-    for name, code in zip(sums.names, sums.cells[place].tolist(), strict=True):
-        yield name, schema.variables[schema.index(name)].categories[code]
 
 
 def _sums(

@@ -161,7 +161,7 @@ def assumptions(audit: AuditEvidence) -> Iterator[str]:
             "how it was decided."
         )
     if audit.config.release.reveal_suppressed:
-        shown = [fact.label(audit.table.schema) for fact in audit.known.facts if fact.view in audit.published]
+        shown = [fact.label(audit.table.schema) for fact in audit.known.published if fact.view in audit.published]
         yield (
             "May learn all counts that earlier publications suppressed, by release.reveal_suppressed: "
             f"{', '.join(shown) or 'no such table'} is whole in this release."

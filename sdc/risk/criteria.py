@@ -104,7 +104,7 @@ class Criteria:
 
         That is every suppressed table with a primary cell: a count of 1 to `withheld` that is not too narrow already.
         """
-        hidden = {f.view: f.source for f in known.facts if f.between is not None and not base_of(f, known)}
+        hidden = {f.view: f.source for f in known.published if f.between is not None and not base_of(f, known)}
         own = self.own_cells(table, known, known).of_views(table.schema) if hidden else ()
         views = [(view, hidden[view]) for view, rows, _ in own if len(rows) and view in hidden]
         kept = dict([*(self.kept.views if self.kept else ()), *views])

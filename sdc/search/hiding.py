@@ -145,8 +145,13 @@ class Hiding:
     def run(self, paced: Paced) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time.
 
-        Where what was to be withheld to begin with may do by itself, that is looked for first.
+        Where what was to be withheld to begin with may do by itself, that is looked for first. What is known to move
+        cells without the sub-tables is taken where it costs nothing, and last of all whatever it costs.
         """
+        known = Pool(self)
+        evidence = self._inquiry.bank.of_component(self.variables)
+        known.add(evidence.differences.rows(evidence.feasible(self._known)))
+        self._take(known, free=True)
         if self._selection.is_begun and self._takes_programs:
             with paced.step():
                 self._begin()
@@ -158,8 +163,13 @@ class Hiding:
                     self._batch(waiting[:size], a_round)
                 waiting = self._selection.open(waiting[size:])
                 size = min(2 * size, max(LAST_BATCH, len(waiting) // BATCHES_LEFT))
+        self._take(known, free=False)
         self._selection.shrink()
         self._lacking = self._selection.open(shuffled)
+
+    def _take(self, pool: Pool, free: bool) -> None:
+        for target in self._selection.open(np.arange(len(self._selection.needed))).tolist():
+            self._choose(target, pool, free)
 
     @property
     def _takes_programs(self) -> bool:
@@ -168,8 +178,7 @@ class Hiding:
     def _begin(self) -> None:
         targets, pool = self._selection.open(np.arange(len(self._selection.needed))), Pool(self)
         if self._proving(targets, self._selection.hidden, pool):
-            for target in targets.tolist():
-                self._choose(target, pool, free=True)
+            self._take(pool, free=True)
 
     @property
     def _is_over(self) -> bool:

@@ -389,7 +389,7 @@ def grand_total(inquiry: Inquiry) -> Judgement:
     inquiry.criteria.require_total(inquiry.table)
     judgement, total = inquiry.ask(Release.of([st.GRAND_TOTAL])), inquiry.table.total
     known = inquiry.known
-    if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.facts):
+    if judgement.verdict is not Verdict.SAFE and (known.release != NOTHING or known.published):
         raise _unproven_before(inquiry, judgement)
     if judgement.verdict is not Verdict.SAFE:
         most = judgement.assessment.min_width[1]

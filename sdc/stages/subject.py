@@ -17,6 +17,7 @@ from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
+from sdc.feasible.witnesses import Witnesses, lifted
 from sdc.ingest.reading import read_schema, read_table, settings_of, zeros_of
 from sdc.ingest.source import open_source
 from sdc.intruder.limit import PosteriorLimit
@@ -167,6 +168,12 @@ class Subject:
         released = NOTHING if self.released is None else self.released
         return self.known.plus(released), whole.plus(released)
 
+    def witnesses(self, known: Knowledge) -> Witnesses | None:
+        """Feasible tables for anyone who knows that, by a run's certificate; errors as `certified`."""
+        if self.released is None:
+            return None
+        return Witnesses.of(self.table, known, lifted(self.start[1], self.table))
+
     def judge_rounded(self, sub_table: str, base: int) -> None:
         """A sub-table rounded to multiples of a base is judged by the criteria of the config, or the run's.
 
@@ -178,7 +185,8 @@ class Subject:
         if view in public.release:
             raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
         criteria, effort = self.criteria(), Effort(self.budget)
-        rounded_beside(Inquiry(self.table, public, criteria, effort=effort, before=whole), view, base)
+        asked = Inquiry(self.table, public, criteria, effort=effort, before=whole, witnesses=self.witnesses(public))
+        rounded_beside(asked, view, base)
 
     @property
     def start(self) -> tuple[CellBounds | None, Proof]:

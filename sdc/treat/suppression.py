@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
@@ -146,14 +147,18 @@ def suppress_beside(
     criteria: Criteria,
     effort: Effort,
     before: Knowledge | None = None,
+    witnesses: Witnesses | None = None,
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
     Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be:
     then the search begins with the cells that `suppress` finds, and withholds others where these do not do beside
-    all else. Every at-risk cell of the whole table is judged, and every small cell of the sub-table keeps the width
-    of its own range, but those that what is known without it shows to be too narrow; so does every small cell of
-    sub-tables that are in part already, but those that what is known `before` these shows so.
+    all else. Where no choice does, all cells are withheld, and where that does not do, the margins too. Every at-risk
+    cell of the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but
+    those that what is known without it shows to be too narrow; so does every small cell of sub-tables that are in part
+    already, but those that what is known `before` these shows so.
+
+    witnesses  feasible tables with which the search begins
 
     InputError where the release has the sub-table already; NotReleasableError where withholding does not do, or where
     what is known is not safe without it; ReleaseError where the table is too large for walks.
@@ -161,24 +166,25 @@ def suppress_beside(
     name = st.label(subtable, table.schema)
     if subtable in known.release:
         raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
-    margins = Release.of(st.margins(subtable, table.schema))
-    inquiry = Inquiry(table, known.plus(margins), criteria, effort=effort, before=before)
-    if inquiry.ask(NOTHING).verdict is Verdict.SAFE:
-        try:
-            return _withheld(inquiry, subtable, margins=True)
-        except NotReleasableError:
-            pass  # without its margins less of it need be withheld
-    inquiry = Inquiry(table, known, criteria, effort=effort, before=before)
-    if (answer := inquiry.ask(NOTHING).verdict) is not Verdict.SAFE:
-        raise NotReleasableError(
-            f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "
-            f"{answer.name.lower()}; release less"
-        )
-    return _withheld(inquiry, subtable, margins=False)
+    criteria, margins = criteria.beside(table, known), Release.of(st.margins(subtable, table.schema))
+    for public in (known.plus(margins), known):
+        inquiry = Inquiry(table, public, criteria, effort=effort, before=before, witnesses=witnesses)
+        if (answer := inquiry.ask(NOTHING).verdict) is not Verdict.SAFE:
+            why = (
+                f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "
+                f"{answer.name.lower()}; release less"
+            )
+            continue
+        for everything in (False, True):
+            try:
+                return _withheld(inquiry, subtable, margins=public is not known, everything=everything)
+            except NotReleasableError as error:
+                why = str(error)
+    raise NotReleasableError(why)
 
 
-def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool) -> Suppressed:
-    """Beside what is known, its margins among it or not."""
+def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool, everything: bool) -> Suppressed:
+    """Beside what is known, its margins among it or not; everything that is not known to be 0, or as little as does."""
     table, criteria = inquiry.table, inquiry.criteria
     counts, least = table.marginal(subtable).dense, None
     if margins and counts.size <= MOST_CELLS:
@@ -186,7 +192,8 @@ def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool) -> Suppres
         least = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
     closed = table.schema.levels.closed(subtable)
     start = {} if least is None else {closed: least.withheld.reshape(-1)}
-    found = withhold(inquiry, [closed], start, "records")
+    again = np.flatnonzero(~inquiry.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
+    found = withhold(inquiry, [closed], start, "records", {closed: np.array(again, np.int64)}, mends=not everything)
     if (answer := found.inquiry.ask(NOTHING)).verdict is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "

@@ -26,10 +26,10 @@ def file(folder: Path, rows: str, name: str = "t.csv") -> Path:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ("(total),f,14\n(total),m,25\n", "lists 25 for sex=m, and its cells have 24"),
+        ("(total),f,14\n(total),m,25\n", "lists 25 for sex = m, and its cells have 24"),
         ("(total),(total),99\n", "lists 99 for all records, and its cells have 38"),
-        ("north,(total),20\n", "lists 20 for region=north, and its cells have 21"),
-        ("south,(total),18-20\n", "lists 18-20 for region=south, and its cells have 17"),
+        ("north,(total),20\n", "lists 20 for region = north, and its cells have 21"),
+        ("south,(total),18-20\n", "lists 18-20 for region = south, and its cells have 17"),
     ],
 )
 def test_a_total_that_its_cells_do_not_have_is_a_contradiction(tmp_path: Path, rows: str, reason: str) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as some
 
 from sdc.api import find_release
 from sdc.feasible.differences import Differences
+from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
@@ -32,7 +33,7 @@ from sdc.risk.verdict import Policy
 from sdc.stages.known import release_of
 from sdc.stages.publish import publish_release
 from sdc.storage.certificate import Certificate
-from tests.strategies import all_ways, every_cell, frontier, inquiry_of, knows, scattered, shown_by
+from tests.strategies import all_ways, dense, every_cell, frontier, inquiry_of, knows, scattered, schema_of, shown_by
 
 PAIRS = all_ways(5, 2)
 
@@ -167,6 +168,16 @@ def test_what_goes_out_in_part_is_withheld_or_rounded_beside_what_is_released(pr
     for parts in (Parts(NOTHING, (near,)), Parts(all_ways(5, 3), (hidden,))):
         with pytest.raises(ReleaseError, match="neither withheld nor rounded, or is beside what is not released"):
             clear(table, replace(proven, parts=parts), Criteria.of(2, 3), Policy.REFUSE)
+
+
+def test_small_cells_of_a_part_without_proof_add_to_those_of_the_table() -> None:
+    """Two cells of 1 and 2 are withheld of A*B and at risk, and nothing is shown to move."""
+    table = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
+    parts = Parts(tables=(withholding(0b11, np.array([1, 2, 4, 5]), table.schema, table.total),))
+    proof = Proof((ComponentProof(0b11, None, Differences.none(2)),), ())
+    unproven = Certificate(table.digest, knows(table, NOTHING), frontier("A", "B"), 2, 1, proof, parts)
+    with pytest.raises(ReleaseError, match="not proven safe"):
+        clear(table, unproven, Criteria.of(2, 1), Policy.REFUSE)
 
 
 def impossible(cell: Iterable[int]) -> StructuralZeros:

@@ -125,21 +125,26 @@ def cases(rng: np.random.Generator, *, beside: bool) -> Iterator[Case]:
 
 
 def test_whoever_knows_the_zeros_and_the_margins_pins_no_small_count(night: list[int]) -> None:
-    """And where it is refused, not even withholding all that may be withheld would do."""
-    protected, refused = 0, 0
+    """And where it is refused, not even withholding all of it and its margins would do."""
+    protected, without_margins, refused = 0, 0, 0
     for case in islice(cases(np.random.default_rng([1, *night]), beside=False), CASES):
         (view,) = case.views
-        own = case.of(view, case.table.dense)[0]
+        own, told = case.of(view, case.table.dense)[0], False
+        withheld, small = np.ones(own.shape, np.bool_), case.is_small(own)
         try:
-            withheld = suppressed(case).withheld
+            found = suppressed(case)
+            withheld, told = found.withheld, found.margins
             protected += bool(withheld.any())
+            without_margins += not told
+            small &= ~np.isin(np.arange(len(own)), np.ravel_multi_index(tuple(found.refuted.T), found.withheld.shape))
+            is_found = True
         except NotReleasableError:
-            withheld = None
+            is_found = False
             refused += 1
-        tables = agreeing(case, np.ones(own.shape, np.bool_) if withheld is None else withheld)
-        is_wide = bool((np.ptp(case.of(view, tables), axis=0)[case.is_small(own)] >= case.min_width).all())
-        assert is_wide == (withheld is not None)
-    assert min(protected, refused) > CASES // 10
+        tables = agreeing(case, withheld, margins=told)
+        wide = np.ptp(case.of(view, tables), axis=0)[small], np.ptp(tables, axis=0)[case.at_risk]
+        assert is_found == bool((np.concatenate(wide[: 1 + (not is_found or not told)]) >= case.min_width).all())
+    assert min(protected, without_margins, refused) > CASES // 40
 
 
 def test_beside_what_is_public_the_margins_and_zeros_pin_no_count_of_the_table(night: list[int]) -> None:
@@ -173,7 +178,9 @@ def test_zeros_of_several_patterns_exclude_a_cell_of_a_sub_table() -> None:
     assert halves.excluded(0b011, table.schema).tolist() == [[True, False], [False, False]]
     assert not halves.excluded(0b101, table.schema).any()
     with pytest.raises(NotReleasableError, match="its margins and the structural zeros tell them; merge categories"):
-        suppress_in(table, knows(table, NOTHING, halves), "A*B", small_count=3, min_width=1)
+        suppress(table.marginal(0b011).dense, 3, 1, zeros=halves.excluded(0b011, table.schema))
+    found = suppress_in(table, knows(table, NOTHING, halves), "A*B", small_count=3, min_width=1)
+    assert (found.margins, found.withheld.tolist()) == (False, [[False, True], [False, True]])
     assert suppress_in(table, NOTHING, "A*B", small_count=3, min_width=1).withheld.all()
     with pytest.raises(InputError, match="2 cells known to be 0 have records"):
         suppress(np.array([1, 2]), 1, 1, zeros=np.array([True, True]))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from sdc.ingest.profile import written
-from sdc.ingest.reading import read_table
+from sdc.ingest.reading import read_table, read_weights
 from sdc.ingest.source import open_source
 from sdc.model.errors import InputError
 from sdc.model.labels import Labels
@@ -85,6 +85,10 @@ def test_the_reserved_names_are_no_categories(tmp_path: Path) -> None:
             read([*CELLS, (mark, "f", 8)], recodes={"a": {"groups": {"north": ["n"], "rest": "*"}}})
     with pytest.raises(InputError, match="column 'a' has 'Total', by its name a total"):
         read([*CELLS, ("Total", "f", 8)], recodes={"a": {"groups": {"north": ["n"], "rest": "*"}}})
+    for mark in ("(total)", "Total"):
+        with pytest.raises(InputError, match="in column 'a', which makes no variable: its rows of totals would be"):
+            read(with_totals(CELLS, (0,), mark), variables=["b"])
+    assert read([*CELLS, ("Total", "f", 1)], variables=["b"], not_totals={"a": ["Total"]}).total == 14
     (tmp_path / "t.csv").write_text("a,b\nn,f\nn,m\n(total),f\n")
     with pytest.raises(InputError, match="which stands for all others"):
         read_table(tmp_path / "t.csv")
@@ -120,6 +124,14 @@ def test_the_sum_of_all_others_is_named_whatever_it_is_called(tmp_path: Path) ->
     rows = with_totals([*CELLS, ("w", "f", 2)], (0,), "country")
     assert [*sum_categories(read(rows), {})] == [("a", "country")]
     assert [*sum_categories(read(rows), {"a": ["country"]})] == []
+    # codes of classes within others, as of NACE, and all of them
+    leaves: Rows = [(c, s, 2 + 3 * k) for k, (c, s) in enumerate(product(["A1", "A2", "B1", "B2"], "fmd"))]
+    sums = [(c, s, sum(n for leaf, t, n in leaves if leaf[0] == c and t == s)) for c, s in product("AB", "fmd")]
+    top = [("x", s, sum(n for _, t, n in sums if t == s)) for s in "fmd"]
+    assert [*sum_categories(read([*leaves, *sums, *top]), {})] == [("a", "A"), ("a", "B"), ("a", "x")]
+    records = pd.DataFrame([("n", 2.5), ("s", 1.0), ("s", 0.5), ("Total", 4.0)], columns=["a", "w"])
+    with pytest.raises(InputError, match="'Total' of 'a' has the sums"):
+        read_weights(records, "w")
     counted = pd.DataFrame(with_totals(CELLS, (0,), "Total"), columns=["a", "b", "count"])
     counted.to_csv(tmp_path / "t.csv", index=False)
     config, facts = written(open_source(tmp_path / "t.csv"), "t")
