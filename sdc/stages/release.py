@@ -92,9 +92,12 @@ def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Clea
 
 
 def _texts(build: Build) -> Texts:
-    config = build.config
+    config, schema, listed = build.config, build.made.table.schema, build.made.known.listed
     return Texts(
-        _with_required(build), config.labels.labels, "beside" if config.totals is None else config.totals.publish
+        _with_required(build),
+        config.labels.labels,
+        "beside" if config.totals is None else config.totals.publish,
+        frozenset(schema.names[v] for axis, _ in listed for v in st.members(schema.levels.of_axis[axis])),
     )
 
 
