@@ -287,12 +287,12 @@ def with_earlier(
     hidden = told.table.schema.names[len(table.schema) :]
     return (
         told.table,
-        told.known(zeros, _listed(code_lists, table.schema)),
+        told.known(zeros, listed_codes(code_lists, table.schema)),
         Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest),
     )
 
 
-def _listed(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
+def listed_codes(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
     """The same by numbers."""
     own = {v: code_lists.get(schema.names[v], ()) for v in schema.axes}
     return tuple(
