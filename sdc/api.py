@@ -505,7 +505,9 @@ def suppress(
     require_together("suppress", *_of_criteria(asked))
     subtable, known = st.told(sub_table, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(subtable))
-    beside = whole_table or asked.limit is not None or known.release != NOTHING or bool(known.facts)
+    # the margins of one axis are the total alone, and then its labels say more
+    whole_table |= asked.limit is not None or len(schema.axes) < 2
+    beside = whole_table or known.release != NOTHING or bool(known.facts)
     if not beside and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
 
-from sdc.ownership import written_by_others
+from sdc.ownership import of_another, written_by_others
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -111,9 +111,10 @@ def open_to_others() -> str:
     with suppress(OSError, RuntimeError):
         base = kept_base()
         folder = base / _state()
-        for path in (base, folder, *folder.rglob("*")):
-            if said := written_by_others(path):
-                return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own"
+        # what is in a folder that is closed is out of reach, unless somebody else has put it there before
+        of_others = (of_another(path) for path in folder.rglob("*"))
+        if said := next(filter(None, (written_by_others(base), written_by_others(folder), *of_others)), ""):
+            return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own"
     return ""
 
 
@@ -129,7 +130,9 @@ def kept_folder() -> Path | None:
         base = kept_base()
         folder = base / _state()
         if not folder.is_dir():
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in (*reversed(folder.parents), folder):  # whatever the umask, also those above
+                if not path.is_dir():
+                    path.mkdir(mode=0o700, exist_ok=True)
             _forget_unused(base)
         os.utime(folder)
         TemporaryFile(dir=folder).close()

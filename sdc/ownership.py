@@ -16,9 +16,20 @@ def written_by_others(path: Path) -> str:
     return ""
 
 
+def of_another(path: Path) -> str:
+    """Who has it, where that is another user."""
+    return _of_another(path, path.stat())
+
+
+def _of_another(path: Path, status: os.stat_result) -> str:
+    if status.st_uid in (os.geteuid(), 0, Path(__file__).stat().st_uid):
+        return ""
+    return f"{path} belongs to {_user(status.st_uid)}, who may change it"
+
+
 def _open_to(path: Path, status: os.stat_result) -> str:
-    if status.st_uid not in (os.geteuid(), 0, Path(__file__).stat().st_uid):
-        return f"{path} belongs to {_user(status.st_uid)}, who may change it"
+    if said := _of_another(path, status):
+        return said
     if stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX:
         return ""  # there everybody may make files, and change their own only
     if status.st_mode & stat.S_IWOTH:

@@ -69,6 +69,7 @@ TIMESTAMP = "SHA256SUMS.tsr"  # of RFC 3161, which an agency may add to what it 
 OF_SUMS = (SUMS, *SIGNED, TIMESTAMP)
 RELEASE_FORMAT = 1
 SUB_TABLE, SHA256 = "sub_table", "sha256:"
+CODE_LISTS = "code_lists"  # variables of suppressed or rounded tables whose categories may have no record
 LEVELS = "levels"  # which category of a coarser variable each category of a published one is in
 ROUNDED, ROUNDED_TO, MARGINS = "rounded", "rounded_to", "margins"  # of a sub-table: to what, with which marginals
 ROUNDED_COUNT = "count_rounded_to_"  # before the base: the column of counts that are not exact

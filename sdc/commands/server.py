@@ -177,9 +177,6 @@ def _standard(
     ConfigError for a table without a criterion, a criterion without a table, or two criteria.
     """
     from sdc.executor import IN_PROCESS
-    from sdc.model.fact import NO_FACTS
-    from sdc.model.knowledge import Knowledge
-    from sdc.model.release import NOTHING
     from sdc.risk.criteria import Criteria
     from sdc.server.desk.audit import Standard
     from sdc.stages.build import open_build
@@ -191,7 +188,7 @@ def _standard(
         build = open_build(checked_path(given))
         build.config.require("audit")
         counted = build.counted(IN_PROCESS)
-        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
+        known = build.known_of(counted)
         return Standard(counted.table, known, build.criteria, given, _kept(history, counted.table))
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own

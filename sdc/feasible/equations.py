@@ -45,10 +45,12 @@ class MarginalEquations:
         truth, cells, found = table.dense.reshape(-1), every_cell(table.schema), list[Equations]()
         for element in knowledge.release.frontier:
             found.append(_sums(element, np.ones(len(truth), np.bool_), cells, truth, table.schema))
-        for fact in knowledge.facts:
+        # labels last: what the counts tell already would only tie together parts of the table that are independent
+        for fact in sorted(knowledge.facts, key=lambda fact: fact.of_labels):
             sums = _sums(fact.view, fact.holds(cells, table.schema), cells, truth, table.schema)
             low, high = fact.room(cells[sums.members[sums.start[:-1]]], table)
-            found.append(replace(sums, low=sums.low + low, high=sums.high + high))
+            own = replace(sums, low=sums.low + low, high=sums.high + high)
+            found.append(_not_implied(own, found, len(truth)) if fact.of_labels else own)
         return MarginalEquations(truth, Equations.joined(found), possible_cells(knowledge))
 
     @property
@@ -69,6 +71,22 @@ def possible_cells(knowledge: Knowledge) -> npt.NDArray[np.bool_]:
 def every_cell(schema: Schema) -> Codes:
     """(cells, axes) codes of all cells, C order."""
     return schema.keys.unpack(np.arange(schema.cells))
+
+
+def _not_implied(labels: Equations, others: list[Equations], cells: int) -> Equations:
+    """Of the sums by category, each cell in one at most, those that no other sum shows to have a record."""
+    of_cell = np.full(cells, -1)
+    of_cell[labels.members] = np.repeat(np.arange(len(labels.low)), np.diff(labels.start))
+    shown = np.zeros(len(labels.low) + 1, np.bool_)  # the last is of cells in none
+    for one in others:
+        if len(one.low):
+            within = of_cell[one.members]
+            first, last = (end.reduceat(within, one.start[:-1]) for end in (np.minimum, np.maximum))
+            shown[first[(first == last) & (one.low > 0)]] = True
+    kept = ~shown[:-1]
+    sizes, start = np.diff(labels.start), np.zeros(int(kept.sum()) + 1, np.int64)
+    np.cumsum(sizes[kept], out=start[1:])
+    return Equations(labels.low[kept], labels.high[kept], start, labels.members[np.repeat(kept, sizes)])
 
 
 def _sums(view: SubTable, held: npt.NDArray[np.bool_], cells: Codes, truth: Counts, schema: Schema) -> Equations:

@@ -61,6 +61,11 @@ class Variable:
         level = f", of={self.of!r}" if self.of else ""
         return f"Variable(name={self.name!r}, categories={self.categories!r}{level})"
 
+    @property
+    def is_merged(self) -> bool:
+        """Whether a label looks like several categories that were merged."""
+        return any(" or " in category or " to " in category for category in self.categories)
+
     def __post_init__(self) -> None:
         # sub-tables are written `a*b`, lists of variables `a,b`: a name must not read as one of these
         if not self.name or set(self.name) & set("*,") or self.name[0] in "=+-@":

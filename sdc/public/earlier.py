@@ -119,6 +119,7 @@ class Origin:
             "release": [st.names(element, schema) for element in known.release.frontier if element],
             "hidden": [{"name": v.name, "categories": v.categories, **asdict(v.of)} for v in hidden if v.of],
             "facts": [_named(fact, known) for fact in known.published],
+            "code_lists": [schema.names[v] for v, _ in known.listed],
             "sources": self.sources,
             "declared": self.declared,
             "foreign": [[what, ledger.keyed(digest)] for what, digest in self.foreign],
@@ -286,12 +287,12 @@ def with_earlier(
     hidden = told.table.schema.names[len(table.schema) :]
     return (
         told.table,
-        told.known(zeros, _listed(code_lists, table.schema)),
+        told.known(zeros, listed_codes(code_lists, table.schema)),
         Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest),
     )
 
 
-def _listed(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
+def listed_codes(code_lists: Mapping[str, Sequence[str]], schema: Schema) -> Pattern:
     """The same by numbers."""
     own = {v: code_lists.get(schema.names[v], ()) for v in schema.axes}
     return tuple(
@@ -463,7 +464,7 @@ class _NamedBefore:
     """
 
     def __init__(self, table: Table) -> None:
-        self.table = table
+        self.table, self._labels = table, set[str]()  # axes whose labels said that each category has records
         self._marginals = list[Names]()
         self._parts = list[tuple[Names, dict[str, tuple[int, ...]], str]]()
         self._withheld = list[tuple[Names, dict[str, npt.NDArray[np.int64]], str]]()
@@ -487,6 +488,7 @@ class _NamedBefore:
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
         release = Release.of(st.named(one, schema) for one in self._marginals)
+        listed = tuple((v, codes) for v, codes in listed if schema.names[v] not in self._labels)
         return Knowledge.of(self.table, release, zeros, facts, listed)
 
     def add(self, one: Related, source: str) -> None:
@@ -496,6 +498,9 @@ class _NamedBefore:
         """
         all_names = [self._name_of(one, place) for place in range(len(one.variables))]
         names, universe = tuple(filter(None, all_names)), dict[str, tuple[int, ...]]()
+        for variable, v in zip(one.published.table.schema.variables, one.variables, strict=True):
+            if variable.name in one.published.met and (not one.published.is_exact or variable.is_merged):
+                self._labels.add(self.table.schema.names[self.table.schema.levels.axis_of[v]])
         if not one.published.is_exact and one.where:
             raise InputError(
                 f"{one.published.source} {_how(one.published)} and is of some of the records alone, which cannot be "
@@ -559,6 +564,9 @@ class _NamedBefore:
         """What an earlier release of this table published, and was judged together with."""
         own, known = self.table.schema, entry.known
         variables, same = {v.name: v for v in own.variables}, dict[str, str]()
+        # an entry of a version that judged no labels has no lists
+        if known["facts"] or known["hidden"]:
+            self._labels |= {v.name for v in own.variables}.difference(known.get("code_lists", ()))
         for told in known["hidden"]:
             name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
             variables[name] = Variable(name, tuple(told["categories"]), of)

@@ -23,6 +23,7 @@ from sdc.model.totals import is_plain, is_reserved, named_sums
 from sdc.public.px import read_px
 from sdc.run_format import (
     CATALOGUES,
+    CODE_LISTS,
     CONFIDENTIAL,
     COUNT,
     DICTIONARY,
@@ -98,6 +99,8 @@ class Published:
     withheld  (n, variables) codes of the cells whose counts are not told exactly; the table has none of these
     sums      what else it tells where it has such cells: between what some of them lie, and totals
     fault     what contradicts itself: a listed total that its cells cannot have; empty where nothing does
+    met       its variables of which each listed category has records; not those of a code list, nor of others' files
+    records   how many its folder says that it is of; None where nothing does
     base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
     margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
               total is
@@ -111,6 +114,8 @@ class Published:
     margins: tuple[tuple[str, ...], ...] = ()
     sums: tuple[Sums, ...] = ()
     fault: str = ""
+    met: frozenset[str] = frozenset()
+    records: int | None = None
 
     @property
     def digest(self) -> str:
@@ -220,10 +225,12 @@ def _of_release(folder: Path, total: str) -> list[Published]:
                 "the version that wrote it"
             )
         _require_counts_alone(folder, content)
+        lists, records = frozenset(content.get(CODE_LISTS, ())), content.get("records")
         return [
-            _of_resource(folder, resource, resources, total)
+            replace(found, met=frozenset(found.table.schema.names) - lists, records=records)
             for resource in _first_of_each(resources)
             if resource[SUB_TABLE]
+            for found in [_of_resource(folder, resource, resources, total)]
         ]
     except (AttributeError, KeyError, TypeError) as error:
         raise InputError(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema
-from sdc.model.table import Counts
+from sdc.model.table import MAX_TOTAL, Counts
 from sdc.public.published import Sums
 from sdc.public.relation import Related
 from sdc.solve import integer as integer_system
@@ -42,7 +42,9 @@ class System:
     def of(schema: Schema, tables: Sequence[Related]) -> System:
         """InputError where the cells are too many; InconsistentError where a published count has no cell for it."""
         cells = _candidates(schema, tables)
-        return System(schema, cells, Equations.joined([part for table in tables for part in _told(table, cells)]))
+        found = System(schema, cells, Equations.joined([part for table in tables for part in _told(table, cells)]))
+        labels = list(_labels(tables, cells, found.upper)) if found.is_bounded else []
+        return replace(found, equations=Equations.joined([found.equations, *labels])) if labels else found
 
     @cached_property
     def upper(self) -> Counts:
@@ -141,6 +143,9 @@ def rows_of(table: Related, cells: npt.NDArray[np.uint16]) -> npt.NDArray[np.int
 
 def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
     """What a table tells: of each of its cells, and of its margins where it is rounded or has cells withheld."""
+    if table.published.records is not None and not table.published.is_exact:
+        every = np.array([table.published.records])
+        yield _between(table, cells, Sums((), np.zeros((1, 0), np.uint16), every, every))
     if not table.published.base:
         yield _equations(table, cells)
         for sums in table.published.sums:
@@ -149,6 +154,25 @@ def _told(table: Related, cells: npt.NDArray[np.uint16]) -> Iterator[Equations]:
     names = table.published.table.schema.names
     for margin in (names, *table.published.margins, ()):
         yield _near(table, cells, [names.index(name) for name in margin])
+
+
+def _labels(tables: Sequence[Related], cells: npt.NDArray[np.uint16], upper: Counts) -> Iterator[Equations]:
+    """That listed categories have records, of variables that no table tells exactly.
+
+    upper  (cells,) what each has at most
+    """
+    told = {v for table in tables if table.is_exact for v in table.variables}
+    most = int(min(upper.sum(dtype=np.float64), MAX_TOTAL))
+    for table in tables:
+        own = table.published
+        # a category all of whose cells are told to be 0 has none; of a rounded table none is told
+        listed = own.table.schema.keys.unpack(np.arange(own.table.schema.cells)) if own.base else own.table.codes
+        listed = np.concatenate([listed, own.withheld]) if len(own.withheld) else listed
+        for place, (v, name) in enumerate(zip(table.variables, own.table.schema.names, strict=True)):
+            if not own.is_exact and v not in told and name in own.met:
+                codes = np.unique(listed[:, place])
+                ends = np.ones(len(codes), np.int64), np.full(len(codes), most)
+                yield _between(table, cells, Sums((name,), codes[:, None].astype(np.uint16), *ends))
 
 
 def _between(table: Related, cells: npt.NDArray[np.uint16], sums: Sums) -> Equations:

@@ -45,15 +45,16 @@ def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
 def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowledge) -> Published:
     schema, label, base = table.schema, fact.label(table.schema), base_of(fact, known)
     own = Schema(tuple(Variable(one.name, one.categories) for one in _variables(fact, schema)))
+    met = frozenset(own.names) - {schema.names[v] for v, _ in known.listed_within(range(len(schema)))}
     if base:
         cells, counts = own.keys.unpack(np.arange(own.cells)), Part(fact, base).rounded(schema)
         near = tuple(tuple(st.names(margin.view, schema)) for margin in margins)
-        return Published(label, Table.of(own, cells, counts), True, base=base, margins=near)
+        return Published(label, Table.of(own, cells, counts), True, base=base, margins=near, met=met)
     inside = fact.holds(table.codes, schema)
     whole = Table.of(own, schema.marginal_cells(table.codes[inside], fact.view), table.counts[inside])
     if fact.between is None:
         return Published(label, whole, True)
-    return Published(label, Part(fact).shown(whole), True, fact.between.cells)
+    return Published(label, Part(fact).shown(whole), True, fact.between.cells, met=met)
 
 
 def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:

@@ -23,6 +23,7 @@ from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
+    CODE_LISTS,
     COUNT,
     DICTIONARY,
     GUIDE,
@@ -56,11 +57,15 @@ OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "un
 
 @dataclass(frozen=True)
 class Texts:
-    """What the files say for people beside the counts; none of it is of the records."""
+    """What the files say for people beside the counts; none of it is of the records.
+
+    code_lists  variables whose categories the config names, whether or not they have records, and their levels
+    """
 
     about: PublicationConfig
     labels: Labels
     totals: Literal["beside", "instead"] = "beside"
+    code_lists: frozenset[str] = frozenset()
 
     def of(self, names: Iterable[str]) -> Texts:
         """Those of these variables."""
@@ -300,9 +305,17 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
         **_told_of_weights(cleared),
         **{what: True for what, is_so in ((ZEROS, texts.about.zeros), (TOTALS, texts.about.totals)) if is_so},
         "resources": [*resources, dictionary],
+        **({CODE_LISTS: lists} if (lists := _code_lists(cleared, texts)) else {}),
         **({LEVELS: levels} if (levels := _levels(cleared)) else {}),
         **_about(texts.about),
     }
+
+
+def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
+    """Those that have one, of variables of suppressed or rounded tables and with merged categories."""
+    in_part, shown = st.union(cleared.in_part), st.union([cleared.release.variables, *cleared.in_part])
+    own = [(v, cleared.schema.variables[v]) for v in st.members(shown)]
+    return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(in_part, bit) or v.is_merged)]
 
 
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:

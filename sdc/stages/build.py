@@ -23,6 +23,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
@@ -30,6 +31,7 @@ from sdc.public.earlier import (
     Origin,
     Publications,
     Relations,
+    listed_codes,
     read_folders,
     read_origin,
     read_publications,
@@ -158,6 +160,11 @@ class Build:
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
         return count_records(self.source, self.config.table, executor, unit_memory(self.config.execution) // 2)
+
+    def known_of(self, counted: CountedRecords) -> Knowledge:
+        """What is known of the records where nothing was published before."""
+        listed = listed_codes(self.config.table.code_lists, counted.table.schema)
+        return Knowledge.of(counted.table, NOTHING, counted.zeros, (), listed)
 
     def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Origin]:
         """The table with the levels that earlier publications need, what is known of it, and from where.

@@ -92,9 +92,12 @@ def _cleared(build: Build, certificate: Certificate, executor: Executor) -> Clea
 
 
 def _texts(build: Build) -> Texts:
-    config = build.config
+    config, schema, listed = build.config, build.made.table.schema, build.made.known.listed
     return Texts(
-        _with_required(build), config.labels.labels, "beside" if config.totals is None else config.totals.publish
+        _with_required(build),
+        config.labels.labels,
+        "beside" if config.totals is None else config.totals.publish,
+        frozenset(schema.names[v] for axis, _ in listed for v in st.members(schema.levels.of_axis[axis])),
     )
 
 
@@ -142,7 +145,8 @@ def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
 def _unverified(build: Build, folder: Path, made: bool) -> str:
     """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
 
-    Cells without proof, which the policy "outer" may let through, were judged for a release that was made just now.
+    Of one that was not made just now the gate judges the cells without proof again, which the policy "outer" may let
+    through.
     """
     risk = build.config.risk
     limit = risk.posterior.model_dump() if risk.posterior else None
@@ -152,8 +156,14 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
         return str(error)
     found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, risk.model_dump())
     unproven = found.at_risk_cells - found.certified_cells
-    if not found.failures and unproven and (build.policy is Policy.REFUSE or not made):
+    if not found.failures and unproven and build.policy is Policy.REFUSE:
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
+    if not found.failures and unproven and not made:
+        try:
+            _require_not_refuted(build, build.folder.stage(REPORT.name) / PAGE)
+            _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS)
+        except SdcError as error:
+            return str(error)
     return "; ".join(found.failures)
 
 

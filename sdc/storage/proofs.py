@@ -19,6 +19,7 @@ from sdc.feasible.witnesses import Witnesses, lifted
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
+from sdc.paths import require_own
 from sdc.run_format import CHANGE, DIFFERENCE, OF_DIFFERENCES, SHA256
 from sdc.storage.certificate import Certificate, starts
 from sdc.storage.parquet import read_columns, write_columns
@@ -56,6 +57,7 @@ def keep_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     """
     found = lifted(certificate.proof, table)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    require_own(folder)
     columns = {f"axis {number}": np.ascontiguousarray(codes) for number, codes in enumerate(found.cells.T)}
     width = certificate.min_width if proven else 0
     told = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}

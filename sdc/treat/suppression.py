@@ -103,6 +103,7 @@ def suppress(
     """The cells to withhold, least records and cells in all, so that each count of 1 to `small_count` keeps its width.
 
     counts  integers of any shape; its margins with one variable summed out stay public, and so all others
+            of one variable its labels are known, which say that a category with records has some
     zeros   flags of its shape: cells that everybody knows to be 0; none of them is withheld, for it protects nothing
 
     By cuts: the cheapest set that has a cell of every set known to be needed is tried; where a sensitive cell has too
@@ -292,7 +293,9 @@ class _Intruder:
                 line[lines] = np.arange(len(lines))[:, None]
                 found.append(Equations.of_groups(line[hidden], truth))
             equations = Equations.joined(found)
-            system = IntegerSystem(0 * truth, equations.least(len(hidden)), equations, truth)
+            # of one variable no margin tells that a category has records, and its label does
+            least = np.minimum(truth, len(self.shape) == 1)
+            system = IntegerSystem(least, equations.least(len(hidden)), equations, truth)
             self._of = key, system, hidden
         return self._of[1:]
 

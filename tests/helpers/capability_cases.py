@@ -244,6 +244,15 @@ class Case:
         every = product(*map(range, SIZES))
         return frozenset(codes for codes in every if all(VARIABLES[v][codes[NAMES.index(v)]] in c for v, c in kept))
 
+    def labels(self, names: Sequence[str]) -> Iterator[Fact]:
+        """That each category that the files name has a record: those of variables, and those in a merged one."""
+        total = int(self.counts.sum())
+        for name in (name.removesuffix("_merged") for name in names):
+            for category in VARIABLES[name] if name in VARIABLES else self.levels[name][1]:
+                own = self.inside([name], [category])
+                if any(self.counts[cell] for cell in own):
+                    yield Fact(own, 1, total)
+
     @property
     def told(self) -> list[Fact]:
         """What the files say of sub-tables that went out in part, rounded or with merged categories."""
@@ -257,6 +266,7 @@ class Case:
             with (self.run / "release" / one["path"]).open() as file:
                 header, *rows = csv.reader(file)
             names = header[: len(names)]
+            found += self.labels(names)
             listed = {tuple(row[: len(names)]): row[len(names)] for row in rows}
             if "rounded_to" in how:
                 counts = {cell: int(count) for cell, count in listed.items() if TOTAL not in cell}

@@ -32,6 +32,7 @@ NO_FEATURES = {
     "how the table is read, which is the same table to all that follows": (
         *("table.path", "table.variables", "table.columns", "table.csv", "table.categories", "table.missing"),
         *("table.recodes", "table.bad_records", "table.max_categories", "table.partitions", "table.expect"),
+        "table.not_totals",
     ),
     "what every build has": ("name", "risk.min_width", "risk.small_count", "widths", "execution", "output.folder"),
     "settings of a search that has them": (
@@ -46,6 +47,7 @@ NO_FEATURES = {
     ),
     "settings of table.weight": ("weighted",),
     "settings of release.in_part": ("release.like",),
+    "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate", "papers"}

@@ -151,6 +151,18 @@ def test_a_state_of_the_kernels_has_a_folder_and_those_long_unused_go(
     assert len({first, checked, compiled.kept_folder(), None}) == 4
 
 
+def test_whatever_the_umask_the_folder_is_closed_to_others(caches: Path) -> None:
+    before = os.umask(0)
+    try:
+        folder = compiled.kept_folder()
+        assert folder is not None
+        (folder / "part").mkdir()  # as Numba makes those of its own
+    finally:
+        os.umask(before)
+    assert not compiled.open_to_others()
+    assert {path.stat().st_mode & 0o077 for path in (caches, *folder.parents[:2], folder)} == {0}
+
+
 def test_where_the_cache_cannot_be_written_the_folder_is_none(caches: Path) -> None:
     caches.write_text("no folder")
     assert compiled.kept_folder() is None

@@ -93,7 +93,7 @@ def subject_of(
         build.config.require("replay")
         counted = build.counted(IN_PROCESS)
         weights = build.settings().weights(counted.table.schema)
-        known = Knowledge.of(counted.table, NOTHING, counted.zeros, NO_FACTS)
+        known = build.known_of(counted)
         return HistorySubject(counted.table, known, build.criteria, build.config.server or ServerConfig(), weights)
     if min_width is None:
         raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")

@@ -238,6 +238,8 @@ class EvidenceFolder:
         for what, one, other in zip(("sub-tables", "structural zeros", "facts"), known, self.known, strict=True):
             same = {*map(identity, one)} == {*map(identity, other)}
             check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
+        listed = self.levels.pattern(content[names.PUBLIC_BEFORE].get(names.LISTED, ()))
+        check(listed == self.listed, f"it names other code lists than {names.TABLE}/{names.KNOWN}")
         asked, between = (self.levels.subtables(content[key]) for key in (names.ASKED, "separators"))
         self.hidden -= self.tried.intersection(*[[v for element in asked for v in self.levels.telling(element)]])
         check(len(content[names.PUBLIC_IN_PART]) <= 1, "it says twice what goes out in part")

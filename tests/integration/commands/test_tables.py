@@ -151,14 +151,17 @@ def test_a_table_whose_counts_are_not_all_told(sdc: Sdc, tmp_path: Path) -> None
     ("words", "message"),
     [
         (["bounds", "t.csv", "--release", "a"], "what it tells is all that is known of it; leave out --release"),
-        (["enumerate", "t.csv", "--variables", "a"], "what it tells is all that is known of it; leave out --variables"),
+        (
+            ["enumerate", "t.csv", "--variables", "a"],
+            "which makes no variable: its rows of totals would be counted too",
+        ),
         (["bounds", "t.csv", "--method", "shuttle"], "are by one solver; leave out the method"),
         (["bounds", "t.csv", "--cells", "some"], "cells = 'some'; choose at-risk or all"),
         (["widths", "t.csv"], "has 2 missing values; give each cell its count, or ask sdc bounds, sdc enumerate"),
         (["bounds", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["enumerate", "empty.csv"], "has 1 counts between two numbers that no count is between"),
         (["check", "empty.csv"], "has 1 counts between two numbers that no count is between"),
-        (["bounds", "wrong.csv"], "contradicts itself: no counts agree with all that it tells"),
+        (["bounds", "wrong.csv"], "contradicts itself: "),
         (["widths", "rounded.csv"], "has rounded counts, 'count_rounded_to_5'; give each cell its count"),
     ],
 )

@@ -132,7 +132,7 @@ def test_evidence_of_another_table_or_criterion_is_refused_by_name(proven: Certi
 def test_evidence_that_lacks_what_is_known_is_refused(proven: Certificate) -> None:
     """What was published before, whole or in part; a cell that has records is not impossible."""
     table = scattered()
-    part = replace(knows(table, NOTHING), facts=(Fact(0b111, ((0, (0,)),), None, "a newspaper"),))
+    part = knows(table, NOTHING).with_facts((Fact(0b111, ((0, (0,)),), None, "a newspaper"),))
     for known, lacking in (
         (knows(table, all_ways(5, 3)), r"A\*B\*C"),
         (knows(table, all_ways(5, 1)), "A"),

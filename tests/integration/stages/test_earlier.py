@@ -222,13 +222,13 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     new_ledger(tmp_path / "led")
     apart = {"forbid": ["A*B", "A*C"]}
     first = built(config(tmp_path, "first", [{"folder": "a"}, relation], release=apart, ledger="led"))
-    schema, facts = first.made.table.schema, {fact.source: fact for fact in first.made.known.facts}
+    schema, facts = first.made.table.schema, {fact.source: fact for fact in first.made.known.published}
     told = {fact.label(schema): fact.between.cells.tolist() for fact in facts.values() if fact.between is not None}
     assert told == {"A*B": [[0, 1], [2, 0]], "C*grouped; published before": [[0, 0]]}
     assert schema.variables[3].categories == ("high", "low")
     assert verify(first.folder.path).verified
     again = built(config(tmp_path, "again", [], release=apart, ledger="led"))
-    assert again.made.known.facts == first.made.known.facts
+    assert again.made.known.published == first.made.known.published
     assert verify(again.folder.path).verified
     assert verify_run(again.folder.path).verified
     folder_of(tmp_path, "c", [in_part_of(part(table, 0b011, 1, "c"), [[0, 1]])])
@@ -252,14 +252,14 @@ def test_counts_between_two_numbers_and_totals_are_known_from_then_on(tmp_path: 
     new_ledger(tmp_path / "led")
     apart = {"forbid": ["A", "A*B"]}
     first = built(config(tmp_path, "first", [{"folder": "a.csv"}], release=apart, ledger="led"))
-    told = {fact.label(first.made.table.schema): fact.between for fact in first.made.known.facts}
+    told = {fact.label(first.made.table.schema): fact.between for fact in first.made.known.published}
     assert {
         label: list(zip(one.cells.tolist(), one.low.tolist(), one.high.tolist(), strict=True))
         for label, one in told.items()
         if one is not None
     } == {"A": [([2], 20, 22), ([3], 0, 99)], "A*B": [([0, 1], 0, 99), ([1, 0], 5, 9), ([2, 0], 0, 99)]}
     again = built(config(tmp_path, "again", [], release=apart, ledger="led"))
-    assert again.made.known.facts == first.made.known.facts
+    assert again.made.known.published == first.made.known.published
     assert verify(first.folder.path).verified
     assert verify(again.folder.path).verified
     for old, new, message in (

@@ -34,6 +34,7 @@ from sdc.stages.build import Build, open_build
 from sdc.stages.stage import Stage
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.certificate import read_certificate, write_certificate
+from sdc.verify.run_folder import Verification
 from tests.helpers.builds import (
     NAMES,
     PUBLISHED,
@@ -245,7 +246,9 @@ def test_undecided_is_not_released(unproven: int, config: Config) -> None:
     assert document_of(build, "assessment", "assessment.json")["releasable"] is True
 
 
-def test_undecided_is_released_where_the_config_says_so(unproven: int, config: Config) -> None:
+def test_undecided_is_released_where_the_config_says_so(
+    unproven: int, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
     build = built(config(risk={"undecided": "outer"}))
     assert build.made.found[0].sub_tables(build.made.table.schema) == 59
     assessment = document_of(build, "assessment", "assessment.json")
@@ -253,6 +256,16 @@ def test_undecided_is_released_where_the_config_says_so(unproven: int, config: C
     assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED
     report = report_of(build)
     assert "undecided" in report.lower()
+    # a rerun has the gate judge what is not proven, and ends
+    monkeypatch.setattr("sdc.stages.release.verify_release", lambda *of: Verification(at_risk_cells=3))
+    assert redone(made(config(risk={"undecided": "outer"}))[1]) == []
+    monkeypatch.setattr("sdc.stages.release.clear", failing_gate)
+    with pytest.raises(ReleaseError, match="release is there and does not hold: struck"):
+        made(config(risk={"undecided": "outer"}))
+
+
+def failing_gate(*of: object, **more: object) -> None:
+    raise ReleaseError("struck")
 
 
 def test_an_undecided_release_is_not_published_whatever_the_search_says(

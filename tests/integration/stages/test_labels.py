@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sdc.executor import IN_PROCESS
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.stages.build import Build
+from sdc.public.check import check
+from sdc.stages.build import Build, open_build
 from sdc.verify.run_folder import verify
 from tests import reference
 from tests.helpers.builds import built, written
@@ -92,6 +95,23 @@ def test_a_reader_who_knows_the_labels_knows_no_small_count(
     monkeypatch.setattr(Knowledge, "_labels_beside", lambda known, given: iter(()))
     with pytest.raises(ReleaseError, match=r"no feasible table|within no clique"):
         build_of(counts, tmp_path / "unsafe", how, min_width)
+
+
+def test_published_folders_are_read_back_with_what_their_labels_tell(tmp_path: Path) -> None:
+    """`check` bounds the cells as the judge does. A code list is named in the folder."""
+    counts = np.array([[1, 0], [9, 1], [9, 7], [8, 9]])
+    for lists in ({}, {"A": [*A]}):
+        build = build_of(counts, tmp_path / f"{len(lists)}", "withhold", 1, categories=lists)
+        release = build.folder.stage("release")
+        found = check([release], small_count=None)
+        bounds = reference.bounds(reference.feasible(counts.shape, told(release, counts, labels_tell=not lists)))
+        assert np.array_equal(found.inner, bounds[np.ravel_multi_index(found.cells.T.astype(int), counts.shape)])
+        assert json.loads((release / "datapackage.json").read_text()).get("code_lists", []) == [*lists]
+        # what was said once stays said, whatever a later config calls a code list
+        table = {"path": build.config.table.path, "categories": {"A": [*A]}}
+        later = open_build(written(tmp_path, table=table, earlier=[{"folder": str(release)}]))
+        _, known, _ = later.with_earlier(build.counted(IN_PROCESS))
+        assert bool(known.listed) == bool(lists)
 
 
 def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> None:

@@ -74,6 +74,7 @@ def test_a_table_of_recoded_parts(config: Path) -> None:
         "set_aside": 12,
         "reasons": [{"variable": "age", "reason": "value that no bin or group covers", "records": 12}],
         "unmet": {},
+        "sums": [],
     }
     assert "table: 12 records set aside: age: value that no bin or group covers" in said
 

@@ -79,8 +79,8 @@ def test_both_flows_have_the_parameters_of_a_deployment() -> None:
     from flows.release_build import release_build
     from flows.width_sweep import width_sweep
 
-    for flow in (release_build, width_sweep):
-        assert list(inspect.signature(flow.fn).parameters) == list(Parameters.model_fields)
+    for flow, not_scheduled in ((release_build, ["again"]), (width_sweep, [])):
+        assert list(inspect.signature(flow.fn).parameters) == [*Parameters.model_fields, *not_scheduled]
 
 
 def first(content: dict[str, Any]) -> dict[str, Any]:
