@@ -49,7 +49,8 @@ def texts_by(metadata: Mapping[str, Any]) -> Texts:
 
 
 def _told(name: str, label: Any, note: Any, unit: Any, called: Iterable[tuple[str, Any]]) -> tuple[Any, ...]:
-    return label or name, ", ".join(filter(None, (note, unit))), [(c, text or c) for c, text in called]
+    named = [(c, c if text is None else text) for c, text in called]
+    return name if label is None else label, ", ".join(filter(None, (note, unit))), named
 
 
 def check_texts(file_of: Callable[[str], Path], metadata: Mapping[str, Any], own: Texts) -> None:
