@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TypeVar, cast
@@ -108,14 +109,15 @@ def open_to_others() -> str:
 
     It is run as this user, so that none is taken from a folder that another user could have filled.
     """
-    with suppress(OSError, RuntimeError):
+    try:
         base = kept_base()
-        folder = base / _state()
-        # what is in a folder that is closed is out of reach, unless somebody else has put it there before
-        of_others = (of_another(path) for path in folder.rglob("*"))
-        if said := next(filter(None, (written_by_others(base), written_by_others(folder), *of_others)), ""):
-            return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own"
-    return ""
+    except RuntimeError:  # no home, and no place
+        return ""
+    folder = base / _state()
+    # what is in a folder that is closed is out of reach, unless somebody else has put it there before
+    looks = chain(map(written_by_others, (base, folder)), map(of_another, folder.rglob("*")))
+    said = next(filter(None, looks), "")
+    return f"{said}; remove it, or set NUMBA_CACHE_DIR to a folder of your own" if said else ""
 
 
 @cache

@@ -11,14 +11,20 @@ from pathlib import Path
 def written_by_others(path: Path) -> str:
     """Who else may have written what is at a path, or replaced it; nothing where nobody else may."""
     real = path.resolve()
-    with suppress(FileNotFoundError):
-        return _open_to(real, real.stat()) or _open_to(real.parent, real.parent.stat())
+    # the folder of a link too: who may write there may lead it elsewhere
+    for one in dict.fromkeys((real, real.parent, path.absolute().parent)):
+        # what is not there, or may not be looked at, is not read either
+        with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            if said := _open_to(one, one.stat()):
+                return said
     return ""
 
 
 def of_another(path: Path) -> str:
-    """Who has it, where that is another user."""
-    return _of_another(path, path.stat())
+    """Who has a file, a folder or a link, where that is another user; nothing of what is not there."""
+    with suppress(FileNotFoundError):
+        return _of_another(path, path.lstat())
+    return ""
 
 
 def _of_another(path: Path, status: os.stat_result) -> str:

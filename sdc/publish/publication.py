@@ -49,7 +49,7 @@ from sdc.run_format import (
 from sdc.storage.run_folder import json_of
 from sdc.storage.whole_file import replacing
 
-READ = ("csv", "parquet")  # formats whose values are read back, and not their bytes alone
+READ = ("csv", "parquet")  # formats whose columns the metadata describe
 MOST_CELLS = 1 << 28  # of a file, beyond the cells with records
 EXACT = "Exact marginal tables of counts"
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")

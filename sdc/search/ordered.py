@@ -425,7 +425,7 @@ def _unproven_before(inquiry: Inquiry, judgement: Judgement) -> NothingReleasabl
     else:
         told = (
             f"no proof was found that {answer.open_cells} cells keep the minimum width {inquiry.criteria.floor}; "
-            f"{'raise release.seconds' if not lacking else 'else raise release.seconds'}, or ask for a smaller width"
+            "raise release.seconds, or ask for a smaller width"
         )
     return NothingReleasableError(
         f"nothing more can be published with what was published before: {'; '.join([*lacking, told])}", "\n".join(cells)

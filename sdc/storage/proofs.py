@@ -23,6 +23,7 @@ from sdc.paths import require_own
 from sdc.run_format import CHANGE, DIFFERENCE, OF_DIFFERENCES, SHA256
 from sdc.storage.certificate import Certificate, starts
 from sdc.storage.parquet import read_columns, write_columns
+from sdc.storage.whole_file import sync
 
 FOLDER, FILE = ".proofs", "{}.parquet"
 FORMAT = "1"
@@ -63,10 +64,11 @@ def keep_proof(folder: Path, certificate: Certificate, table: Table, proven: boo
     told = {"format": FORMAT, "small_count": str(certificate.small_count), "min_width": str(width)}
     new = folder / f".new.{os.getpid()}"
     write_columns(new, {**columns, DIFFERENCE: found.of, CHANGE: found.changes}, told)
-    with new.open("rb+") as file:
+    with new.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
+    sync(new)
     new.rename(folder / FILE.format(digest))
+    sync(folder, folder.parent)
     return SHA256 + digest
 
 
@@ -96,8 +98,11 @@ def _read(path: Path, digest: str) -> tuple[Differences, tuple[int, int]]:
     if not same:
         raise InputError(f"its proof {path} was changed; put the file back as it was")
     columns, told = read_columns(path)
-    axes = [columns[f"axis {number}"] for number in range(len(columns) - len(OF_DIFFERENCES))]
     if told.get("format") != FORMAT:
         raise InputError(f"its proof {path} is of another version of sdc; use the one that wrote it")
-    found = Differences(starts(columns[DIFFERENCE], path), np.stack(axes, axis=1), columns[CHANGE])
-    return found, (int(told["small_count"]), int(told["min_width"]))
+    try:
+        axes = [columns[f"axis {number}"] for number in range(len(columns) - len(OF_DIFFERENCES))]
+        found = Differences(starts(columns[DIFFERENCE], path), np.stack(axes, axis=1), columns[CHANGE])
+        return found, (int(told["small_count"]), int(told["min_width"]))
+    except (LookupError, ValueError) as error:
+        raise InputError(f"its proof {path} is no proof ({error}); put the file back as it was") from error

@@ -151,6 +151,15 @@ def test_a_state_of_the_kernels_has_a_folder_and_those_long_unused_go(
     assert len({first, checked, compiled.kept_folder(), None}) == 4
 
 
+def test_a_link_that_leads_nowhere_hides_no_open_folder(caches: Path) -> None:
+    folder = compiled.kept_folder()
+    assert folder is not None
+    (folder / "link").symlink_to(folder / "nowhere")
+    assert not compiled.open_to_others()
+    folder.chmod(0o777)
+    assert f"every user may write {folder}" in compiled.open_to_others()
+
+
 def test_whatever_the_umask_the_folder_is_closed_to_others(caches: Path) -> None:
     before = os.umask(0)
     try:

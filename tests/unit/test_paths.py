@@ -36,6 +36,13 @@ def test_what_others_may_write_is_not_ours(tmp_path: Path) -> None:
         require_own(file)  # another file may be put in its place
     tmp_path.chmod(0o1777)
     require_own(file)
+    link = tmp_path / "open" / "link"
+    link.parent.mkdir()
+    link.symlink_to(file)
+    require_own(link)
+    link.parent.chmod(0o777)
+    with pytest.raises(InputError, match=f"every user may write {link.parent}"):
+        require_own(link)  # it may be led elsewhere
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
