@@ -34,7 +34,7 @@ from sdc.model.schema import Schema
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.public.earlier import read_origin
+from sdc.public.earlier import listed_codes, read_origin
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
@@ -331,7 +331,7 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     config.require(*asked)
     require_recorded(folder, *{"table", "search"} & set(records))
     build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
-    known = read_known(path / TABLE, table)
+    known = read_known(path / TABLE, table, listed_codes(config.table.code_lists, table.schema))
     there = "search" in records
     found = read_search(path / "search", table.schema) if there else None
     weights = None if config.table.weight is None else read_weights(path / TABLE, table)
