@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from sdc.config.values import Category, Groups, Names, Positive, Section, Text
+from sdc.config.values import Category, Groups, Positive, Section, Text
 from sdc.run_format import TOTAL
 
 
@@ -67,7 +67,7 @@ class EarlierConfig(Section):
         Field(description="a list of its categories for each variable that are no totals, though they are called so"),
     ] = {}
     code_lists: Annotated[
-        Names,
+        tuple[Text, ...],
         Field(
             description="of what version 0.1 published, which does not say it: variables whose categories its config "
             "named, so that one of them may have no record"
