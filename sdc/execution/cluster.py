@@ -32,6 +32,7 @@ from sdc.execution.slurm import require_commands, require_submission, slurm_exec
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.extras import require_packages
+from sdc.spawned import without_main_script
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
                 )
 
         with (
+            without_main_script(),  # workers are started until the end: those that died, and more where it is adaptive
             _in_a_few_tries(start) as cluster,
             Client(cluster) as client,  # type: ignore[no-untyped-call]
             nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
