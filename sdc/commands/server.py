@@ -223,7 +223,7 @@ def _kept(history: str, table: Table) -> Proof | None:
 
 def _read(path: str) -> tuple[Table, Knowledge]:
     """A table, and what is known beside what is released of it; of a server's folder as that has it."""
-    from sdc.ingest.reading import read_table
+    from sdc.data.reading import read_table
     from sdc.model.fact import NO_FACTS
     from sdc.model.knowledge import Knowledge
     from sdc.model.release import NOTHING

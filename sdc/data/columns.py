@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
-from sdc.ingest.frames import arrow_of
-from sdc.ingest.records import apart, batches, check_kinds, layouts_of
-from sdc.ingest.source import SourcePart, open_source
-from sdc.ingest.vocabulary import namer
+from sdc.data.frames import arrow_of
+from sdc.data.records import apart, batches, check_kinds, layouts_of
+from sdc.data.source import SourcePart, open_source
+from sdc.data.vocabulary import namer
 from sdc.model.errors import InputError, nearest
 
 
