@@ -274,6 +274,26 @@ with embedded_server() as await_server:
 """
 
 
+SPOKEN_TO = """
+from flows.embedded import embedded_server
+with embedded_server() as await_server:
+    await_server()
+    from prefect.client.orchestration import get_client
+    with get_client(sync_client=True) as client:
+        print(client.read_flow_runs())
+"""
+
+
+def test_no_proxy_is_asked_about_this_machine(tmp_path: Path) -> None:
+    """Nor gets the key of its server; where this one would be asked, nobody answers."""
+    proxy = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "tables.example"}
+    own = {"PREFECT_HOME": str(made_home(tmp_path)), "PREFECT_PROFILES_PATH": str(tmp_path / "none")}
+    environment = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "NO_PROXY")}
+    command = [sys.executable, "-c", SPOKEN_TO]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment | own | proxy, timeout=240)
+    assert done.stdout == "[]\n", done.stderr
+
+
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_no_server_outlives_its_build(killed: bool, tmp_path: Path) -> None:
     home = {
