@@ -22,6 +22,7 @@ import pytest
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
 from sdc.config.build import ExecutionConfig
+from sdc.execution.doctor import examined
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError, TemporaryError
 from sdc.model.schema import Schema
@@ -258,10 +259,14 @@ def test_nothing_is_sent_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["PREFECT_LOGGING_LEVEL"] == "DEBUG"  # what the environment says stays
 
 
-def test_the_embedded_server_answers_nobody_without_the_token(prefect_server: None) -> None:
+def test_the_embedded_server_answers_nobody_without_the_token(
+    prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 
     assert_closed(PREFECT_API_URL.value(), PREFECT_HOME.value())
+    monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
+    assert "asks for a key" in next(one.said for one in examined(None) if one.name == "prefect")
 
 
 STARTED = """
