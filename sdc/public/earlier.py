@@ -19,8 +19,8 @@ import numpy.typing as npt
 from sdc.config.build import BuildConfig
 from sdc.config.earlier import EarlierConfig
 from sdc.config.table import CsvConfig
-from sdc.ingest.keys import require_disjoint
-from sdc.ingest.source import Source, open_source
+from sdc.data.keys import require_disjoint
+from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError

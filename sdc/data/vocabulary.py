@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
-from sdc.ingest.order import canonical_order
-from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
+from sdc.data.order import canonical_order
+from sdc.data.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved

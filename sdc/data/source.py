@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from sdc.config.table import SUFFIXES, ExpectConfig
-from sdc.ingest.structural_zeros import zeros_digest
+from sdc.data.structural_zeros import zeros_digest
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sdc.data.reading import read_table
 from sdc.executor import Executor
-from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
 from sdc.model.table import Table
-from tests.unit.ingest.test_counting import schema_of, write_parts
+from tests.unit.data.test_counting import schema_of, write_parts
 
 
 def test_two_workers_and_memory_that_ends(tmp_path: Path, two_workers: Executor) -> None:

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest import counting, reading, records
-from sdc.ingest.counting import Packing
-from sdc.ingest.reading import read_table
+from sdc.data import counting, reading, records
+from sdc.data.counting import Packing
+from sdc.data.reading import read_table
 from sdc.model.errors import SdcError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest.reading import read_table
-from sdc.ingest.source import open_source
+from sdc.data.reading import read_table
+from sdc.data.source import open_source
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table

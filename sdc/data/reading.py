@@ -36,15 +36,15 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
+from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
+from sdc.data.frames import arrow_of
+from sdc.data.hierarchies import hierarchies_of, with_levels
+from sdc.data.records import Layout, apart, batches, check_kinds, layouts_of
+from sdc.data.source import Source, SourcePart, open_source, require_records
+from sdc.data.structural_zeros import read_structural_zeros
+from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
+from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
-from sdc.ingest.frames import arrow_of
-from sdc.ingest.hierarchies import hierarchies_of, with_levels
-from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
-from sdc.ingest.source import Source, SourcePart, open_source, require_records
-from sdc.ingest.structural_zeros import read_structural_zeros
-from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
-from sdc.ingest.weights import weights_of
 from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros

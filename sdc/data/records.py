@@ -13,9 +13,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sdc.config.table import CsvConfig
-from sdc.ingest.reader import READER
-from sdc.ingest.source import SourcePart, readable
-from sdc.ingest.vocabulary import kind_of
+from sdc.data.reader import READER
+from sdc.data.source import SourcePart, readable
+from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
 
 _BATCH_ROWS = 1 << 17
