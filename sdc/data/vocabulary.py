@@ -247,9 +247,8 @@ class Vocabulary:
 
 def _check_lines(name: str, column: str) -> None:
     if re.search(r"[\r\n]", name):
-        # Arrow reads on from a quote that nobody closes, and the records after it would be lost
         raise InputError(
-            f"column {column!r} has a value of several lines; close the quote there, or recode the value",
+            f"column {column!r} has a value of several lines; recode it",
             f"column {column!r} has a value of several lines, it begins {name[:20]!r}",
         )
 

@@ -336,7 +336,7 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
         )
     # last, as a file that is not there ends it
     if any(relation.key is not None for relation, _ in publications.relations):
-        require_keys_apart(publications, open_source(config.table.path), config.table.csv)
+        require_keys_apart(publications, open_source(config.table.path, ignore=config.table.ignore), config.table.csv)
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Publication]:

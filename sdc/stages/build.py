@@ -155,7 +155,7 @@ class Build:
     @cached_property
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
-        return open_source(self.config.table.path, self.config.table.expect)
+        return open_source(self.config.table.path, self.config.table.expect, self.config.table.ignore)
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""
