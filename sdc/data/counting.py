@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sdc.data.vocabulary import Coding, Vocabulary
 from sdc.executor import Executor
-from sdc.ingest.vocabulary import Coding, Vocabulary
 from sdc.model.errors import InputError, SdcError
 from sdc.model.table import MAX_TOTAL
 from sdc.model.weights import UNIT

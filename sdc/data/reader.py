@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, Any, TypeAlias, TypeVar
 
-from sdc.ingest.source import SourcePart, readable
+from sdc.data.source import SourcePart, readable
 from sdc.model.errors import InputError, SdcError
 
 Result = TypeVar("Result")
@@ -32,7 +32,7 @@ _NONE: Process | None = None
 
 IDLE_SECONDS = 10.0  # its memory is not for a search that takes hours
 SECONDS_TO_END = 1.0
-_SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from sdc.ingest.reader import serve; serve()"
+_SERVE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from sdc.data.reader import serve; serve()"
 
 
 class Reader:

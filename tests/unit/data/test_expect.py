@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sdc.config.table import ExpectConfig, TableConfig
-from sdc.ingest import reading
-from sdc.ingest.reading import count_records
-from sdc.ingest.source import open_source
+from sdc.data import reading
+from sdc.data.reading import count_records
+from sdc.data.source import open_source
 from sdc.model.errors import InputError
-from tests.unit.ingest.test_reading import write
+from tests.unit.data.test_reading import write
 
 
 def parts(folder: Path, suffix: str) -> Path:

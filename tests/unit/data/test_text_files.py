@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model.errors import InputError
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -78,8 +78,8 @@ def test_another_delimiter_than_the_file_has(tmp_path: Path) -> None:
 
 def test_another_encoding_than_the_file_has(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", [("a", "b"), ("größe", "2")], encoding="latin-1")
-    refused(path, "t.csv cannot be read: .*table.csv.encoding")
-    refused(path, "t.csv cannot be read: .*table.csv.encoding", csv={"encoding": "ascii"})
+    refused(path, "t.csv, line 2: column 'a' has bytes that are not utf-8; .*table.csv.encoding")
+    refused(path, "t.csv, line 2: column 'a' has bytes that are not ascii", csv={"encoding": "ascii"})
     refused(path, "table.csv.encoding = 'utf-9': it is no encoding", csv={"encoding": "utf-9"})
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from sdc.commands.cli import main
 from sdc.config.file import read_config
-from sdc.ingest.profile import config_name, written
-from sdc.ingest.reading import count_records
-from sdc.ingest.source import open_source
+from sdc.data.profile import config_name, written
+from sdc.data.reading import count_records
+from sdc.data.source import open_source
 from sdc.model.errors import InputError
 
 REGIONS = {"north": ["Aa", "Bb"], "south": ["Cc", "Dd", "Ee"]}

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sdc.ingest.source import open_source
+from sdc.data.source import open_source
 
 TIMEOUT = 120
 
@@ -42,7 +42,7 @@ def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, tmp_pa
     (tmp_path / "t.csv").write_bytes(b"a\nx\ny\n")
     (part,) = open_source(tmp_path / "t.csv").parts
     code = (
-        "import pickle, sys; from sdc.ingest.reader import READER; from tests.unit.ingest.test_reader import *\n"
+        "import pickle, sys; from sdc.data.reader import READER; from tests.unit.data.test_reader import *\n"
         "part = pickle.load(sys.stdin.buffer)\n"
         "print(READER.run(process_of, part), flush=True)\n"
         "READER.run(sleep, part)"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.ingest.order import canonical_order
-from sdc.ingest.recodes import NUMERAL
+from sdc.data.order import canonical_order
+from sdc.data.recodes import NUMERAL
 from sdc.model.errors import InputError
 
 

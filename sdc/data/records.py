@@ -5,35 +5,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sdc.config.table import CsvConfig
-from sdc.ingest.reader import READER
-from sdc.ingest.source import SourcePart, readable
-from sdc.ingest.vocabulary import kind_of
+from sdc.data.reader import READER
+from sdc.data.source import SourcePart, readable
+from sdc.data.text import header_of, may_be_cut, text_batches
+from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
 
 _BATCH_ROWS = 1 << 17
-_CSV_BLOCK = 1 << 24  # bytes
-_HEADER_BLOCK = 1 << 20  # bytes, of which only the first line is wanted
 Result = TypeVar("Result")
 
 _CSV = CsvConfig()
 _POINT, _COMMA = r"^[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?$", r"^([+-]?[0-9]+),([0-9]+([eE][+-]?[0-9]+)?)$"
-_NAMES = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of a part with their types, and the rows of each row group; a CSV file is one of unknown length."""
+    """Columns of a part with their types, and the rows of each row group, or the bytes of a text that may be cut."""
 
     columns: tuple[tuple[str, pa.DataType], ...]
     groups: tuple[int, ...]
+    size: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -55,8 +53,18 @@ def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
                 f"{part} has the columns {', '.join(layout.names)} but {parts[0].name} has {', '.join(names)}; "
                 "give every part the same columns in the same order"
             )
-    _check_names(names, parts[0])
+    if len(names) == 1 and re.search(r"[,;\t|]", names[0]):
+        raise InputError(
+            f"{parts[0]} has the one column {names[0]!r}; separate the columns by commas, or name what separates them "
+            "as table.csv.delimiter"
+        )
     return layouts
+
+
+def require_once(names: Sequence[str], used: Iterable[str | None], path: str) -> None:
+    """InputError where a column that is used is there twice."""
+    if twice := next((name for name in used if name is not None and names.count(name) > 1), None):
+        raise InputError(f"{path} has {names.count(twice)} columns called {twice!r}; rename or drop one")
 
 
 def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns: Iterable[str]) -> None:
@@ -85,37 +93,28 @@ def apart(function: Callable[..., Result], part: SourcePart, *arguments: Any) ->
 
 
 def batches(
-    part: SourcePart, columns: list[str], groups: range | None = None, csv: CsvConfig = _CSV
+    part: SourcePart, columns: list[str], span: range | None = None, csv: CsvConfig = _CSV
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a part, or of these row groups of it."""
+    """The records of a part, of these row groups, or of the lines that begin in this range of bytes."""
     if part.suffix == ".parquet":
-        return _parquet_batches(part, columns, groups)
-    return _csv_batches(part, columns, csv)
+        return _parquet_batches(part, columns, span)
+    return _text_batches(part, columns, csv, span)
 
 
 def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
     if part.size == 0:
         raise InputError(f"{part} is empty; give a file with a header and records")
+    if part.suffix != ".parquet":
+        with readable(part.url):
+            names = header_of(part, csv)
+            return Layout(
+                tuple((name, pa.string()) for name in names), (), part.size if may_be_cut(part, csv) else None
+            )
     with part.opened() as file, readable(part.url):
-        if part.suffix != ".parquet":
-            return Layout(tuple((name, pa.string()) for name in _open_csv(part, file, csv).schema.names), (0,))
         found = pq.ParquetFile(file)
         schema, metadata = found.schema_arrow, found.metadata
         groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
         return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
-
-
-def _check_names(names: list[str], part: SourcePart) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InputError(f"{part} has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
-    if "" in names:
-        raise InputError(f"{part}: column {names.index('') + 1} has no name; name it or drop it")
-    if len(names) == 1 and re.search(r"[,;\t|]", names[0]):
-        raise InputError(
-            f"{part} has the one column {names[0]!r}; separate the columns by commas, or name what separates them as "
-            "table.csv.delimiter"
-        )
 
 
 def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
@@ -133,20 +132,9 @@ def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None)
             yield batch
 
 
-def _csv_batches(part: SourcePart, columns: list[str], csv: CsvConfig) -> Iterator[pa.RecordBatch]:
-    options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(columns, _NAMES),
-        include_columns=columns,
-        null_values=[""],
-        strings_can_be_null=True,
-    )
-    # in a file of one column an empty line is a missing value, and must not vanish
-    several = len(_layout(part, csv).columns) > 1
-    with part.opened() as source:
-        with readable(part.url):
-            found = _open_csv(part, source, csv, options, skip_empty=several)
-        for batch in _each(found, part):
-            yield batch if csv.decimal == "." else _with_points(batch, part)
+def _text_batches(part: SourcePart, columns: list[str], csv: CsvConfig, span: range | None) -> Iterator[pa.RecordBatch]:
+    for batch in _each(text_batches(part, columns, csv, span), part):
+        yield batch if csv.decimal == "." else _with_points(batch, part)
 
 
 def _with_points(batch: pa.RecordBatch, part: SourcePart) -> pa.RecordBatch:
@@ -164,20 +152,6 @@ def _with_points(batch: pa.RecordBatch, part: SourcePart) -> pa.RecordBatch:
         pointed = pc.replace_substring_regex(column.dictionary, _COMMA, r"\1.\2")
         columns.append(pa.DictionaryArray.from_arrays(column.indices, pointed))
     return pa.record_batch(columns, names=batch.schema.names)
-
-
-def _open_csv(
-    part: SourcePart, file: str | IO[bytes], csv: CsvConfig, options: Any = None, *, skip_empty: bool = True
-) -> Any:
-    if not isinstance(file, str) and part.suffix.endswith(".gz"):
-        file = pa.CompressedInputStream(file, "gzip")
-    return pyarrow.csv.open_csv(
-        file,
-        pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK if options else _HEADER_BLOCK, encoding=csv.encoding),
-        # a quoted end of line is no end of a record; `vocabulary` refuses the value then, and no record is lost
-        pyarrow.csv.ParseOptions(delimiter=csv.delimiter, newlines_in_values=True, ignore_empty_lines=skip_empty),
-        options,
-    )
 
 
 def _each(found: Iterable[pa.RecordBatch], part: SourcePart) -> Iterator[pa.RecordBatch]:

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from sdc.config.table import TableConfig
-from sdc.ingest.reading import CountedRecords, count_records, read_table
-from sdc.ingest.source import open_source
-from sdc.ingest.vocabulary import Fault
+from sdc.data.reading import CountedRecords, count_records, read_table
+from sdc.data.source import open_source
+from sdc.data.vocabulary import Fault
 from sdc.model.errors import InputError
 from sdc.model.table import Table
-from tests.unit.ingest.test_reading import write
+from tests.unit.data.test_reading import write
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
-from sdc.ingest.order import canonical_order
-from sdc.ingest.recodes import bottom_label, labels_of, plain, recoded, top_label
+from sdc.data.order import canonical_order
+from sdc.data.recodes import bottom_label, labels_of, plain, recoded, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
@@ -247,9 +247,8 @@ class Vocabulary:
 
 def _check_lines(name: str, column: str) -> None:
     if re.search(r"[\r\n]", name):
-        # Arrow reads on from a quote that nobody closes, and the records after it would be lost
         raise InputError(
-            f"column {column!r} has a value of several lines; close the quote there, or recode the value",
+            f"column {column!r} has a value of several lines; recode it",
             f"column {column!r} has a value of several lines, it begins {name[:20]!r}",
         )
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
-from sdc.ingest.records import apart, batches, layouts_of
-from sdc.ingest.source import Source, SourcePart
-from sdc.ingest.vocabulary import kind_of, namer
+from sdc.data.records import apart, batches, layouts_of
+from sdc.data.source import Source, SourcePart
+from sdc.data.vocabulary import kind_of, namer
 from sdc.model.errors import InputError
 
 SETTING = "earlier.key"

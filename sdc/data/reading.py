@@ -36,15 +36,15 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
+from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
+from sdc.data.frames import arrow_of
+from sdc.data.hierarchies import hierarchies_of, with_levels
+from sdc.data.records import Layout, apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.source import Source, SourcePart, open_source, require_records
+from sdc.data.structural_zeros import read_structural_zeros
+from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
+from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
-from sdc.ingest.frames import arrow_of
-from sdc.ingest.hierarchies import hierarchies_of, with_levels
-from sdc.ingest.records import Layout, apart, batches, check_kinds, layouts_of
-from sdc.ingest.source import Source, SourcePart, open_source, require_records
-from sdc.ingest.structural_zeros import read_structural_zeros
-from sdc.ingest.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
-from sdc.ingest.weights import weights_of
 from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -63,20 +63,21 @@ FRAME = "the data frame"
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS = 1 << 17
-_UNIT_ROWS = 1 << 22  # rows from which a part is cut into several units
+_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into several units
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    source            a .parquet, .csv or .csv.gz file, a folder or a glob of such parts, all of one suffix; a URL; a
-                      data frame of pandas, Polars or Arrow; or a LazyFrame of Polars or a relation of DuckDB, which
-                      are run whole: choose columns in them
+    source            a .parquet, .csv, .tsv or .txt file, text also as .gz, .bz2, .xz or .zst; a folder or a glob of
+                      such parts, all of one suffix; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
+                      Polars or a relation of DuckDB, which are run whole: choose columns in them
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
     settings          of `table` in a config, these:
 
     variables         columns to use, in this order; default all
+    ignore            patterns of names in the folder or glob that are no parts
     columns           the column of each variable that is not called as its column
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
@@ -119,7 +120,7 @@ def _count_source(
     settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
     if not is_path:
         return count_frame(arrow_of(source), settings, memory)
-    return count_records(open_source(source), settings, executor, memory)
+    return count_records(open_source(source, ignore=settings.ignore), settings, executor, memory)
 
 
 def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
@@ -161,7 +162,10 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
     Records that are not as many as expected are refused here where Parquet tells how many there are.
     """
     layouts = layouts_of(source.parts, settings.csv)
-    codings = _codings(layouts[0].names, settings, source.path)
+    names = layouts[0].names
+    require_once(names, names if settings.variables is None else [COUNT], source.path)
+    codings = _codings(names, settings, source.path)
+    require_once(names, [settings.weight, *(coding.column for coding in codings)], source.path)
     if source.parts[0].suffix == ".parquet" and COUNT not in layouts[0].names:
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
@@ -239,6 +243,8 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
     _check_columns(columns, settings, path)
+    if settings.variables is None and "" in columns:
+        raise InputError(f"{path}: column {columns.index('') + 1} has no name; name it, or name the variables to use")
     _check_weight(columns, settings, path)
     names = {column: name for name, column in settings.columns.items()}
     known = [names.get(name, name) for name in columns if name not in (COUNT, settings.weight)] + made
@@ -309,7 +315,7 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 
 @dataclass(frozen=True)
 class PartUnit:
-    """A part, or some row groups of it, and how it is counted.
+    """A part, or some row groups or bytes of it, and how it is counted.
 
     weight      the column of a record's weight
     memory      bytes for cells in the process that counts it
@@ -320,7 +326,7 @@ class PartUnit:
     """
 
     part: SourcePart
-    groups: range | None
+    span: range | None
     codings: tuple[Coding, ...]
     counted: bool
     weight: str | None
@@ -338,11 +344,13 @@ class PartUnit:
 
 
 def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
-    """Each part, cut at row groups where it has many rows."""
+    """Each part; a large one cut at row groups, or at bytes."""
     for part, layout in zip(parts, layouts, strict=True):
-        if sum(layout.groups) <= _UNIT_ROWS:
+        size = layout.size or 0
+        if sum(layout.groups) <= _UNIT_ROWS and size <= _UNIT_BYTES:
             yield part, None
             continue
+        yield from ((part, range(at, min(at + _UNIT_BYTES, size))) for at in range(0, size, _UNIT_BYTES))
         start, rows = 0, 0
         for stop, group in enumerate(layout.groups, start=1):
             rows += group
@@ -363,7 +371,7 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
 def _counted(part: SourcePart, unit: PartUnit) -> Tally:
     """The cells of a part, opened as `part` has it."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
-    for batch in batches(part, unit.columns, unit.groups, unit.csv):
+    for batch in batches(part, unit.columns, unit.span, unit.csv):
         _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest import counting, reading, records
-from sdc.ingest.counting import Packing
-from sdc.ingest.reading import read_table
+from sdc.data import counting, reading, records
+from sdc.data.counting import Packing
+from sdc.data.reading import read_table
 from sdc.model.errors import SdcError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
@@ -120,7 +120,7 @@ def test_a_large_part_is_several_units(tmp_path: Path, monkeypatch: pytest.Monke
     write_parts(tmp_path / "parts", schema, codes, [20], rows=10, suffix="parquet")
     executor = Watching()
     assert read_table(tmp_path / "parts", executor=executor).total == 95
-    groups = [unit.groups for unit in executor.units["count_part"]]
+    groups = [unit.span for unit in executor.units["count_part"]]
     assert groups == [None, range(0, 3), range(3, 6), range(6, 8)]
 
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Collection
 
-from sdc.ingest.recodes import INTEGER, NUMERAL, plain
+from sdc.data.recodes import INTEGER, NUMERAL, plain
 from sdc.model.errors import InputError
 
 _NUMBER = r"[-+]?[$€£]?\d[\d,]*(?:\.\d+)?"

@@ -14,9 +14,9 @@ import psutil
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sdc.ingest import reader
-from sdc.ingest.reader import READER, Reader
-from sdc.ingest.source import SourcePart, open_source
+from sdc.data import reader
+from sdc.data.reader import READER, Reader
+from sdc.data.source import SourcePart, open_source
 from sdc.model.errors import InputError, SdcError
 
 
@@ -122,7 +122,7 @@ def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: SourcePart, monk
     monkeypatch.setattr(
         reader,
         "_SERVE",
-        reader._SERVE.replace("serve; serve()", "serve; import sdc.ingest.reader as r; r.IDLE_SECONDS = 0.2; serve()"),
+        reader._SERVE.replace("serve; serve()", "serve; import sdc.data.reader as r; r.IDLE_SECONDS = 0.2; serve()"),
     )
     first = own.run(process_of, part)
     psutil.Process(first).wait(30)

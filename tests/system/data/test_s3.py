@@ -10,9 +10,9 @@ import fsspec
 import pytest
 import yaml
 
+from sdc.data import reading
+from sdc.data.reading import read_table
 from sdc.executor import IN_PROCESS
-from sdc.ingest import reading
-from sdc.ingest.reading import read_table
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
 from sdc.stages.checks import check_before

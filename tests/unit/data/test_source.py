@@ -20,9 +20,9 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sdc.config.table import TableConfig
-from sdc.ingest import reading, records, source
-from sdc.ingest.reading import count_records, read_table
-from sdc.ingest.source import Source, open_source
+from sdc.data import reading, records, source
+from sdc.data.reading import count_records, read_table
+from sdc.data.source import Source, open_source
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 

@@ -11,14 +11,15 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from sdc.config.table import SUFFIXES, ExpectConfig
-from sdc.ingest.structural_zeros import zeros_digest
+from sdc.config.table import KINDS, SUFFIXES, ExpectConfig
+from sdc.data.structural_zeros import zeros_digest
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 
@@ -114,18 +115,18 @@ class Source:
         return sha.hexdigest()
 
 
-def open_source(path: str | Path, expect: ExpectConfig | None = None) -> Source:
-    """The file itself, or the parts of the folder or glob; hidden names and names with `_` are left out.
+def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Sequence[str] = ()) -> Source:
+    """The file itself, or the parts of the folder or glob, without what `ignore` names, see there.
 
-    InputError where there is nothing, no part, a sub-folder, parts of several suffixes, or no leave to read, or where
-    parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does not
-    answer within SECONDS_TO_ANSWER.
+    InputError where there is nothing, no part, what is no part, parts of several suffixes, or no leave to read, or
+    where parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does
+    not answer within SECONDS_TO_ANSWER.
     """
     path = str(path)
     if not is_url(path):
-        return _listed(path, expect)
+        return _listed(path, expect, ignore)
     require_no_password(path)
-    return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect), path)
+    return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect, ignore), path)
 
 
 def require_no_password(url: str) -> None:
@@ -214,17 +215,18 @@ def _is_absent(error: BaseException) -> bool:
     return isinstance(cause, FileNotFoundError) or _status(cause) == 404
 
 
-def _listed(path: str, expect: ExpectConfig | None) -> Source:
+def _listed(path: str, expect: ExpectConfig | None, ignore: Sequence[str]) -> Source:
     with readable(path):
         files, inside = file_system(path)
         files.invalidate_cache()  # fsspec remembers what it has listed
-        found = _expected(path, files, inside, expect or ExpectConfig.model_construct())
+        found = _expected(path, files, inside, expect or ExpectConfig.model_construct(), ignore)
     return found
 
 
-def _expected(path: str, files: Any, inside: str, expect: ExpectConfig) -> Source:
+def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
     """The parts, and what is to be there with them."""
     is_glob = _is_glob(path) and not files.exists(inside)
+    ignore = [*ignore, expect.marker or ""]
     is_folder = not is_glob and files.info(inside)["type"] == "directory"
     if expect.marker is not None:
         # before the parts are listed: who writes them writes it last
@@ -233,14 +235,14 @@ def _expected(path: str, files: Any, inside: str, expect: ExpectConfig) -> Sourc
         listed = sorted(files.glob(inside))
         if not listed:
             files.info(re.split("[*?[]", inside, maxsplit=1)[0].rpartition("/")[0])  # that may be why
-        found = _source(path, files, listed, f"glob {path}")
+        found = _source(path, files, listed, f"glob {path}", ignore)
     elif is_folder:
         listed = sorted(entry["name"] for entry in files.ls(inside, detail=True))
-        found = _source(path, files, listed, f"folder {path}")
+        found = _source(path, files, listed, f"folder {path}", ignore)
     elif _suffix(inside):
         found = Source(path, (_part(path, files, inside),))
     else:
-        raise InputError(f"{path} is neither Parquet nor CSV; its name should end in {', '.join(SUFFIXES)}")
+        raise InputError(f"{path} is neither Parquet nor text; its name should end in {', '.join(KINDS)}")
     if expect.parts not in (None, len(found.parts)):
         raise InputError(
             f"{path} has {len(found.parts)} parts, table.expect.parts = {expect.parts}; give all of them and no "
@@ -267,18 +269,31 @@ def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
         ) from None
 
 
-def _source(path: str, files: Any, listed: list[str], what: str) -> Source:
-    listed = [entry for entry in listed if not _name(entry).startswith((".", "_"))]
+def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequence[str]) -> Source:
+    listed = [entry for entry in listed if not _is_ignored(_name(entry), ignore)]
     folders = [_name(entry) for entry in listed if files.isdir(entry)]
     if folders:
         raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
-    parts = [entry for entry in listed if _suffix(entry)]
-    suffixes = sorted({_suffix(part) for part in parts})
-    if len(suffixes) != 1:
-        found = f"parts of several kinds ({', '.join(suffixes)})" if parts else "no parts"
-        raise InputError(f"{what} has {found}; give parts of one kind, {', '.join(SUFFIXES)}")
-    named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in parts)
+    first_of = {_kind(_name(entry)): _name(entry) for entry in reversed(listed)}
+    if len(first_of) != 1 or "" in first_of:
+        odd = first_of.pop("", None)
+        found = f"{odd!r}, which is no part" if odd else f"parts of several kinds ({', '.join(first_of.values())})"
+        found = found if listed else "no parts"
+        raise InputError(
+            f"{what} has {found}; give parts of one kind, {', '.join(KINDS)}, packed or not, and name what is none "
+            "under table.ignore"
+        )
+    named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in listed)
     return Source(path, tuple(_part(url, files, part) for url, part in named))
+
+
+def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
+    is_marker = name.startswith("_") and not _suffix(name)
+    return name.startswith(".") or is_marker or any(fnmatchcase(name, pattern) for pattern in ignore)
+
+
+def _kind(name: str) -> str:
+    return "" if name.startswith("_") else _suffix(name)
 
 
 def _part(url: str, files: Any, inside: str) -> SourcePart:

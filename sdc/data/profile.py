@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
-from sdc.ingest.reading import COUNT, count_records
-from sdc.ingest.records import apart, batches, layouts_of
-from sdc.ingest.source import Source, SourcePart
-from sdc.ingest.vocabulary import kind_of, namer
+from sdc.data.reading import COUNT, count_records
+from sdc.data.records import apart, batches, layouts_of
+from sdc.data.source import Source, SourcePart
+from sdc.data.vocabulary import kind_of, namer
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories

@@ -1,6 +1,6 @@
 """Data frames of Arrow: the same table as from a file, and refusals that quote nothing of what they hold.
 
-Those of pandas, Polars and DuckDB are tested in `tests/system/ingest`.
+Those of pandas, Polars and DuckDB are tested in `tests/system/data`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from sdc.config.table import TableConfig
-from sdc.ingest.reading import count_records, read_table, zeros_of
-from sdc.ingest.source import open_source
-from sdc.ingest.structural_zeros import read_structural_zeros
+from sdc.data.reading import count_records, read_table, zeros_of
+from sdc.data.source import open_source
+from sdc.data.structural_zeros import read_structural_zeros
 from sdc.model.errors import InputError
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 
