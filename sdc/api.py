@@ -553,8 +553,8 @@ def magnitude_table(
     records by other groupings may fail the rules. InputError for what is missing, no number or below 0,
     NotReleasableError where no aggregation passes.
     """
-    from sdc.ingest.columns import read_columns
-    from sdc.ingest.reading import FRAME, settings_of
+    from sdc.data.columns import read_columns
+    from sdc.data.reading import FRAME, settings_of
     from sdc.treat import magnitude
     from sdc.treat.dominance import Rules
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from sdc.config.build import BuildConfig
 from sdc.config.earlier import EarlierConfig
 from sdc.config.table import CsvConfig
-from sdc.ingest.keys import require_disjoint
-from sdc.ingest.source import Source, open_source
+from sdc.data.keys import require_disjoint
+from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError
@@ -336,7 +336,7 @@ def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfi
         )
     # last, as a file that is not there ends it
     if any(relation.key is not None for relation, _ in publications.relations):
-        require_keys_apart(publications, open_source(config.table.path), config.table.csv)
+        require_keys_apart(publications, open_source(config.table.path, ignore=config.table.ignore), config.table.csv)
 
 
 def _of_this_table(table: Table, publications: Publications) -> Iterable[Publication]:

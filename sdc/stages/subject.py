@@ -15,11 +15,11 @@ from sdc.config.capabilities import OF_WHOLE, ZEROS, require_together, require_u
 from sdc.config.file import read_config
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
+from sdc.data.reading import read_schema, read_table, settings_of, zeros_of
+from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.feasible.witnesses import Witnesses, lifted
-from sdc.ingest.reading import read_schema, read_table, settings_of, zeros_of
-from sdc.ingest.source import open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model import subtable as st

@@ -85,7 +85,7 @@ def verify_release(
 
     Beside what the table's stage says was known before, which is for the caller to look at, nothing else that is stored
     is believed: no verdict, no digest, nothing of the search. `uncertified` is empty. A `limit` on the posterior, as a
-    config has it, and the rules on what is published, `n_rule` and `attributes`, must hold too.
+    config has it, and the rules on what is published, `n_rule`, `attributes` and `reveal_suppressed`, must hold too.
     """
     evidence = EvidenceFolder(folder, release)
     try:
@@ -139,6 +139,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
     risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
+    risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     risk[names.LISTED] = manifest["config"].get("table", {})
     recorded = {stage["name"]: stage["output"] for stage in manifest.get("stages", ())}

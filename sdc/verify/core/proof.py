@@ -384,7 +384,7 @@ class EvidenceFolder:
         for fact in [*self.known.facts, *self.labels]:
             view = fact.view & self.essential
             is_apart = view <= among and not is_within(view, cliques)
-            yield f"{fact.source}: {self.levels.label(fact.view)} is within no {what}", is_apart
+            yield f"{fact.source}: {self.levels.label(fact.view)} is within no {what}; {AGAIN}", is_apart
 
     def at_risk(self, subtable: SubTable) -> Any:
         """(n,) the marginal's counts at the at-risk cells."""
