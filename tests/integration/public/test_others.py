@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sdc.config.earlier import EarlierConfig
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.structural_zeros import NO_ZEROS
