@@ -13,6 +13,7 @@ from sdc.commands.options import (
     Encoding,
     Json,
     MinWidth,
+    Quote,
     SmallCount,
     StructuralZeros,
     SubjectPath,
@@ -212,6 +213,7 @@ def magnitude(
     delimiter: Delimiter = ",",
     decimal: DecimalSign = ".",
     encoding: Encoding = "utf-8",
+    quote: Quote = '"',
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
@@ -244,7 +246,7 @@ def magnitude(
         negative=negative,
         alike=alike,
         decimals=decimals,
-        csv={"delimiter": delimiter, "decimal": decimal, "encoding": encoding},
+        csv={"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "quote": quote},
     )
     rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
     if out is not None:

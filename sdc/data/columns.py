@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.data.frames import arrow_of
-from sdc.data.records import apart, batches, check_kinds, layouts_of
+from sdc.data.records import apart, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import SourcePart, open_source
 from sdc.data.vocabulary import namer
 from sdc.model.errors import InputError, nearest
@@ -26,6 +26,7 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
         found = open_source(source)
         layouts, path = layouts_of(found.parts, csv), found.path
         _require(columns, layouts[0].names, path)
+        require_once(layouts[0].names, columns, path)
         check_kinds(found.parts, layouts, columns)
         pieces = [_read(part, value, named, as_stored) for part in found.parts]
         pieces = [piece for piece in pieces if len(piece)] or pieces[:1]

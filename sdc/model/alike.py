@@ -12,7 +12,11 @@ from sdc.model.errors import MOST_LISTED, InputError
 
 Alike: TypeAlias = Literal["refuse", "keep", "merge"]
 
-_NUMBER = re.compile(r"([-+]?)(0|[1-9][0-9]*|(?=\.[0-9]))(?:\.([0-9]*))?(?:[eE]([-+]?[0-9]{1,9}))?", re.ASCII)
+_DECIMAL = {
+    sign: re.compile(rf"([-+]?)([0-9]{{0,99}}){re.escape(sign)}?([0-9]{{0,99}})(?:[eE]([-+]?[0-9]{{1,4}}))?")
+    for sign in (".", ",")
+}
+_CODE = re.compile(r"[-+]?0[0-9]")  # how no number begins
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0").union(map(chr, range(0xFE00, 0xFE10)))
 
 
@@ -24,9 +28,9 @@ def alike_key(name: str) -> str:
     """
     if not name.isascii():
         name = "".join(c for c in unicodedata.normalize("NFC", name) if not _is_unseen(c))
-    number = _NUMBER.fullmatch(name.strip())
+    number = None if _CODE.match(name.strip()) else decimal_of(name)
     if number is not None:
-        return _number(*number.groups(""))
+        return "{}e{}".format(*number)
     return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
 
 
@@ -65,11 +69,17 @@ def _is_unseen(character: str) -> bool:
     return unicodedata.category(character) == "Cf" or character in _UNSEEN
 
 
-def _number(sign: str, whole: str, fraction: str, exponent: str) -> str:
-    """The number as its digits without zeros at either end, and a power of ten."""
-    digits = (whole + fraction).lstrip("0")
+def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:
+    """A decimal number as an integer that ends in no 0, and the power of ten that it is multiplied by; None for others.
+
+    sign  the decimal sign, a point or a comma; 1_200, 1,200.5, infinity and digits of other scripts are no numbers
+    """
+    match = _DECIMAL[sign].fullmatch(text.strip())
+    if match is None or not (match[2] or match[3]):
+        return None
+    digits = match[2] + match[3]
     shorter = digits.rstrip("0")
     if not shorter:
-        return "0e0"
-    power = int(exponent or 0) - len(fraction) + len(digits) - len(shorter)
-    return f"{'-' if sign == '-' else ''}{shorter}e{power}"
+        return 0, 0
+    power = int(match[4] or 0) - len(match[3]) + len(digits) - len(shorter)
+    return int(match[1] + shorter), power

@@ -36,7 +36,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
-from sdc.public.relation import Related, is_renaming, related
+from sdc.public.relation import Related, is_renaming, related, with_levels
 from sdc.record.ledger import Ledger, Publication, read_ledger
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
 from sdc.search.coarsening import known_at
@@ -280,7 +280,7 @@ def with_earlier(
         sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
     for relation, tables in publications.relations:
         for published in () if relation.disjoint else tables:
-            one = related(published, relation, table.schema)
+            one = related(published, with_levels(relation, published, table.schema.names), table.schema)
             _require_counts(table, one)
             what = f"{published.label} of {Path(relation.label).name}"
             told.add(one, what)

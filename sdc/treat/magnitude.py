@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.model.alike import Alike, one_spelling
+from sdc.model.alike import Alike, decimal_of, one_spelling
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.named import Named
 from sdc.model.totals import is_reserved, is_usual
@@ -24,10 +23,6 @@ LIMIT = 10 ** (18 + MOST_PLACES)  # of a value, in the finest unit
 ALL = "(all)"
 MOST_QUOTED = 100
 OUTPUT = ("total", "part")  # columns of what is published
-_NUMBER = {
-    sign: re.compile(rf"([-+]?)([0-9]{{0,99}}){re.escape(sign)}?([0-9]{{0,99}})(?:[eE]([-+]?[0-9]{{1,4}}))?")
-    for sign in (".", ",")
-}
 Coded = Mapping[str, tuple[list[str], Values]]
 """Of each column its categories, and the code of each record."""
 
@@ -298,11 +293,11 @@ def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str)
         raise InputError(f"{name!r} has the type {str(kind).partition('<')[0]}; name a column of numbers")
     # as text, for a float the shortest that is read as it: what a number is, its digits say exactly
     texts = column.cast(kind).cast(pa.string()).to_pylist()
-    numbers = [_number(text.strip(), sign if is_text else ".", decimals) for text in texts]
+    numbers = [decimal_of(text, sign if is_text else ".") for text in texts]
     _require_none(
         texts, [n is None for n in numbers], name, f"are no numbers with the decimal sign {sign!r}; correct them"
     )
-    found = [number for number in numbers if number is not None]
+    found = [number if decimals is None else _rounded(number, decimals) for number in numbers if number is not None]
     too_fine = f"have more than {MOST_PLACES} decimals; say by decimals to how many they are rounded"
     _require_none(texts, [power < -MOST_PLACES for _, power in found], name, too_fine)
     too_large = [power > MOST_PLACES or abs(digits) * 10 ** (power + MOST_PLACES) > LIMIT for digits, power in found]
@@ -320,21 +315,15 @@ def _require_none(texts: Sequence[str], are_bad: Sequence[bool], name: str, what
         )
 
 
-def _number(text: str, sign: str, decimals: int | None) -> tuple[int, int] | None:
-    """The number as an integer and the power of ten that it is multiplied by; None for what is none."""
-    match = _NUMBER[sign].fullmatch(text)
-    if match is None or not (match[2] or match[3]):
-        return None
-    written_digits = match[2] + match[3]
-    shorter = written_digits.rstrip("0")
-    if not shorter:
-        return 0, 0
-    power = int(match[4] or 0) - len(match[3]) + len(written_digits) - len(shorter)
-    digits = int(shorter)
-    if decimals is not None and -power > decimals:
-        digits, rest = divmod(digits, half := 10 ** (-power - decimals))
-        digits, power = digits + (2 * rest + digits % 2 > half), -decimals
-    return -digits if match[1] == "-" else digits, power
+def _rounded(number: tuple[int, int], decimals: int) -> tuple[int, int]:
+    """Half to even."""
+    digits, power = number
+    if -power <= decimals:
+        return number
+    unit = 10 ** (-power - decimals)
+    whole, rest = divmod(abs(digits), unit)
+    whole += 2 * rest + whole % 2 > unit
+    return (-whole if digits < 0 else whole), -decimals
 
 
 def _owners(coded: Coded, name: str, unique: bool) -> Values:
