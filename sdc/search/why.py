@@ -33,7 +33,8 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a sub-table that is public in part how many of its cells are not
+    withheld        of a sub-table that is public in part how many of its cells are not; hidden  and which share of the
+                    records they have
     parts           the largest parts of it that are public
     """
 
@@ -49,6 +50,7 @@ class Reason(Named):
     refutation: Refutation | None = None
     spent: int = 0
     withheld: int | None = None
+    hidden: float = 0.0
     parts: tuple[SubTable, ...] = ()
 
     @property
@@ -73,7 +75,8 @@ class Reason(Named):
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
         if self.withheld is not None:
-            return f"{name} is released in part, {self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
+            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
+            return f"{name} is released in part, {of}, with {self.hidden:.1%} of the records"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
@@ -140,8 +143,11 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
     facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
-    withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
-    return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)
+    reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
+    if within is not None or not facts or (between := facts[0].between) is None:
+        return reason
+    records = inquiry.table.marginal(sub_table).count_at(between.cells).sum()
+    return replace(reason, withheld=len(between.cells), hidden=float(records / inquiry.table.total))
 
 
 def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:
