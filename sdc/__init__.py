@@ -76,8 +76,8 @@ _HOMES = {
     "ledger": "sdc.record.ledger",
     "publish_release": "sdc.stages.publish",
     "read_incomplete": "sdc.public.incomplete",
-    "read_table": "sdc.ingest.reading",
-    "read_weights": "sdc.ingest.reading",
+    "read_table": "sdc.data.reading",
+    "read_weights": "sdc.data.reading",
     "run": "flows.run",
     "verify_run": "sdc.stages.verified",
 }
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
         uniques,
         why,
     )
-    from sdc.ingest.reading import read_table, read_weights
+    from sdc.data.reading import read_table, read_weights
     from sdc.intruder.limit import PosteriorLimit
     from sdc.intruder.losses import Losses
     from sdc.public.incomplete import read_incomplete

@@ -14,8 +14,8 @@ import pytest
 from xdist.remote import Producer
 
 from sdc.config.build import ExecutionConfig
+from sdc.data.reading import read_table
 from sdc.executor import Executor
-from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from sdc.storage import run_folder
 from tests.helpers.console import Console

@@ -24,10 +24,10 @@ import yaml
 
 from sdc import api
 from sdc.commands import cli
+from sdc.data import reading as _reading
+from sdc.data.reader import READER
 from sdc.execution import cluster as _cluster
 from sdc.executor import IN_PROCESS
-from sdc.ingest import reading as _reading
-from sdc.ingest.reader import READER
 from sdc.refusal import as_command
 from sdc.stages import plan as _plan
 from sdc.stages.build import open_build

@@ -15,10 +15,10 @@ from hypothesis import reject
 from hypothesis import strategies as hs
 
 from sdc.bounds.decomposable import explicit_bounds
+from sdc.data.reading import read_table
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
-from sdc.ingest.reading import read_table
 from sdc.model import graph
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals

@@ -14,7 +14,7 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.ingest.profile import Column
+    from sdc.data.profile import Column
 
 configs = typer.Typer()
 TablePath = Annotated[
@@ -117,8 +117,8 @@ def init(
     Comments explain the variables, bins, missing values and likely structural zeros. At a terminal the command asks
     whether numbers are codes or amounts if it cannot tell; otherwise it treats them as codes.
     """
-    from sdc.ingest.profile import config_name, never_amounts, written
-    from sdc.ingest.source import open_source
+    from sdc.data.profile import config_name, never_amounts, written
+    from sdc.data.source import open_source
     from sdc.model.totals import warnings_of
 
     if out is not None and out.exists():

@@ -259,7 +259,7 @@ def section_digest(config: BuildConfig, *sections: str, defaults: bool = True) -
     Without `defaults` a setting counts only where it is another, so that one that is new in a later version changes
     nothing.
 
-    `FILES` are left out: the data are named by their content, see `sdc.ingest.source.Source.digest`.
+    `FILES` are left out: the data are named by their content, see `sdc.data.source.Source.digest`.
     """
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")

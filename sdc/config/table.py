@@ -14,8 +14,10 @@ from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
-SUFFIXES = (".parquet", ".csv", ".csv.gz")
-"""Of parts; hidden names and those that begin with _ are none."""
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+KINDS = (".parquet", ".csv", ".tsv", ".txt")
+SUFFIXES = (KINDS[0], *(kind + packed for kind in KINDS[1:] for packed in ("", *COMPRESSIONS)))
+"""Of parts."""
 
 
 def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple[float | None, float | None]]:
@@ -74,7 +76,8 @@ class CsvConfig(Section):
     """How text files are written."""
 
     delimiter: Annotated[
-        Literal[",", ";", "|", "\t"], Field(description="what separates the columns, one of , ; | and a tab, in quotes")
+        Literal[",", ";", "|", "\t"],
+        Field(description="what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"),
     ] = ","
     encoding: Annotated[
         Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
@@ -82,6 +85,16 @@ class CsvConfig(Section):
     decimal: Annotated[
         Literal[".", ","], Field(description="the decimal sign of numbers, one of . and , in quotes")
     ] = "."
+    quote: Annotated[
+        Literal['"', "none"],
+        Field(
+            description="what values with a delimiter are put in, one of '\"' and none: marks are part of the values"
+        ),
+    ] = '"'
+
+    def delimiter_of(self, suffix: str) -> str:
+        """That of a file whose name ends so."""
+        return "\t" if suffix.startswith(".tsv") and self.delimiter == "," else self.delimiter
 
     @model_validator(mode="after")
     def _tells_apart(self) -> CsvConfig:
@@ -133,15 +146,23 @@ class TableConfig(Section):
     path: Annotated[
         Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
     ]
+    ignore: Annotated[
+        tuple[Text, ...],
+        Field(
+            description="a list of patterns, such as readme*, of names in a folder or glob that are no parts; names "
+            "that begin with a dot are none, nor those that begin with _ and do not end as parts do; any other file "
+            "that is no part is refused"
+        ),
+    ] = ()
     variables: Annotated[
         tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
     ] = None
     columns: Annotated[
         dict[Text, Text], Field(description="the column of each variable that is not called as its column")
     ] = {}
-    csv: Annotated[CsvConfig, Field(description="a section with delimiter, encoding and decimal, of text files")] = (
-        CsvConfig()
-    )
+    csv: Annotated[
+        CsvConfig, Field(description="a section with delimiter, encoding, decimal and quote, of text files")
+    ] = CsvConfig()
     categories: Annotated[
         dict[Text, tuple[Category, ...]],
         Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),

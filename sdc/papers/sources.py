@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc import api
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.intruder.posterior import Posterior
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS

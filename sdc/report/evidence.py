@@ -55,7 +55,7 @@ class AuditEvidence:
     refutations   what proves refusals, by name
     refusals      what they tell who knows the settings; None where that was not asked for
     weighted      what shows which totals of weights may go out
-    bad_records   those read and those set aside, by reason, see `sdc.ingest.reading.CountedRecords`
+    bad_records   those read and those set aside, by reason, see `sdc.data.reading.CountedRecords`
     origin        where that is from which was known before
     """
 

@@ -33,8 +33,8 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a sub-table that is public in part how many of its cells are not; hidden  and which share of the
-                    records they have
+    withheld        of a sub-table that is public in part how many of its cells are not, 0 where it is rounded
+    hidden          which share of the records these have
     parts           the largest parts of it that are public
     """
 
@@ -74,6 +74,8 @@ class Reason(Named):
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
+        if self.withheld == 0:
+            return f"{name} is released rounded"
         if self.withheld is not None:
             of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
             return f"{name} is released in part, {of}, with {self.hidden:.1%} of the records"
@@ -131,10 +133,14 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     """
     release, schema = inquiry.known.release, inquiry.table.schema
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
-    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
+    within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
+    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
+    told = facts[0].between if facts and within is None else None
+    # that its cells are suppressed is no reason why
+    criteria = inquiry.criteria if told is None else replace(inquiry.criteria, kept=None)
+    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING), criteria=criteria)
     alone, one_way, judged = (_asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier)))
     together = judged.assessment
-    within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
     said = alone.assessment, one_way.assessment, together
     conflicts: tuple[SubTable, ...] = ()
     if together.verdict is Verdict.UNSAFE:
@@ -142,12 +148,12 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
-    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
     reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
-    if within is not None or not facts or (between := facts[0].between) is None:
+    if told is None:
         return reason
-    records = inquiry.table.marginal(sub_table).count_at(between.cells).sum()
-    return replace(reason, withheld=len(between.cells), hidden=float(records / inquiry.table.total))
+    cells = told.cells[told.nothing(inquiry.known.total)]
+    records = inquiry.table.marginal(sub_table).count_at(cells).sum()
+    return replace(reason, withheld=len(cells), hidden=float(records / inquiry.table.total))
 
 
 def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:

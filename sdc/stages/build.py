@@ -14,11 +14,11 @@ from pathlib import Path
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config, read_demand
+from sdc.data.reading import CountedRecords, count_records, read_schema
+from sdc.data.source import Source, open_source
 from sdc.events import tell
 from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import CountedRecords, count_records, read_schema
-from sdc.ingest.source import Source, open_source
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
@@ -155,7 +155,7 @@ class Build:
     @cached_property
     def source(self) -> Source:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
-        return open_source(self.config.table.path, self.config.table.expect)
+        return open_source(self.config.table.path, self.config.table.expect, self.config.table.ignore)
 
     def counted(self, executor: Executor) -> CountedRecords:
         """The records of the data that the config names, counted; half the memory is left to what is being read."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
-from sdc.ingest.reading import zeros_of
+from sdc.data.reading import zeros_of
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.fact import NO_FACTS, Fact
@@ -52,7 +52,7 @@ def knowledge(
 ) -> Knowledge:
     """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
 
-    structural_zeros  these, or a YAML file of patterns, see `sdc.ingest.structural_zeros`
+    structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
     facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
 
     In which group of a level each category is is a part of the table's schema, see `read_table`, and known too. Of a

@@ -88,4 +88,5 @@ TABLE = Stage(
     sections=_settings,
     make=_make,
     enter=_warn_of_loss,
+    version=2,
 )

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from sdc.data.source import cause_of, file_system, is_unreached, require_no_password
 from sdc.events import tell
-from sdc.ingest.source import cause_of, file_system, is_unreached, require_no_password
 from sdc.model.errors import ConfigError, InputError, MissingLibraryError, RunFolderError, SdcError, TemporaryError
 from sdc.run_format import RELEASE, SUMS
 from sdc.stages.build import Build

@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from sdc.config.release import AnnealingConfig
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import NOTHING

@@ -10,8 +10,8 @@ import numpy as np
 
 from sdc.bounds import linear_program
 from sdc.config.build import ExecutionConfig
+from sdc.data.reading import read_table
 from sdc.execution.cluster import open_executor
-from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.config.build import ExecutionConfig
+from sdc.data.reading import read_table
 from sdc.execution.cluster import open_executor
 from sdc.executor import Executor
-from sdc.ingest.reading import read_table
 from sdc.model.table import Table
 from tests.benchmarks import grouping
 from tests.benchmarks.measure import DATA, Limits, NotMeasured, Row, check, in_child, lacks, seconds

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from sdc.api import decomposable_release
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.hypergeometric import cell_laws
 from sdc.model.knowledge import Knowledge

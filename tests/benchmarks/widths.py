@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from sdc.config.build import ExecutionConfig
+from sdc.data.reading import read_table
 from sdc.execution.cluster import open_executor
 from sdc.executor import IN_PROCESS, Executor
-from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.critical_width import CriticalWidths, critical_widths

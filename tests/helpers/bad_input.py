@@ -89,7 +89,7 @@ FAULTS = [
     Fault("no file", r"table\.csv does not exist; give a Parquet or CSV file", table=None),
     Fault("an empty file", r"table\.csv is empty; give a file with a header and records", table=""),
     Fault("not Parquet", r"table\.parquet cannot be read: .*check that it is whole", file="table.parquet"),
-    Fault("not UTF-8", r"table\.csv cannot be read: .*UTF-8", table=b"a,b\n\xff\xfe,y\n"),
+    Fault("not UTF-8", r"table\.csv, line 2: .* bytes that are not utf-8; .*csv.encoding", table=b"a,b\n\xff\xfe,y\n"),
     # a missing column
     Fault("a missing column", r"table\.csv has no column 'zz'; it has a, b, count", variables="a,zz"),
     # a column with more categories than the setting allows

@@ -15,7 +15,7 @@ TOGETHER = {
     "builds": (
         "tests/system/stages/",
         "tests/system/execution/test_executors.py",
-        "tests/integration/ingest/test_workers.py",
+        "tests/integration/data/test_workers.py",
         "tests/integration/search/test_workers.py",
         "tests/integration/server/test_simulation.py",
         "tests/integration/test_progress.py",

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sdc.data.counting import _mapped
 from sdc.execution.settings import read_cluster
-from sdc.ingest.counting import _mapped
 from sdc.model.errors import InputError
 from sdc.paths import require_own
 from sdc.publish.signature import SigningKey

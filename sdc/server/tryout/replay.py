@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 from sdc.config.file import read_config
 from sdc.config.server import ServerConfig
+from sdc.data.reading import read_table
 from sdc.executor import IN_PROCESS
-from sdc.ingest.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.model.fact import NO_FACTS

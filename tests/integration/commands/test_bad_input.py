@@ -110,7 +110,7 @@ def test_a_folder_of_parts_that_do_not_agree(sdc: Sdc, tmp_path: Path) -> None:
     (tmp_path / "2.csv").write_text("a,c,count\nx,y,1\n")
     sdc("widths", tmp_path, "--json").assert_refused(r"2\.csv has the columns a, c, count but 1\.csv has a, b, count")
     pq.write_table(pa.table({"a": ["x"], "b": ["y"]}), tmp_path / "3.parquet")
-    sdc("widths", tmp_path, "--json").assert_refused(r"parts of several kinds \(\.csv, \.parquet\)")
+    sdc("widths", tmp_path, "--json").assert_refused(r"parts of several kinds \(3\.parquet, 1\.csv\)")
 
 
 def test_cleaning_says_first_what_would_go(sdc: Sdc, tmp_path: Path) -> None:

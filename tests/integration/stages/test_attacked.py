@@ -21,8 +21,8 @@ from typer.testing import CliRunner, Result
 import sdc as in_python
 from sdc.commands.cli import app
 from sdc.config.earlier import EarlierConfig
+from sdc.data.reading import read_table
 from sdc.executor import IN_PROCESS
-from sdc.ingest.reading import read_table
 from sdc.intruder.guesses import ALONE, Guesses, Right, Values
 from sdc.model.errors import ConfigError, InputError, SdcError
 from sdc.model.fact import Fact

@@ -164,6 +164,8 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Build) -> None:
     (part,) = build.made.found.parts.tables
     assert (part.label(table.schema), part.base) == ("area*age", 5)
     assert {margin.label(table.schema) for margin in part.margins} == {"area", "age"}
+    answer = CliRunner().invoke(app, ["why", str(build.folder.path), "area*age"])
+    assert "area*age is released rounded\n" in answer.stdout
     metadata = json.loads((release / "datapackage.json").read_text())
     told = [one["in_part"] for one in metadata["resources"] if "in_part" in one]
     assert told == [{"cells": 24 * 6, "rounded_to": 5, "margins": [["area"], ["age"]]}] * 8

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.refusal import TRY_AGAIN
 from sdc.risk.critical_width import critical_widths
 from sdc.storage.results import read_widths

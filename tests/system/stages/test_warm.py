@@ -22,7 +22,7 @@ SEARCHED = """
 import sys
 from numba.core.registry import CPUDispatcher
 from sdc.config.release import ReleaseConfig
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sdc.ingest.profile import written
-from sdc.ingest.reading import read_table, read_weights
-from sdc.ingest.source import open_source
+from sdc.data.profile import written
+from sdc.data.reading import read_table, read_weights
+from sdc.data.source import open_source
 from sdc.model.errors import InputError
 from sdc.model.labels import Labels
 from sdc.model.table import Table

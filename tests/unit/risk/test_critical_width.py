@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.bounds.method import cheap_bounds
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.marginal import CellMarginals

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from sdc.ingest.reading import read_table
+from sdc.data.reading import read_table
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table

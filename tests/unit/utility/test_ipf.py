@@ -1,4 +1,4 @@
-"""IPF against the dense textbook iteration, against ipfn, and against the closed form."""
+"""IPF against the dense textbook iteration and the closed form."""
 
 from __future__ import annotations
 

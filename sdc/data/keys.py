@@ -1,0 +1,66 @@
+"""Record keys: whether two sources have a record in common, by a column that names each record in both."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sdc.config.table import CsvConfig
+from sdc.data.records import apart, batches, layouts_of
+from sdc.data.source import Source, SourcePart
+from sdc.data.vocabulary import kind_of, namer
+from sdc.model.errors import InputError
+
+SETTING = "earlier.key"
+
+
+def require_disjoint(own: Source, others: Source, column: str, records: int, csv: CsvConfig) -> None:
+    """InputError where a record of one source is in the other, or where the column does not tell.
+
+    records  how many the others have at least: a file with fewer is not theirs
+
+    Holds all keys of both in memory.
+    """
+    (kind, keys), (other_kind, other_keys) = (_keys(source, column, csv) for source in (own, others))
+    if kind != other_kind:
+        raise InputError(
+            f"{SETTING}: {column!r} is {kind} in {own.path} and {other_kind} in {others.path}; write it alike in both"
+        )
+    if len(other_keys) < records:
+        raise InputError(
+            f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication is of {records}; name those "
+            "that it is of"
+        )
+    if both := keys & other_keys:
+        raise InputError(
+            f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; say "
+            "by where which records the publication is of"
+        )
+
+
+def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
+    """What kind they are of, and all; InputError where a record has none, or that of another."""
+    layout = layouts_of(source.parts, csv)[0]
+    if column not in layout.names:
+        raise InputError(f"{SETTING}: {source.path} has no column {column!r} but {', '.join(layout.names)}; name one")
+    keys, rows = set[str](), 0
+    for part in source.parts:
+        with part.at_rest():
+            own, number = apart(_keys_of_part, part, column, csv)
+        keys |= own
+        rows += number
+    if "" in keys or len(keys) < rows:
+        raise InputError(
+            f"{SETTING}: {column!r} does not name each record of {source.path}: {rows} have {len(keys - {''})} "
+            "different ones; name a column that does"
+        )
+    return kind_of(dict(layout.columns)[column], column), keys
+
+
+def _keys_of_part(part: SourcePart, column: str, csv: CsvConfig) -> tuple[set[str], int]:
+    keys, rows = set[str](), 0
+    for batch in batches(part, [column], None, csv):
+        values: pa.Array = batch.column(column)
+        named = namer(values.type, column)
+        keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
+        rows += len(values)
+    return keys, rows

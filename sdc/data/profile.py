@@ -1,0 +1,426 @@
+"""A first config from a data file: what its columns are, which make variables and how, and what may be structural."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from math import floor, gcd, isfinite, log10
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
+from sdc.data.reading import COUNT, count_records
+from sdc.data.records import apart, batches, layouts_of
+from sdc.data.source import Source, SourcePart
+from sdc.data.vocabulary import kind_of, namer
+from sdc.model.errors import InputError
+from sdc.model.table import Table
+from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
+
+MOST_VARIABLES = 12  # switched on: the full table stays workable
+MOST_CATEGORIES = 60  # of a variable that is used as it is stored
+MOST_VALUES = 100_000  # distinct ones that are counted
+FEW_NUMBERS = 20  # distinct ones that need no bins
+KEPT_GROUPS = 9
+BINS = 5
+LEAST_EXPECTED = 5.0
+MOST_EMPTY = 100
+LITTLE_MISSING = (0.05, 0.2)  # shares; up to one is as good as none
+MOST_MISSING = 0.5
+DENSE, ALIKE = 0.8, 0.7  # of amounts: how many of all steps occur, how far neighbours are as frequent as each other
+
+
+@dataclass
+class Column:
+    """What was met in a column: its kind, values with their numbers of rows, and rows without a value."""
+
+    name: str
+    kind: str
+    values: Counter[str] = field(default_factory=Counter)
+    missing: int = 0
+    is_cut: bool = False
+
+    @property
+    def rows(self) -> int:
+        return self.values.total()
+
+    @property
+    def numbers(self) -> list[float] | None:
+        """The values as numbers, ascending, where all of them are."""
+        try:
+            found = sorted(float(value) for value in self.values)
+        except ValueError:
+            return None
+        return found if all(map(isfinite, found)) else None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its values may be categories as they are: few, and none of them a number that is not whole."""
+        numbers = self.numbers
+        return len(self.values) <= MOST_CATEGORIES and (numbers is None or are_whole(numbers))
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A variable that a column may make.
+
+    why     it should not be switched on; None where it should
+    recode  from its values to categories, None where it is used as it is stored
+    unsure  whether nothing tells if its numbers are codes, for which they are taken, or amounts
+    """
+
+    column: Column
+    why: str | None = None
+    recode: dict[str, Any] | None = None
+    unsure: bool = False
+
+    @property
+    def use(self) -> tuple[int, int]:
+        """Lower where readers have more use for it: few missing values, and labels before numbers that are binned."""
+        missing = self.column.missing / (self.column.rows + self.column.missing)
+        is_text, is_stored = self.column.numbers is None, self.recode is None
+        return sum(missing > share for share in LITTLE_MISSING), 3 - 2 * is_stored - is_text
+
+
+def columns_of(source: Source) -> list[Column]:
+    """Every column but that of counts, each value with its number of rows; one pass over the parts."""
+    layouts = layouts_of(source.parts, CsvConfig())
+    kinds = dict(layouts[0].columns)
+    found = {}
+    for name, kind in kinds.items():
+        if name != COUNT:
+            try:
+                found[name] = Column(name, kind_of(kind, name))
+            except InputError:
+                continue  # a nested type, which makes no categories
+    if not found:
+        raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
+    for part in source.parts:
+        for name, (values, missing, is_cut) in apart(_met, part, list(found)).items():
+            column = found[name]
+            column.values.update(values)
+            column.missing += missing
+            column.is_cut |= is_cut or len(column.values) > MOST_VALUES
+    if not any(column.rows for column in found.values()):
+        raise InputError(f"{source.path} has no records; give a table with at least one")
+    return list(found.values())
+
+
+def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str], int, bool]]:
+    met = {name: (Counter[str](), 0, False) for name in names}
+    for batch in batches(part, list(names)):
+        for name in names:
+            counts, missing, is_cut = met[name]
+            column = batch.column(name)
+            missing += column.null_count
+            if not is_cut:
+                name_of = namer(column.type, name)
+                for pair in column.value_counts().to_pylist():
+                    if pair["values"] is not None:
+                        counts[name_of(pair["values"])] += pair["counts"]
+                is_cut = len(counts) > MOST_VALUES
+            missing += counts.pop("", 0)
+            for total in [value for value in counts if is_reserved(value)]:
+                del counts[total]  # of a published table, whose cells are read alone
+            met[name] = counts, missing, is_cut
+    return met
+
+
+Ask: TypeAlias = Callable[[Column], bool]
+"""Whether the numbers of a column are amounts, where nothing else tells."""
+
+
+def never_amounts(column: Column) -> bool:
+    """Nobody is asked: whoever bins codes makes categories of what has nothing in common."""
+    return False
+
+
+def proposals(columns: Sequence[Column], ask: Ask = never_amounts) -> list[Proposal]:
+    """What each column may make, in the order of the file; the 12 for which readers have most use are switched on."""
+    found = [_proposal(column) for column in columns]
+    possible = [proposal for proposal in found if proposal.why is None]
+    if not possible:
+        raise InputError("no column makes a variable: each has one value, or as good as a value for each record")
+    chosen = {proposal.column.name for proposal in sorted(possible, key=lambda one: one.use)[:MOST_VARIABLES]}
+    return [_settled(proposal, proposal.column.name in chosen, ask) for proposal in found]
+
+
+def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
+    column = proposal.column
+    if proposal.why is None and not is_chosen:
+        return Proposal(
+            column,
+            f"beyond the first {MOST_VARIABLES} by use, few missing values and labels before numbers; a table of fewer "
+            "variables releases more",
+        )
+    if is_chosen and proposal.unsure and ask(column):
+        return Proposal(column, recode=_bins(column))
+    return proposal
+
+
+def _proposal(column: Column) -> Proposal:
+    distinct, numbers = len(column.values), column.numbers
+    if is_weight(column):
+        return Proposal(column, "by its name a survey weight")
+    if column.is_cut:
+        return Proposal(column, f"more than {MOST_VALUES:,} values: an identifier, or a number to be binned by hand")
+    if distinct < 2 and not (distinct and column.missing and column.is_stored):
+        return Proposal(column, "one value for all records")
+    if column.missing > MOST_MISSING * (column.rows + column.missing):
+        return Proposal(column, "more than half of its values are missing")
+    is_amount: bool | None = False
+    if numbers is not None and (distinct > FEW_NUMBERS or not are_whole(numbers)):
+        if distinct == column.rows and are_whole(numbers):
+            return Proposal(column, f"{distinct:,} whole numbers, each once: an identifier")
+        is_amount = are_amounts(column, numbers)
+    if is_amount:
+        return Proposal(column, recode=_bins(column))
+    if distinct > column.rows / 2 and distinct > FEW_NUMBERS:
+        return Proposal(column, f"{distinct:,} values in {column.rows:,} records: an identifier")
+    recode = _groups(column) if distinct > MOST_CATEGORIES else None
+    return Proposal(column, recode=recode, unsure=is_amount is None)
+
+
+def are_whole(numbers: Sequence[float]) -> bool:
+    """Whether all may be categories as they are."""
+    return all(map(float.is_integer, numbers))
+
+
+def are_amounts(column: Column, numbers: Sequence[float]) -> bool | None:
+    """Whether numbers are amounts, whose order means something, or codes, which are never binned; None: nothing tells.
+
+    They are codes by their name or a zero in front; amounts where some are not whole, by their name, or where most are
+    met once; or where nearly all in a row occur, each about as often as the next.
+    """
+    name = column.name.lower()
+    if not are_whole(numbers):
+        return True
+    if _CODES.search(name) or any(value.startswith("0") and len(value) > 1 for value in column.values):
+        return False
+    return True if _AMOUNTS.search(name) or len(numbers) > column.rows / 2 or _is_smooth(column, numbers) else None
+
+
+def _is_smooth(column: Column, numbers: Sequence[float]) -> bool:
+    step = gcd(*(int(above - below) for below, above in pairwise(numbers))) or 1
+    if len(numbers) < DENSE * ((numbers[-1] - numbers[0]) / step + 1):
+        return False
+    rows = np.array([rows for _, rows in sorted((float(value), rows) for value, rows in column.values.items())])
+    return bool(np.ptp(rows)) and float(np.corrcoef(rows[:-1], rows[1:])[0, 1]) > ALIKE
+
+
+def is_weight(column: Column) -> bool:
+    """Whether numbers are called as survey weights are."""
+    return column.kind == "number" and _WEIGHT.search(column.name.lower()) is not None
+
+
+def _groups(column: Column) -> dict[str, Any]:
+    """The most frequent values by themselves, and all others as one."""
+    kept = sorted(sorted(column.values), key=lambda value: -column.values[value])[:KEPT_GROUPS]
+    return {"groups": {**{value: [value] for value in kept}, _unused("other", column): "*"}}
+
+
+def _unused(name: str, column: Column) -> str:
+    while name in column.values:
+        name += "_"
+    return name
+
+
+def _bins(column: Column) -> dict[str, Any]:
+    """Some five bins of about as many records, at round edges and open at the ends; two at least."""
+    by_value = sorted((float(value), rows) for value, rows in column.values.items())
+    places = np.cumsum([rows for _, rows in by_value]) / column.rows
+    cuts = [by_value[int(np.searchsorted(places, q / BINS))][0] for q in range(1, BINS)]
+    low, high = by_value[0][0], by_value[-1][0]
+    edges = sorted({edge for cut in cuts if low < (edge := _round(cut, high - low)) <= high})
+    if not edges:
+        # as good as one value for most: those that have it, and those that have more
+        edges = [next(value for value, _ in by_value if value > cuts[-1])] if cuts[-1] < high else [high]
+    is_whole = all(value == int(value) for value, _ in by_value)
+    pairs = pairwise([None, *edges, None])
+    return {"bins": {_label(start, below, is_whole): [start, below] for start, below in pairs}}
+
+
+def _round(value: float, span: float) -> float:
+    """To a step of 1, 2 or 5 times a power of ten, about a fortieth of the span."""
+    power = 10.0 ** floor(log10(span / 40))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= span / 40)
+    return float(f"{round(value / step) * step:.12g}")
+
+
+def _label(start: float | None, below: float | None, is_whole: bool) -> str:
+    if start is None:
+        return f"under {below:g}"
+    if below is None:
+        return f"{start:g} and over"
+    return f"{start:g} to {below - 1:g}" if is_whole and below - 1 > start else f"{start:g} to below {below:g}"
+
+
+def settings_of(path: str, found: Sequence[Proposal]) -> TableConfig:
+    """The table that the proposals make."""
+    on = [p for p in found if p.why is None]
+    return TableConfig(
+        path=path,
+        variables=tuple(p.column.name for p in on),
+        recodes={p.column.name: RecodeConfig.model_validate(p.recode) for p in on if p.recode},
+        missing={p.column.name: _unused("missing", p.column) for p in on if p.column.missing},
+    )
+
+
+def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
+    """Of the variables that are switched on and may be categories as they are: bins would hide what is nested."""
+    few = [p.column for p in found if p.why is None and p.column.is_stored]
+    if not few:
+        return []
+    missing = {column.name: _unused("missing", column) for column in few if column.missing}
+    called = _called_totals(few)
+    settings = TableConfig(path=source.path, variables=tuple(called), missing=missing, not_totals=called)
+    return list(nested(count_records(source, settings).table))
+
+
+def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
+    return {column.name: tuple(filter(is_usual, column.values)) for column in columns}
+
+
+def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
+    """Two-way cells without a record, of which about so many would be expected were the variables independent."""
+    one_way = table.one_way()
+    for u, v in combinations(range(len(table.schema)), 2):
+        two_way = table.marginal(1 << u | 1 << v)
+        dense = np.zeros(two_way.schema.sizes, np.int64)
+        dense[tuple(two_way.codes.T)] = two_way.counts
+        expected = np.outer(one_way[u], one_way[v]) / table.total
+        for i, j in np.argwhere((dense == 0) & (expected >= LEAST_EXPECTED)).tolist():
+            yield two_way.schema.named((i, j)), float(expected[i, j])
+
+
+def nested(table: Table) -> Iterator[tuple[str, str]]:
+    """(coarse, fine) variables: every category of the fine one has records in one of the coarse one alone."""
+    names, sizes = table.schema.names, table.schema.sizes
+    for u, v in combinations(range(len(table.schema)), 2):
+        codes = table.marginal(1 << u | 1 << v).codes
+        for coarse, fine in ((0, 1), (1, 0)):
+            c, f = (u, v)[coarse], (u, v)[fine]
+            if 1 < sizes[c] < sizes[f] and len(codes) == len(np.unique(codes[:, fine])):
+                yield names[c], names[f]
+
+
+def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, dict[str, Any]]:
+    """The config as commented YAML, and the same in a document."""
+    found = proposals(columns_of(source), ask)
+    called = _called_totals([p.column for p in found if p.why is None])
+    settings = settings_of(source.path, found).model_copy(update={"not_totals": called})
+    table = count_records(source, settings).table
+    sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
+    empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
+    levels = _nested(source, found)
+    facts = {
+        "records": table.total,
+        "cells": table.schema.cells,
+        "non_zero_cells": len(table),
+        "variables": [_facts(p) for p in found],
+        "empty_two_way_cells": [{"cell": cell, "expected": round(n, 1)} for cell, n in empty[:MOST_EMPTY]],
+        "nested": [list(pair) for pair in levels],
+        "sums": [list(pair) for pair in sums],
+    }
+    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums)) + "\n", facts
+
+
+def _facts(proposal: Proposal) -> dict[str, Any]:
+    column = proposal.column
+    return {
+        "name": column.name,
+        "type": column.kind,
+        "values": len(column.values),
+        "missing": column.missing,
+        "used": proposal.why is None,
+        "why_not": proposal.why,
+        "recode": proposal.recode,
+        "unsure": proposal.unsure,
+    }
+
+
+def _lines(
+    path: str,
+    name: str,
+    found: Sequence[Proposal],
+    table: Table,
+    empty: Sequence[tuple[dict[str, str], float]],
+    levels: Sequence[tuple[str, str]],
+    sums: Sequence[SumCategory],
+) -> Iterator[str]:
+    settings = settings_of(path, found)
+    yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
+    yield "# `sdc config --explain` says what every key is, `sdc plan` what a build would need, `sdc run` builds."
+    yield f"name: {name}"
+    yield "table:"
+    yield f"  path: {_text(path)}"
+    yield "  variables:"
+    for p in found:
+        about = f"{p.column.kind}, {len(p.column.values):,} values, {p.column.missing:,} missing"
+        mark, reason = ("- ", "") if p.why is None else ("# - ", f"; left out: {p.why}")
+        if p.why is None and p.unsure:
+            reason = "; taken for codes: give bins if they are amounts"
+        yield f"    {mark}{_text(p.column.name)}  # {about}{reason}"
+    recoded = [p for p in found if p.why is None and p.recode]
+    if recoded:
+        yield "  recodes:  # suggested; choose those that readers know"
+        yield from (f"    {_text(p.column.name)}: {json.dumps(p.recode, ensure_ascii=False)}" for p in recoded)
+    if settings.missing:
+        yield "  missing:  # a category for records without a value; without it they are refused"
+        yield from (f"    {_text(name)}: {_text(category)}" for name, category in settings.missing.items())
+    for coarse, fine in levels:
+        named = _text(f"{fine}_levels")
+        yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
+    if sums:
+        yield "  # these look like totals, by name or as the sum of all others; leave their rows out, or say that they"
+        yield "  # are categories:"
+        own = {name: [category for v, category in sums if v == name] for name, _ in sums}
+        yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
+    weights = [p.column.name for p in found if is_weight(p.column)]
+    if weights:
+        yield f"  # weight: {_text(weights[0])}  # is it one? rounded totals of it then go out beside the counts"
+    at_risk = f"{len(table.at_risk(2)):,} of {len(table):,} cells"
+    yield f"risk: {{small_count: 2, min_width: 3}}  # counts of 1 and 2 are at risk, {at_risk}"
+    yield "release:"
+    yield "  method: ordered"
+    yield "  # require: [{all: 2}]      # sub-tables that users need; without it the search chooses"
+    yield "  # conflicts: best_subset   # where they do not fit together"
+    if empty:
+        yield "# Combinations without a record, though more than five would be expected: those that nobody can have"
+        yield "# (and everybody knows it) belong into a file of structural zeros, table.structural_zeros:"
+        for cell, expected in empty[:MOST_EMPTY]:
+            pattern = ", ".join(f"{_text(variable)}: {_text(category)}" for variable, category in cell.items())
+            yield f"# - {{{pattern}}}  # about {expected:,.0f} expected"
+        if len(empty) > MOST_EMPTY:
+            yield f"# and {len(empty) - MOST_EMPTY:,} more"
+
+
+def _text(value: str) -> str:
+    """A text as JSON has it, which is YAML too; plain where nobody could take it for anything else."""
+    is_plain = value.replace("_", "").isalpha() and value.isascii() and value.lower() not in _WORDS
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+_WEIGHT = re.compile(r"(^|[^a-z])([a-z]?weights?|[a-z]*wgt[a-z]?|wt)([^a-z]|$)")
+_CODES = re.compile(
+    r"(^|[^a-z])(codes?|id|zip|postcode|plz|fips|naics|nace|isco|isic|soc|occ(upation)?|ind(ustry)?|county|district|"
+    r"municipality|country|region|area|state|sector|class|recode)([^a-z]|$)|code$"
+)
+_AMOUNTS = re.compile(
+    r"(^|[^a-z])(age|year|income|wage|salar(y|ie)|earning|hour|week|day|month|amount|size|count|price|rent|cost|"
+    r"value|height|tax(es)?|gain|loss(es)?|dividend|population|duration|distance)s?([^a-z]|$)"
+)
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+
+def config_name(path: str) -> str:
+    """A name for the builds, from that of the file; it stays in the agency."""
+    stem = Path(path.rstrip("/")).name.partition(".")[0]
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in stem).lstrip("._-")[:64]
+    return name or "build"

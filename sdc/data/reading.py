@@ -1,0 +1,578 @@
+"""Reading microdata or counted cells, Parquet or CSV, one file or many parts, into a table.
+
+What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
+many workers count them within how much memory. Category names are strings; an integer is its decimal numeral, a
+boolean `false` or `true`, a date its ISO form. The order of the categories of a variable is
+
+1. that of `categories`, or of the bins or groups of its recode;
+2. otherwise canonical, see `canonical_order`: by number, by interval or by text, top and bottom codes at the ends.
+   Never that of the file: it may tell which record came first.
+
+A variable has the categories that the settings name, and those that good records have; what occurs only in records
+that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out.
+
+A column in which every value is a numeral, some with a decimal point or exponent, has whole numbers as categories
+(2.0 is 2, as pandas writes integers beside missing values); it is refused where one is not whole and `categories`
+does not list it. A missing value is a null, a NaN or an empty string; it gets its category before any recode.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import ValidationError
+
+from sdc.config.build import BuildConfig
+from sdc.config.file import faults_of
+from sdc.config.given import require_names
+from sdc.config.table import CsvConfig, TableConfig
+from sdc.config.values import OTHERS
+from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
+from sdc.data.frames import arrow_of
+from sdc.data.hierarchies import hierarchies_of, with_levels
+from sdc.data.records import Layout, apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.source import Source, SourcePart, open_source, require_records
+from sdc.data.structural_zeros import read_structural_zeros
+from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
+from sdc.data.weights import weights_of
+from sdc.executor import IN_PROCESS, Executor
+from sdc.model.errors import InputError, UntoldError, nearest
+from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.table import MAX_TOTAL, Counts, Table
+from sdc.model.totals import SumCategory, is_plain, is_reserved, require_no_totals, sum_categories, without_totals
+from sdc.model.weights import RecordWeights
+from sdc.run_format import ROUNDED_COUNT
+
+COUNT = "count"
+WHO_TAKES = "sdc bounds, sdc enumerate or sdc check, which take tables whose counts are not all told"
+_BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
+MEMORY = 1 << 30
+"""Bytes for the cells that are counted, where nothing else is said."""
+
+FRAME = "the data frame"
+OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
+SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
+_FRAME_ROWS = 1 << 17
+_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into several units
+
+
+def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
+    """The table of microdata, one row a record, or of counted cells where there is a column `count`.
+
+    source            a .parquet, .csv, .tsv or .txt file, text also as .gz, .bz2, .xz or .zst; a folder or a glob of
+                      such parts, all of one suffix; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
+                      Polars or a relation of DuckDB, which are run whole: choose columns in them
+    executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
+                      more goes to disk
+    settings          of `table` in a config, these:
+
+    variables         columns to use, in this order; default all
+    ignore            patterns of names in the folder or glob that are no parts
+    columns           the column of each variable that is not called as its column
+    csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
+    categories        category names in order, by variable; any other value is bad
+    missing           category name for missing values, by variable; last where `categories` does not list it.
+                      Without it missing values are bad
+    recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
+                      "15 and over": [15, None]}}}; a value that no bin or group covers is bad
+    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
+    not_totals        categories that are no totals, though they are called or count like them, by variable
+    bad_records       refuse, or set_aside: leave them out
+    max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
+
+    InputError for whatever cannot be read as a table of counts, see the module.
+    """
+    return _count_source(source, settings, executor, memory).table
+
+
+def read_weights(
+    source: Any, weight: str, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any
+) -> RecordWeights:
+    """The weights of the records that `read_table` makes a table of, with the same settings: how many each stands for.
+
+    weight  the column that has them, which is no variable; source, executor, memory, settings  as there
+
+    Of each cell with records, in the order of the table's, their sum and the least and largest of them, in millionths.
+    InputError where there is no such column, where a weight is missing, no number or not above 0, and as of
+    `read_table`.
+    """
+    weights = _count_source(source, settings, executor, memory, weight).weights
+    assert weights is not None  # there is a column of them
+    return weights
+
+
+def _count_source(
+    source: Any, given: Mapping[str, Any], executor: Executor, memory: int, weight: str | None = None
+) -> CountedRecords:
+    require_names(given, SETTINGS, "a table")
+    is_path = isinstance(source, str | Path)
+    named = {name: value for name, value in given.items() if value is not None}
+    settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
+    if not is_path:
+        return count_frame(arrow_of(source), settings, memory)
+    return count_records(open_source(source, ignore=settings.ignore), settings, executor, memory)
+
+
+def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
+    """As a config has them; InputError for what it refuses."""
+    try:
+        return TableConfig.model_validate({"path": path, **given})
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, "table")) from error
+
+
+@dataclass(frozen=True)
+class CountedRecords:
+    """The table of the good records, and the number of bad ones by variable and first fault.
+
+    `zeros` are the cells that the file of the settings says are impossible. A record that has
+    several faults counts under that of the first variable. Of each variable `unmet` has the categories, and the values
+    in its groups, that the settings name and no record has. `sums` are categories that look like totals.
+    """
+
+    table: Table
+    zeros: StructuralZeros
+    set_aside: Mapping[tuple[str, Fault], int]
+    unmet: Mapping[str, tuple[str, ...]]
+    weights: RecordWeights | None = None
+    sums: tuple[SumCategory, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Records read, set aside, and why; what is named that no record has; and what looks like a total."""
+        aside = sum(self.set_aside.values())
+        reasons = [{"variable": v, "reason": f.value, "records": n} for (v, f), n in self.set_aside.items()]
+        read = {"records": self.table.total + aside, "set_aside": aside, "reasons": reasons}
+        return {**read, "unmet": dict(self.unmet), "sums": self.sums}
+
+
+def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
+    """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named.
+
+    Records that are not as many as expected are refused here where Parquet tells how many there are.
+    """
+    layouts = layouts_of(source.parts, settings.csv)
+    names = layouts[0].names
+    require_once(names, names if settings.variables is None else [COUNT], source.path)
+    codings = _codings(names, settings, source.path)
+    require_once(names, [settings.weight, *(coding.column for coding in codings)], source.path)
+    if source.parts[0].suffix == ".parquet" and COUNT not in layouts[0].names:
+        require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
+    check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
+    return layouts, codings
+
+
+def read_schema(source: Source, settings: TableConfig) -> Schema:
+    """The variables as the columns and the settings alone tell them, no level of another; errors as `read_layouts`.
+
+    Of each with the categories that the settings name, one without a name where they name none. InputError for a
+    hierarchy of what is no variable.
+    """
+    _, codings = read_layouts(source, settings)
+    schema = Schema(tuple(Variable(coding.name, _named_alone(coding)) for coding in codings))
+    hierarchies_of(settings.hierarchies, schema)
+    return schema
+
+
+def _named_alone(coding: Coding) -> tuple[str, ...]:
+    """All categories where no other is good; else one without a name."""
+    missing = () if coding.missing is None else (coding.missing,)
+    return ("",) if coding.order is None else tuple(dict.fromkeys((*coding.order, *missing)))
+
+
+def count_records(
+    source: Source, settings: TableConfig, executor: Executor = IN_PROCESS, memory: int = MEMORY
+) -> CountedRecords:
+    """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
+    layouts, codings = read_layouts(source, settings)
+    ranges = list(_ranges(source.parts, layouts))
+    runner = executor if len(ranges) > 1 else IN_PROCESS  # one unit gains nothing by travelling
+    folder = scratch_of(runner)
+    # results of several units may be with this process at once, beside the cells that it merges them into
+    share = memory // (8 * len(ranges))
+    is_counted, unused = COUNT in layouts[0].names, _unused(layouts[0].columns, codings, settings)
+    units = [
+        PartUnit(part, groups, codings, is_counted, settings.weight, memory, folder, share, settings.csv, unused)
+        for part, groups in ranges
+    ]
+    tally = Tally(codings, memory, folder, settings.weight is not None)
+    try:
+        for found in runner.run(count_part, None, units):
+            # the first fault in the order of the parts, however many workers there are
+            if isinstance(found, InputError):
+                raise found
+            tally.unite(found)
+        _check(tally, settings, source.path)
+        return _settled(tally.close(memory), settings, runner, source.path, is_counted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
+    """The same of a table that is in memory."""
+    part, names = SourcePart(FRAME, None, ""), frame.column_names
+    codings = _codings(names, settings, FRAME)
+    folder = scratch_of(IN_PROCESS)
+    unused = _unused(zip(names, frame.schema.types, strict=True), codings, settings)
+    unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv, unused)
+    tally = Tally(codings, memory, folder, settings.weight is not None)
+    try:
+        for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
+            _count_batch(batch, tally, unit)
+        _check(tally, settings, FRAME)
+        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, COUNT in names)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# Settings and columns
+
+
+def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Coding, ...]:
+    """How each variable is made, in the order of the table."""
+    recodes = settings.recodes
+    made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
+    _check_columns(columns, settings, path)
+    if settings.variables is None and "" in columns:
+        raise InputError(f"{path}: column {columns.index('') + 1} has no name; name it, or name the variables to use")
+    _check_weight(columns, settings, path)
+    names = {column: name for name, column in settings.columns.items()}
+    known = [names.get(name, name) for name in columns if name not in (COUNT, settings.weight)] + made
+    chosen = known if settings.variables is None else list(settings.variables)
+    for name in chosen:
+        if name == COUNT:
+            raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
+        if name == settings.weight:
+            raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
+        if name not in known:
+            raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
+        if settings.variables is None and name.strip().lower() == COUNT:
+            raise InputError(f"{path} has the column {name!r}; rename it to {COUNT!r} if it counts records, or drop it")
+    for setting in ("categories", "missing", "recodes", "not_totals"):
+        _check_known(setting, getattr(settings, setting), known, path)
+    # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
+    schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
+    return tuple(_coding(name, columns, settings, path) for name in schema.names)
+
+
+def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> Coding:
+    recode = settings.recodes.get(name)
+    column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name, name)
+    if column not in columns or column == COUNT:
+        raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
+    limit = min(settings.max_categories, MAX_CATEGORIES)
+    coding = Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+    if reserved := sorted(filter(is_reserved, coding.named)):
+        raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
+    return coding
+
+
+_ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
+
+
+def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None:
+    """InputError where a variable is of a column that is not there, or called as another one, or counts are rounded."""
+    if rounded := [column for column in columns if _ROUNDED.fullmatch(column)]:
+        raise UntoldError(f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or ask {WHO_TAKES}")
+    for name, column in settings.columns.items():
+        if column not in columns or column == COUNT:
+            raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
+        if name in columns and name not in settings.columns.values():
+            raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
+
+
+def _check_weight(columns: list[str], settings: TableConfig, path: str) -> None:
+    """InputError where there is no such column, or what is weighted is counted cells."""
+    if settings.weight is None:
+        return
+    if settings.weight not in columns or settings.weight == COUNT:
+        raise InputError(f"weight names {settings.weight!r}, no column of {path}; {nearest(settings.weight, columns)}")
+    if COUNT in columns:
+        raise InputError(
+            f"{path} has the column {COUNT!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
+            "a record; give the records"
+        )
+
+
+def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path: str) -> None:
+    for name in given:
+        if name not in known:
+            raise InputError(f"{setting} names {name!r}, no variable of {path}; {nearest(name, known)}")
+
+
+# Parts as units
+
+
+@dataclass(frozen=True)
+class PartUnit:
+    """A part, or some row groups or bytes of it, and how it is counted.
+
+    weight      the column of a record's weight
+    memory      bytes for cells in the process that counts it
+    folder      where runs go
+    most_bytes  of cells that may travel back; more become a run
+    csv         how it is written where it is a text file
+    unused      columns of counted cells that make no variable, and what in them is no total
+    """
+
+    part: SourcePart
+    span: range | None
+    codings: tuple[Coding, ...]
+    counted: bool
+    weight: str | None
+    memory: int
+    folder: Path
+    most_bytes: int
+    csv: CsvConfig
+    unused: Mapping[str, Sequence[str]]
+
+    @property
+    def columns(self) -> list[str]:
+        """Those that are read."""
+        used = [coding.column for coding in self.codings] + [COUNT] * self.counted + [*self.unused]
+        return list(dict.fromkeys(used if self.weight is None else [*used, self.weight]))
+
+
+def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
+    """Each part; a large one cut at row groups, or at bytes."""
+    for part, layout in zip(parts, layouts, strict=True):
+        size = layout.size or 0
+        if sum(layout.groups) <= _UNIT_ROWS and size <= _UNIT_BYTES:
+            yield part, None
+            continue
+        yield from ((part, range(at, min(at + _UNIT_BYTES, size))) for at in range(0, size, _UNIT_BYTES))
+        start, rows = 0, 0
+        for stop, group in enumerate(layout.groups, start=1):
+            rows += group
+            if rows >= _UNIT_ROWS or stop == len(layout.groups):
+                yield part, range(start, stop)
+                start, rows = stop, 0
+
+
+def count_part(table: None, unit: PartUnit) -> Tally | InputError:
+    """The cells of a part; what is wrong with it is given back, not raised: a worker would log its traceback."""
+    try:
+        with unit.part.at_rest():
+            return apart(_counted, unit.part, unit)
+    except InputError as error:
+        return error
+
+
+def _counted(part: SourcePart, unit: PartUnit) -> Tally:
+    """The cells of a part, opened as `part` has it."""
+    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
+    for batch in batches(part, unit.columns, unit.span, unit.csv):
+        _count_batch(batch, tally, unit)
+    return tally.close(unit.most_bytes)
+
+
+def _unused(
+    columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], settings: TableConfig
+) -> dict[str, Sequence[str]]:
+    """Columns of texts of counted cells that make no variable: their rows of totals would be counted too."""
+    kinds = dict(columns)
+    used = {COUNT, settings.weight, *(coding.column for coding in codings)}
+    may_be = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary
+    texts = [name for name, kind in kinds.items() if name not in used and any(is_text(kind) for is_text in may_be)]
+    return {name: settings.not_totals.get(name, ()) for name in texts if COUNT in kinds}
+
+
+def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
+    for name, allowed in unit.unused.items():
+        values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
+        if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
+            raise InputError(
+                f"{unit.part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
+                f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
+            )
+    columns = [
+        vocabulary.encode(batch.column(coding.column), str(unit.part))
+        for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
+    ]
+    if unit.weight is not None:
+        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part)))
+        return
+    counts, total = _counts(batch.column(COUNT), unit.part) if unit.counted else (None, len(batch))
+    tally.add(columns, len(batch), counts, total)
+
+
+def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
+    """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
+    if pa.types.is_nested(column.type):
+        raise InputError(
+            f"{part}: column {COUNT!r} has the type {str(column.type).partition('<')[0]}; a count is a whole number"
+        )
+    if column.null_count:
+        raise UntoldError(
+            f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count, or ask "
+            f"{WHO_TAKES}"
+        )
+    if not pa.types.is_dictionary(column.type):
+        # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
+        column = column.dictionary_encode()
+    distinct = [_count(value, part) for value in column.dictionary.to_pylist()]
+    indices = column.indices.to_numpy()
+    times = np.bincount(indices, minlength=len(distinct))
+    return np.array(distinct, np.int64)[indices], sum(c * int(n) for c, n in zip(distinct, times, strict=True))
+
+
+def _count(value: object, part: SourcePart) -> int:
+    """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
+    if isinstance(value, str) and _BETWEEN.fullmatch(value):
+        raise UntoldError(
+            f"{part}: column {COUNT!r} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}"
+        )
+    # Decimal, because a float of 2^53 + 1 would pass for 2^53
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not (number.is_finite() and 0 <= number <= MAX_TOTAL and number == int(number)):
+        raise InputError(
+            f"{part}: column {COUNT!r} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
+            f"write 2-4 where it is between two, nothing where it is not told, and ask {WHO_TAKES}",
+            f"column {COUNT!r} has the value {value}",
+        )
+    return int(number)
+
+
+# From what was met to the table
+
+
+def _check(tally: Tally, settings: TableConfig, path: str) -> None:
+    """InputError for records that are not as many as expected, or none, or bad and not to be set aside: all of them."""
+    require_records(tally.total, path, settings.expect)
+    found = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
+    if found and settings.bad_records == "refuse":
+        first = min(bad.part for *_, bad in found)
+        raise InputError(
+            f"{path} has bad records, the first in {first}: {'; '.join(_bad(*one) for one in found)}; "
+            "or leave them out with bad_records: set_aside",
+            "\n".join(f"column {c.column!r} has the value {bad.value!r}" for c, _, bad in found if bad.value),
+        )
+    if not tally.total:
+        reason = "all counts are zero" if tally.rows else "no rows"
+        raise InputError(f"{path} has no records: {reason}; give a table with at least one")
+    for vocabulary in tally.vocabularies:
+        _check_groups(vocabulary, path)
+
+
+def _check_groups(vocabulary: Vocabulary, path: str) -> None:
+    """InputError where what a group was to have, misspelt, would go to the group of all others."""
+    coding, unmet = vocabulary.coding, sorted(vocabulary.unmet)
+    groups = (coding.recode and coding.recode.groups) or {}
+    if unmet and OTHERS in groups.values():
+        raise InputError(
+            f"recodes: groups of {coding.name!r} name {unmet}, which no record of {path} has in column "
+            f"{coding.column!r}, and one group has all others; correct what is misspelt, take out what is not there"
+        )
+
+
+def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
+    column, such = f"column {coding.column!r}", f"({bad.rows} such)"
+    if fault is Fault.MISSING:
+        return f"missing values: {bad.rows} in {column}; name a category for them under `missing`"
+    if fault is Fault.OUTSIDE:
+        categories = list(coding.listed or ())
+        return f"{column} has values outside its categories {categories}; add them there {such}"
+    return f"{column} has values that no bin or group of {coding.name!r} covers; extend them {such}"
+
+
+def _settled(tally: Tally, settings: TableConfig, executor: Executor, path: str, is_counted: bool) -> CountedRecords:
+    """The table in final codes, which depend on the categories met and not on when they were met."""
+    variables, codes = zip(*(vocabulary.settle() for vocabulary in tally.vocabularies), strict=True)
+    schema = Schema(variables)
+    packing = Packing(schema.sizes)
+    pieces, faults = merge(tally, FinalCodes(packing, codes), executor)
+    cells = list(pieces)
+    table = _table(schema, packing, cells)
+    if not table.total:
+        raise InputError(f"{path} has no good record: all {tally.total} are bad; correct the data or the settings")
+    table = without_totals(table, path, is_counted)
+    weights = _weights(packing, cells) if tally.is_weighted else None
+    of_levels = {level for levels in settings.hierarchies.values() for level in levels}
+    table, rows = _without_nobodys(table, tally.codings, of_levels)
+    weights = weights and weights.rows(rows)
+    for measured in (table, *([Table(table.schema, table.codes, weights.totals)] if weights is not None else [])):
+        require_no_totals(measured, settings.not_totals, path)
+    unmet, sums = dict(_unmet(table, tally)), tuple(sum_categories(table, settings.not_totals))
+    table, own = with_levels(table, settings.hierarchies)
+    # last: only now are the categories known that the patterns name
+    zeros = zeros_of(table, settings.structural_zeros)
+    aside = {(schema.names[v], FAULTS[fault]): records for (v, fault), records in sorted(faults.items())}
+    return CountedRecords(table, zeros, aside, unmet, weights and weights.rows(own), sums)
+
+
+def zeros_of(table: Table, structural_zeros: str | Path | None) -> StructuralZeros:
+    """The cells that a file of patterns says are impossible, none without; InputError where a record is in one."""
+    zeros = NO_ZEROS if structural_zeros is None else read_structural_zeros(structural_zeros, table.schema)
+    zeros.check(table.schema, table.codes, table.counts)
+    return zeros
+
+
+def _unmet(table: Table, tally: Tally) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for variable, counts, vocabulary in zip(table.schema.variables, table.one_way(), tally.vocabularies, strict=True):
+        categories = (category for category, n in zip(variable.categories, counts, strict=True) if not n)
+        if found := (*categories, *sorted(vocabulary.unmet)):
+            yield variable.name, found
+
+
+def _weights(packing: Packing, pieces: Sequence[Array]) -> RecordWeights:
+    """Those of the cells in final order, of which each has a record."""
+    return RecordWeights(*(np.concatenate([piece[packing.words + row] for piece in pieces]) for row in (1, 2, 3)))
+
+
+def _without_nobodys(
+    table: Table, codings: Sequence[Coding], of_levels: Collection[str]
+) -> tuple[Table, npt.NDArray[np.int64]]:
+    """Only categories that records have or the settings name, in the order that these have without the others.
+
+    And which row each cell of the new table had in the old one. Of the variables `of_levels` of a hierarchy only what
+    records have: of others nothing says what they are in.
+    """
+    places, variables = [], []
+    for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
+        named = () if variable.name in of_levels else coding.named
+        kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
+        order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
+        variables.append(Variable(variable.name, tuple(order)))
+        place = {category: number for number, category in enumerate(order)}
+        # what nobody has gets any place: no cell has it
+        places.append(np.array([place.get(known.get(c, c), 0) for c in variable.categories]))
+    if tuple(variables) == table.schema.variables:
+        return table, np.arange(len(table))
+    codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
+    renamed = Table.of(Schema(tuple(variables)), codes, table.counts)
+    return renamed, renamed.schema.keys.matching(codes.astype(np.uint16), renamed.codes)
+
+
+def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
+    order, known = coding.in_order([name for name in names if name != coding.missing])
+    return [*order, *(name for name in names if name == coding.missing)], known
+
+
+def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
+    """The table of cells in final order, of which those of no records are dropped."""
+    # rows with the count 0 made categories known, and are no cells
+    words = packing.words
+    keep = [piece[words] > 0 for piece in pieces]
+    size = sum(int(good.sum()) for good in keep)
+    codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)
+    start = 0
+    for piece, good in zip(pieces, keep, strict=True):
+        stop = start + int(good.sum())
+        counts[start:stop] = piece[words, good]
+        for v, column in enumerate(packing.unpack(piece[:words, good])):
+            codes[start:stop, v] = column
+        start = stop
+    return Table(schema, codes, counts)

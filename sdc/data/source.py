@@ -1,0 +1,362 @@
+"""Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
+
+A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `SourcePart.at_rest`,
+and a part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for
+it. Credentials come from the configuration or environment of fsspec, never from here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+from sdc.config.table import KINDS, SUFFIXES, ExpectConfig
+from sdc.data.structural_zeros import zeros_digest
+from sdc.model.errors import AbsentError, InputError, SdcError
+from sdc.model.extras import require_packages
+
+SECONDS_TO_ANSWER = 30.0
+
+_BLOCK = 1 << 20
+_UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in the names of what libraries raise
+_WITHOUT_RANGE = re.compile("support range requests|Cannot seek streaming HTTP")  # in what fsspec says of it
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class SourcePart:
+    """A file of records: its path or URL, its bytes where known, and what told it from others when it was opened."""
+
+    url: str
+    size: int | None
+    fingerprint: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        return _name(self.url)
+
+    @property
+    def suffix(self) -> str:
+        """The one of SUFFIXES that its name ends in, empty where none does."""
+        return _suffix(self.name)
+
+    @contextmanager
+    def opened(self) -> Iterator[str | IO[bytes]]:
+        """What Arrow reads it from: its path where it is on this machine, else a file opened by fsspec."""
+        if not is_url(self.url):
+            yield self.url
+            return
+        with readable(self.url):
+            files, path = file_system(self.url)
+            file = files.open(path, "rb")
+        with file:
+            yield file
+
+    @contextmanager
+    def at_rest(self) -> Iterator[None]:
+        """InputError where the part is not, or no longer, what it was when the source was opened."""
+        try:
+            yield
+        except InputError as error:
+            self._require_unchanged(error)
+            raise
+        self._require_unchanged(None)
+
+    def _require_unchanged(self, cause: InputError | None) -> None:
+        with readable(self.url):
+            files, path = file_system(self.url)
+            try:
+                now = _fingerprint(files, path)
+            except FileNotFoundError as error:
+                if not _is_absent(error):
+                    raise
+                gone = f"{self.url} is gone, and was there at first; run again when all parts are there"
+                raise InputError(gone) from cause
+        if now != self.fingerprint:
+            raise InputError(f"{self.url} was rewritten while it was read; run again when it is at rest") from cause
+
+    def digest(self) -> str:
+        """SHA-256 over the bytes."""
+        sha = hashlib.sha256()
+        with self.at_rest(), readable(self.url):
+            files, path = file_system(self.url)
+            with files.open(path, "rb") as file:
+                while block := file.read(_BLOCK):
+                    sha.update(block)
+        return sha.hexdigest()
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parts, sorted by name, and the path or URL that was asked for."""
+
+    path: str
+    parts: tuple[SourcePart, ...]
+
+    def digest(self, structural_zeros: str | Path | None = None) -> str:
+        """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
+        sha = hashlib.sha256()
+        for part in self.parts:
+            # names without their folder: the same parts elsewhere are the same data
+            sha.update(f"{part.name}\0{part.digest()}\n".encode())
+        if structural_zeros is not None:
+            sha.update(f"structural zeros\0{zeros_digest(structural_zeros)}\n".encode())
+        return sha.hexdigest()
+
+
+def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Sequence[str] = ()) -> Source:
+    """The file itself, or the parts of the folder or glob, without what `ignore` names, see there.
+
+    InputError where there is nothing, no part, what is no part, parts of several suffixes, or no leave to read, or
+    where parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does
+    not answer within SECONDS_TO_ANSWER.
+    """
+    path = str(path)
+    if not is_url(path):
+        return _listed(path, expect, ignore)
+    require_no_password(path)
+    return _within(SECONDS_TO_ANSWER, lambda: _listed(path, expect, ignore), path)
+
+
+def require_no_password(url: str) -> None:
+    """InputError where there is one: it would be in manifests, logs and messages; not even this one shows it."""
+    if secret := re.match(r"[^/]*://[^/]*:[^/]*@", url):
+        raise InputError(
+            f"the URL of {url[secret.end() :]} has a password in it; give it to fsspec, by its own configuration"
+        )
+
+
+def require_records(records: int, path: str, expect: ExpectConfig | None) -> None:
+    """InputError where there are fewer or more than expected."""
+    if expect is None or expect.records is None:
+        return
+    least, most = expect.records
+    if not least <= records <= most:
+        raise InputError(
+            f"{path} has {records} records, table.expect.records = [{least}, {most}]; give all parts and no others, or "
+            "correct the setting"
+        )
+
+
+def is_url(path: str | Path) -> bool:
+    """Whether fsspec is to be asked rather than this machine's own files."""
+    return "://" in str(path)
+
+
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Turns what a file system and Arrow raise, of whatever type, into one InputError; keep what is within short.
+
+    AbsentError where there is nothing.
+    """
+    try:
+        yield
+    except SdcError:
+        raise
+    except Exception as error:
+        # not from the error: whoever prints a traceback would print what Arrow quotes, a row that it cannot parse
+        kind = AbsentError if _is_absent(error) else InputError
+        raise kind(f"{path} {_refusal(error)}", str(error)) from None
+
+
+def _refusal(error: Exception) -> str:
+    cause = cause_of(error)
+    name = type(cause).__name__
+    if isinstance(cause, PermissionError) or _status(cause) in (401, 403):
+        return "may not be read: permission denied; mend its permissions, or fsspec's own credentials for a URL"
+    if "Credential" in name:
+        return f"cannot be asked for: there are no credentials ({name}); give them to fsspec, by its own configuration"
+    if name == "NoSuchBucket":
+        return "does not exist: there is no such bucket; check its name, and the endpoint in fsspec's configuration"
+    if _is_absent(error):
+        return "does not exist; give a Parquet or CSV file, or a folder of parts"
+    if cause is not error or is_unreached(error):
+        return f"cannot be reached: {name}; check the address and the network"
+    if _WITHOUT_RANGE.search(str(cause)):
+        return "cannot be read: its host gives no part of a file (HTTP Range), as Parquet needs; copy it, or give CSV"
+    if isinstance(cause, MemoryError):
+        return "cannot be read: there is not enough memory for it; give more, or write it again where it is damaged"
+    reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else name
+    return f"cannot be read: {reason}; check that it is whole, and UTF-8 if it is CSV or as table.csv.encoding says"
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """What is behind it: fsspec says of whatever is not given that it was not found, and keeps the reason as cause."""
+    return error.__cause__ if isinstance(error, FileNotFoundError) and error.__cause__ is not None else error
+
+
+def is_unreached(error: BaseException) -> bool:
+    """Whether it is the network, or whoever should answer."""
+    cause = cause_of(error)
+    return isinstance(cause, ConnectionError | TimeoutError) or bool(_UNREACHED.search(type(cause).__name__))
+
+
+def _status(error: BaseException) -> int | None:
+    """That of HTTP, as aiohttp or botocore has it."""
+    response = getattr(error, "response", None)
+    told = response.get("ResponseMetadata", {}) if isinstance(response, dict) else {}
+    status: int | None = getattr(error, "status", told.get("HTTPStatusCode"))
+    return status
+
+
+def _is_absent(error: BaseException) -> bool:
+    cause = cause_of(error)
+    return isinstance(cause, FileNotFoundError) or _status(cause) == 404
+
+
+def _listed(path: str, expect: ExpectConfig | None, ignore: Sequence[str]) -> Source:
+    with readable(path):
+        files, inside = file_system(path)
+        files.invalidate_cache()  # fsspec remembers what it has listed
+        found = _expected(path, files, inside, expect or ExpectConfig.model_construct(), ignore)
+    return found
+
+
+def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
+    """The parts, and what is to be there with them."""
+    is_glob = _is_glob(path) and not files.exists(inside)
+    ignore = [*ignore, expect.marker or ""]
+    is_folder = not is_glob and files.info(inside)["type"] == "directory"
+    if expect.marker is not None:
+        # before the parts are listed: who writes them writes it last
+        _require_marker(path, files, inside if is_folder else os.path.dirname(inside), expect.marker)
+    if is_glob:
+        listed = sorted(files.glob(inside))
+        if not listed:
+            files.info(re.split("[*?[]", inside, maxsplit=1)[0].rpartition("/")[0])  # that may be why
+        found = _source(path, files, listed, f"glob {path}", ignore)
+    elif is_folder:
+        listed = sorted(entry["name"] for entry in files.ls(inside, detail=True))
+        found = _source(path, files, listed, f"folder {path}", ignore)
+    elif _suffix(inside):
+        found = Source(path, (_part(path, files, inside),))
+    else:
+        raise InputError(f"{path} is neither Parquet nor text; its name should end in {', '.join(KINDS)}")
+    if expect.parts not in (None, len(found.parts)):
+        raise InputError(
+            f"{path} has {len(found.parts)} parts, table.expect.parts = {expect.parts}; give all of them and no "
+            "others, or correct the setting"
+        )
+    return found
+
+
+def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
+    """InputError where the file is not in the folder, which must be one."""
+    if _is_glob(folder) and not files.exists(folder):
+        raise InputError(
+            f"table.expect.marker = {marker!r}: {path} names several folders, and a marker is looked for in one; give "
+            "one folder, or drop it"
+        )
+    try:
+        files.info(f"{folder}/{marker}")
+    except FileNotFoundError as error:
+        if not _is_absent(error):
+            raise
+        raise InputError(
+            f"{path} lacks the file {marker} beside its parts, table.expect.marker, so that it may not be whole; run "
+            "again when it is there"
+        ) from None
+
+
+def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequence[str]) -> Source:
+    listed = [entry for entry in listed if not _is_ignored(_name(entry), ignore)]
+    folders = [_name(entry) for entry in listed if files.isdir(entry)]
+    if folders:
+        raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
+    first_of = {_kind(_name(entry)): _name(entry) for entry in reversed(listed)}
+    if len(first_of) != 1 or "" in first_of:
+        odd = first_of.pop("", None)
+        found = f"{odd!r}, which is no part" if odd else f"parts of several kinds ({', '.join(first_of.values())})"
+        found = found if listed else "no parts"
+        raise InputError(
+            f"{what} has {found}; give parts of one kind, {', '.join(KINDS)}, packed or not, and name what is none "
+            "under table.ignore"
+        )
+    named = ((str(files.unstrip_protocol(part)) if is_url(path) else part, part) for part in listed)
+    return Source(path, tuple(_part(url, files, part) for url, part in named))
+
+
+def _is_ignored(name: str, ignore: Sequence[str]) -> bool:
+    is_marker = name.startswith("_") and not _suffix(name)
+    return name.startswith(".") or is_marker or any(fnmatchcase(name, pattern) for pattern in ignore)
+
+
+def _kind(name: str) -> str:
+    return "" if name.startswith("_") else _suffix(name)
+
+
+def _part(url: str, files: Any, inside: str) -> SourcePart:
+    return SourcePart(url, files.info(inside)["size"], _fingerprint(files, inside))
+
+
+def _is_glob(path: str) -> bool:
+    return any(sign in path for sign in ("*[" if is_url(path) else "*?["))  # what follows ? in a URL is its query
+
+
+def _name(path: str) -> str:
+    return path.rstrip("/").rsplit("/", 1)[-1]
+
+
+def _suffix(name: str) -> str:
+    return next((suffix for suffix in SUFFIXES if name.lower().endswith(suffix)), "")
+
+
+def file_system(path: str) -> tuple[Any, str]:
+    """The fsspec file system of a path or URL, and the path within; a protocol it does not know is an InputError."""
+    import fsspec
+
+    if not is_url(path):
+        return fsspec.filesystem("file"), os.path.abspath(path)
+    if path.startswith(("s3://", "s3a://")):
+        require_packages(path, "s3fs")
+    try:
+        files, inside = fsspec.core.url_to_fs(path)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{path} has a protocol that cannot be used: {error}") from error
+    return files, inside
+
+
+def _fingerprint(files: Any, path: str) -> str:
+    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    # the inode too: a file replaced by a rename may keep its size and its time
+    if isinstance(files, LocalFileSystem):
+        status = os.stat(path)
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
+    # fsspec remembers what it was told of a file
+    files.invalidate_cache()
+    return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
+
+
+def _within(seconds: float, work: Callable[[], Result], path: str | Path) -> Result:
+    """What `work` gives or raises; InputError where it takes longer. Its thread ends with the process."""
+    answers: list[Result] = []
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            answers.append(work())
+        except BaseException as error:
+            failures.append(error)
+
+    # fsspec's calls cannot be interrupted: the thread is left behind, and does not keep the process alive
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failures:
+        raise failures[0]
+    if not answers:
+        raise InputError(f"{path}: no answer within {seconds:g} s; check the address and the network, then run again")
+    return answers[0]

@@ -1,0 +1,286 @@
+"""Text files of records, split by a kernel that accounts for every byte, whichever columns are used.
+
+A record is one line, so that a file may be cut at any end of a line. What no reader can be sure of is refused with file
+and line: a quotation mark that its line does not close, or that stands inside a value; a row of another width; a row
+without any value; a second header. Empty lines are passed over where there are several columns.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv as standard
+import gzip
+import lzma
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sdc.config.table import COMPRESSIONS, CsvConfig
+from sdc.data.source import SourcePart
+from sdc.model.errors import InputError
+
+_BLOCK = 1 << 22  # bytes that are split at a time
+_LONGEST = 1 << 26  # bytes of a line
+_ROWS, _VALUES = 1 << 17, 1 << 16  # of a batch, and different ones of a column in it
+_QUOTED = 80  # bytes of a line in a detail
+_AS_UTF8 = ("utf-8", "utf-8-sig")
+_SIGNS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_ITS_OWN = "; name the file's own as table.csv.encoding"
+_HOW = "; double the quotation marks inside values, or say csv: {quote: none} if the file is written without quoting"
+
+
+def header_of(part: SourcePart, csv: CsvConfig) -> list[str]:
+    """The names of the columns, in the first line that is not empty."""
+    for lines in _blocks(part, csv, None):
+        if at := _first(lines.text):
+            return _names(lines, at)
+    raise InputError(f"{part} is empty; give a file with a header and records")
+
+
+def may_be_cut(part: SourcePart, csv: CsvConfig) -> bool:
+    """Whether ranges of its bytes can be read apart."""
+    return not part.suffix.endswith(tuple(COMPRESSIONS)) and "\n".encode(csv.encoding) == b"\n"
+
+
+def text_batches(
+    part: SourcePart, columns: Sequence[str], csv: CsvConfig, span: range | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The records whose lines begin in a range of bytes, each column as a dictionary, with nulls where it has no value.
+
+    InputError, with the line, for what cannot be told apart.
+    """
+    from sdc.data.text_kernel import outputs, split
+
+    names, is_header = header_of(part, csv), span is None or span.start == 0
+    places = np.full(len(names), -1)
+    places[[names.index(column) for column in columns]] = np.arange(len(columns))
+    marks = ord(csv.delimiter_of(part.suffix)), -1 if csv.quote == "none" else ord(csv.quote)
+    for lines in _blocks(part, csv, span):
+        data, position = np.frombuffer(lines.text, np.uint8), 0
+        if is_header and (first := _first(lines.text)):
+            # one end of a line and no more: of a file of one column the next may be a line without a value
+            position, is_header = first.stop + _line_end(lines.text[first.stop : first.stop + 2]), False
+        while position < len(data) and not is_header:
+            codes, slots, edges, known, starts = outputs(len(columns), min(_ROWS, len(data)), _VALUES)
+            rows, position, fault, about = split(data, position, *marks, places, codes, slots, edges, known, starts)
+            if fault:
+                raise lines.fault(position, _said(fault, about, names))
+            batch = _Batch(lines, codes[:, :rows], [edges[v, :n].tolist() for v, n in enumerate(known)], starts)
+            yield batch.arrow(columns, names)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Whole lines of a part in UTF-8, after so many blocks of the lines that begin in the range."""
+
+    part: SourcePart
+    csv: CsvConfig
+    span: range | None
+    text: bytes
+    blocks: int
+
+    def fault(self, position: int, what: str) -> InputError:
+        """Of the line at a position."""
+        # lines are counted only here: it takes longer than to split them
+        start = 0 if self.span is None else self.span.start
+        before = _whole_lines(self.part, self.csv, range(start)) if start else iter([b""])
+        own = islice(_whole_lines(self.part, self.csv, self.span), self.blocks)
+        line = 1 + sum(map(_line_ends, chain(before, own, [self.text[:position]])))
+        begun = self.text[position : position + _QUOTED].split(b"\n")[0].rstrip().decode(errors="replace")
+        return InputError(f"{self.part}, line {line}: {what}", f"line {line}: it begins {begun!r}")
+
+    def fields(self, line: bytes) -> list[str]:
+        """Of a line that the kernel has split, or a header."""
+        quoting: Any = {"quoting": standard.QUOTE_NONE} if self.csv.quote == "none" else {"quotechar": self.csv.quote}
+        delimiter = self.csv.delimiter_of(self.part.suffix)
+        return next(standard.reader([line.decode()], delimiter=delimiter, strict=True, **quoting))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Records of some lines as the kernel gives them."""
+
+    lines: _Lines
+    codes: npt.NDArray[np.int32]
+    edges: list[list[list[int]]]
+    starts: npt.NDArray[np.int32]
+
+    def arrow(self, columns: Sequence[str], names: Sequence[str]) -> pa.RecordBatch:
+        values = [self._values(v, column) for v, column in enumerate(columns)]
+        self._check_headers(values, columns, names)
+        arrays = []
+        for codes, own in zip(self.codes, values, strict=True):
+            without = [code for code, value in enumerate(own) if value is None]
+            known = pa.py_buffer(np.packbits(np.isin(codes, without, invert=True), bitorder="little"))
+            # by buffers: pyarrow imports pandas for whatever it makes of NumPy
+            indices = pa.Array.from_buffers(pa.int32(), len(codes), [known if without else None, pa.py_buffer(codes)])
+            arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array(own, pa.string())))
+        return pa.record_batch(arrays, names=list(columns))
+
+    def _values(self, v: int, column: str) -> list[str | None]:
+        text, quote, found = self.lines.text, self.lines.csv.quote, list[str | None]()
+        for code, (begin, end) in enumerate(self.edges[v]):
+            try:
+                value = text[begin:end].decode()
+            except UnicodeDecodeError:
+                raise self._undecoded(v, code, column) from None
+            if quote != "none" and value.startswith(quote):
+                value = value[1:-1].replace(quote * 2, quote)
+            found.append(value or None)
+        return found
+
+    def _undecoded(self, v: int, code: int, column: str) -> InputError:
+        rows = np.flatnonzero(self.codes[v] == code)
+        what = f"column {column!r} has bytes that are not {self.lines.csv.encoding}{_ITS_OWN}"
+        return self.lines.fault(int(self.starts[rows[0]]) if len(rows) else 0, what)
+
+    def _check_headers(self, values: list[list[str | None]], columns: Sequence[str], names: Sequence[str]) -> None:
+        """InputError where a line says the names of the columns again."""
+        alike = np.ones(self.codes.shape[1], np.bool_)
+        for codes, own, column in zip(self.codes, values, columns, strict=True):
+            called = [code for code, value in enumerate(own) if value is not None and _plain(value) == _plain(column)]
+            if not called:
+                return
+            alike &= np.isin(codes, called)
+        for row in np.flatnonzero(alike).tolist():
+            start = int(self.starts[row])
+            line = self.lines.text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
+            if list(map(_plain, self.lines.fields(line))) == list(map(_plain, names)):
+                raise self.lines.fault(start, "the names of the columns are there again; take the line out")
+
+
+def _plain(name: str) -> str:
+    return name.strip().casefold()
+
+
+def _said(fault: int, about: int, names: Sequence[str]) -> str:
+    from sdc.data.text_kernel import AFTER_QUOTE, NO_VALUE, NOT_CLOSED, WIDTH
+
+    if fault == WIDTH:
+        return f"it has {about} fields, and the header has {len(names)}; correct the line, or quote what it separates"
+    if fault == NO_VALUE:
+        return "it has no value at all; take the line out"
+    where = f"column {names[about]!r}" if about < len(names) else f"field {about + 1}"
+    if fault == NOT_CLOSED:
+        return f"{where} has a quotation mark that is not closed in its line{_HOW}"
+    what = "text after its closing quotation mark" if fault == AFTER_QUOTE else "a quotation mark inside its value"
+    return f"{where} has {what}{_HOW}"
+
+
+# Lines
+
+
+def _first(text: bytes) -> range | None:
+    """Where the first line is that is not empty."""
+    start = len(text) - len(text.lstrip(b"\r\n"))
+    line = text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
+    return range(start, start + len(line)) if line else None
+
+
+def _names(lines: _Lines, at: range) -> list[str]:
+    try:
+        return lines.fields(lines.text[at.start : at.stop])
+    except UnicodeDecodeError:
+        fault = f"the names of the columns are not {lines.csv.encoding}{_ITS_OWN}"
+    except standard.Error:
+        fault = f"the names of the columns have a quotation mark that is not closed in its line{_HOW}"
+    raise lines.fault(at.start, fault)
+
+
+def _line_end(text: bytes) -> int:
+    """Bytes of the one at the beginning of a text."""
+    return 2 if text == b"\r\n" else len(text[:1])
+
+
+def _line_ends(text: bytes) -> int:
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+
+
+def _blocks(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[_Lines]:
+    for number, text in enumerate(_whole_lines(part, csv, span)):
+        yield _Lines(part, csv, span, text, number)
+
+
+def _whole_lines(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[bytes]:
+    """Blocks of whole lines: those that begin in the range."""
+    rest = b""
+    for content in _contents(part, csv, span):
+        # where no line ends as elsewhere they may all end as on old Macs; the last byte may be the first of two
+        cut = content.rfind(b"\n") + 1 or content.rfind(b"\r", 0, -1) + 1
+        rest += content[:cut] if cut else content
+        if cut:
+            yield rest
+            rest = content[cut:]
+        elif len(rest) > _LONGEST:
+            raise InputError(
+                f"{part} has a line of more than {_LONGEST >> 20} MiB; check that it is a text file, and table.csv"
+            )
+    if rest:
+        yield rest
+
+
+def _contents(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[bytes]:
+    """The bytes of a part in UTF-8; what does not decode stays as it is, and is looked at where it is used."""
+    encode = codecs.getincrementaldecoder(csv.encoding)("surrogateescape").decode
+    try:
+        for number, content in enumerate(_bytes(part, span)):
+            if number == 0 and (span is None or span.start == 0):
+                content = _without_sign(content, part, csv)
+            yield content if csv.encoding in _AS_UTF8 else encode(content).encode("utf-8", "surrogateescape")
+        encode(b"", True)
+    except UnicodeError:
+        raise InputError(f"{part} is not {csv.encoding}; name its encoding as table.csv.encoding") from None
+
+
+def _without_sign(content: bytes, part: SourcePart, csv: CsvConfig) -> bytes:
+    """Without the sign of UTF-8 at its beginning; InputError for that of another encoding."""
+    is_utf8, sign = csv.encoding in _AS_UTF8, next(filter(content.startswith, _SIGNS), b"")
+    if sign and is_utf8 != (sign == codecs.BOM_UTF8) and not csv.encoding.startswith(("utf-16", "utf-32")):
+        begun = "UTF-8" if sign == codecs.BOM_UTF8 else "UTF-16"
+        raise InputError(f"{part} begins as files in {begun} do, and table.csv.encoding = {csv.encoding!r}; correct it")
+    return content.removeprefix(codecs.BOM_UTF8) if is_utf8 else content
+
+
+def _bytes(part: SourcePart, span: range | None) -> Iterator[bytes]:
+    """Those of the lines that begin in the range."""
+    with part.opened() as source, _unpacked(source, part.suffix) as file:
+        at, last = 0, b"\n"
+        if span is not None and span.start:
+            at = span.start - 1
+            file.seek(at)
+            while line := file.readline(_BLOCK):
+                at += len(line)
+                if line.endswith(b"\n"):
+                    break
+        while content := file.read(_BLOCK if span is None else max(0, min(_BLOCK, span.stop - at))):
+            at, last = at + len(content), content[-1:]
+            yield content
+        while span is not None and last != b"\n" and (line := file.readline(_BLOCK)):
+            last = line[-1:]
+            yield line
+
+
+@contextmanager
+def _unpacked(source: str | IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
+    openers: dict[str, Callable[[Any], Any]] = {
+        ".gz": gzip.open,
+        ".bz2": bz2.open,
+        ".xz": lzma.open,
+        ".zst": lambda packed: pa.CompressedInputStream(packed, "zstd"),
+    }
+    opener = openers.get("." + suffix.rpartition(".")[2])
+    if opener is not None:
+        with opener(source) as file:
+            yield file
+    elif isinstance(source, str):
+        with open(source, "rb") as file:
+            yield file
+    else:
+        yield source

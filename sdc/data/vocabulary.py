@@ -1,0 +1,313 @@
+"""Vocabularies: from the values of a column to the categories of a variable, and their order.
+
+Codes are first given in the order in which categories are met ("running codes"); the final ones depend on what was
+met, not on when. All work is on dictionaries, never on records, so a recode costs nothing a record.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sdc.config.table import RecodeConfig
+from sdc.config.values import OTHERS
+from sdc.data.order import canonical_order
+from sdc.data.recodes import bottom_label, labels_of, plain, recoded, top_label
+from sdc.model.errors import InputError
+from sdc.model.schema import MAX_CATEGORIES, Variable
+from sdc.model.totals import is_plain, is_reserved
+
+_MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
+_INDICES = pa.int32()
+
+
+class Fault(Enum):
+    """Why a record is bad."""
+
+    MISSING = "missing value without a category"
+    OUTSIDE = "value outside the categories"
+    UNCOVERED = "value that no bin or group covers"
+
+
+FAULTS = tuple(Fault)
+
+
+class Bad(NamedTuple):
+    """A value that is no category, by name."""
+
+    fault: Fault
+    value: str
+
+
+@dataclass(frozen=True)
+class BadRecords:
+    """The rows with one fault in one column: how many, the first of their values by code point, the first part."""
+
+    rows: int
+    value: str
+    part: str
+
+    def __add__(self, other: BadRecords) -> BadRecords:
+        """Those of later parts as well."""
+        return BadRecords(self.rows + other.rows, min(self.value, other.value), self.part)
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How a variable is made from a column.
+
+    missing  the category of missing values; None makes them bad
+    listed   all categories in order; None where the data have them
+    recode   from values to categories
+    limit    categories it may have
+    """
+
+    name: str
+    column: str
+    missing: str | None = None
+    listed: tuple[str, ...] | None = None
+    recode: RecodeConfig | None = None
+    limit: int = MAX_CATEGORIES
+
+    @property
+    def order(self) -> tuple[str, ...] | None:
+        """The categories in order where the settings give them."""
+        return labels_of(self.recode) if self.recode is not None else self.listed
+
+    def category(self, name: str) -> str | Bad:
+        """The category of a value that is not missing."""
+        if self.recode is not None:
+            label = recoded(name, self.recode)
+            return Bad(Fault.UNCOVERED, name) if label is None else label
+        if self.listed is None or name in self._known or name == self.missing:
+            return name
+        return plain(name) if plain(name) in self._known else Bad(Fault.OUTSIDE, name)
+
+    @cached_property
+    def grouped(self) -> frozenset[str]:
+        """The values that are named in groups."""
+        groups = (self.recode and self.recode.groups) or {}
+        return frozenset(value for values in groups.values() if values != OTHERS for value in values)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The categories that the settings name, whoever has them."""
+        recode = self.recode
+        ends = (bottom_label(recode), top_label(recode)) if recode is not None else ()
+        return frozenset((*(self.order or ()), *ends, *((self.missing,) if self.missing is not None else ())))
+
+    def in_order(self, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """Categories that the data have, in order, and the category of each name that is not itself one."""
+        if self.recode is None:
+            return canonical_order(names, self.column)
+        bottom, top = bottom_label(self.recode), top_label(self.recode)
+        order, known = canonical_order([name for name in names if name not in (bottom, top)], self.column)
+        return [*([bottom] if bottom in names else ()), *order, *([top] if top in names else ())], known
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.listed or ())
+
+
+class Vocabulary:
+    """The categories of one variable met so far, each with its running code, and the bad values met."""
+
+    def __init__(self, coding: Coding) -> None:
+        self.coding = coding
+        self.codes: dict[str | Fault, int] = {}
+        self.nulls = 0
+        self.bad: dict[Fault, BadRecords] = {}
+        self.unmet = set(coding.grouped)  # values named in groups that no row has
+        self._known: dict[Any, str | Bad] = {}
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process: all but the values known, which only save time."""
+        return {**self.__dict__, "_known": {}}
+
+    def encode(self, column: pa.Array, part: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+        """The running code of each dictionary index, and the indices of the rows.
+
+        What no row has is not met: a dictionary may name what is of nobody here.
+        """
+        name_of = namer(column.type, self.coding.column)
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        # one entry more, for rows without a value: nulls are given its index
+        values = self._values(column.dictionary)
+        met = [self._met(value, name_of) for value in values] + [Bad(Fault.MISSING, "")]
+        indices = column.indices
+        if column.null_count:
+            indices = indices.cast(_INDICES).fill_null(len(met) - 1)
+        rows = indices.to_numpy(zero_copy_only=False)
+        times = np.bincount(rows, minlength=len(met)).tolist()
+        if self.coding.recode is not None and self.coding.recode.groups is not None:
+            self._note_groups([name_of(v) for v, n in zip(values, times[:-1], strict=True) if n and v is not None])
+        return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
+
+    def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
+        """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
+        self.nulls += other.nulls
+        self.unmet &= other.unmet
+        for fault, bad in other.bad.items():
+            self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
+        return np.array([self._running(category) for category in other.codes], np.int64)
+
+    def settle(self) -> tuple[Variable, npt.NDArray[np.int64]]:
+        """The variable, its categories in order, and the final code for each running code.
+
+        A fault has the code -1 - its place in FAULTS.
+        """
+        missing, given = self.coding.missing, self.coding.order
+        names = [name for name in self.codes if isinstance(name, str)]
+        # a category for missing values that nobody lists comes last, and only where a record has it
+        last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
+        last += [name for name in names if is_reserved(name)]
+        known: dict[str, str] = {}
+        if given is None:
+            order, known = self.coding.in_order([name for name in names if name not in last])
+        else:
+            order = list(given)
+        categories = tuple(order + [name for name in last if name not in order])
+        if len(categories) > self.coding.limit:
+            raise _too_many(self.coding)
+        place: dict[str | Fault, int] = {name: code for code, name in enumerate(categories)}
+        place.update((fault, -1 - number) for number, fault in enumerate(FAULTS))
+        codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
+        return Variable(self.coding.name, categories), np.array(codes, np.int64)
+
+    def _note_groups(self, names: Sequence[str]) -> None:
+        """InputError where a row of totals, by its name, would go to the group of all others."""
+        grouped, recode = self.coding.grouped, self.coding.recode
+        self.unmet -= {name if name in grouped else plain(name) for name in names}
+        totals = [name for name in names if name not in grouped and is_plain(name) and not is_reserved(name)]
+        if totals and recode is not None and OTHERS in (recode.groups or {}).values():
+            raise InputError(
+                f"column {self.coding.column!r} has {totals[0]!r}, by its name a total, which the group of all others "
+                f"of {self.coding.name!r} would take in; leave its rows out, or name it in a group"
+            )
+
+    def _values(self, dictionary: pa.Array) -> list[Any]:
+        try:
+            values: list[Any] = dictionary.to_pylist()
+        except (ValueError, OverflowError) as error:
+            raise InputError(
+                f"column {self.coding.column!r} of the type {dictionary.type} has a value out of range; dates go from "
+                "the year 1 to 9999: correct it, or store it as text",
+                str(error),
+            ) from None
+        return values
+
+    def _met(self, value: Any, name_of: Callable[[Any], str]) -> str | Bad:
+        """The category of a stored value, which may be missing."""
+        if value not in self._known:
+            if len(self._known) == _MOST_KNOWN:
+                self._known.clear()
+            name = "" if value is None else name_of(value)
+            _check_lines(name, self.coding.column)
+            category = "".join(name.split()).casefold() if is_reserved(name) else self.coding.category(name)
+            self._known[value] = category if name else Bad(Fault.MISSING, "")
+        return self._known[value]
+
+    def _code(self, category: str | Bad, times: int, part: str) -> int:
+        """Its running code; it gets one only where rows have it."""
+        if not times:
+            return 0
+        if isinstance(category, str):
+            return self._running(category)
+        if category.fault is Fault.MISSING:
+            self.nulls += times
+            if self.coding.missing is not None:
+                return self._running(self.coding.missing)
+        bad = BadRecords(times, category.value, part)
+        self.bad[category.fault] = self.bad[category.fault] + bad if category.fault in self.bad else bad
+        return self._running(category.fault)
+
+    def _running(self, category: str | Fault) -> int:
+        if category not in self.codes and isinstance(category, str) and self._names() == self.coding.limit:
+            raise _too_many(self.coding)
+        return self.codes.setdefault(category, len(self.codes))
+
+    def _names(self) -> int:
+        # a fault has a running code as well, and is no category
+        return len(self.codes) - len(self.bad.keys() & self.codes.keys())
+
+
+def _check_lines(name: str, column: str) -> None:
+    if re.search(r"[\r\n]", name):
+        raise InputError(
+            f"column {column!r} has a value of several lines; recode it",
+            f"column {column!r} has a value of several lines, it begins {name[:20]!r}",
+        )
+
+
+def _too_many(coding: Coding) -> InputError:
+    return InputError(
+        f"column {coding.column!r} has more than {coding.limit} categories; group or bin its values, leave it out of "
+        f"`variables`, or raise max_categories (at most {MAX_CATEGORIES})"
+    )
+
+
+def namer(kind: pa.DataType, column: str) -> Callable[[Any], str]:
+    """How values of an Arrow type are named; an empty name is a missing value. InputError for types without names.
+
+    A narrow float has the shortest numeral that is read as it, as it has in a text file.
+    """
+    name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
+    narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
+    return name if narrow is None else lambda value: name(float(str(narrow(value))))
+
+
+def kind_of(kind: pa.DataType, column: str) -> str:
+    """text, number, truth value, date or nothing; values of one kind have the same names in every type."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    kinds = {
+        "truth value": (types.is_boolean,),
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "date": (types.is_date,),
+        "nothing": (types.is_null,),
+    }
+    for name, tests in kinds.items():
+        if any(is_kind(kind) for is_kind in tests):
+            return name
+    # of a nested type no more than its name: its fields may be called after what is in the data
+    raise InputError(
+        f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
+        "strings or integers, or leave it out of `variables`"
+    )
+
+
+def _number_name(value: float | Decimal) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if math.isnan(value):
+        return ""
+    if math.isinf(value):
+        return str(value)
+    numeral = f"{Decimal(str(value)):f}"
+    return plain(numeral.rstrip("0").rstrip(".") if "." in numeral else numeral)
+
+
+_NARROW = ((pa.float32(), np.float32), (pa.float16(), np.float16))
+_NAMERS: dict[str, Callable[[Any], str]] = {
+    "truth value": lambda value: "true" if value else "false",
+    "number": _number_name,
+    "text": str,
+    "date": lambda value: str(value.isoformat()),
+    "nothing": str,
+}

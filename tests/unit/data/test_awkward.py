@@ -1,0 +1,256 @@
+"""Awkward text files: counted as the standard library counts them, in Parquet and as a data frame too, or refused."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import io
+import lzma
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+
+from sdc.config.table import CsvConfig, TableConfig
+from sdc.data import reading, text
+from sdc.data.reading import count_records, read_table
+from sdc.data.source import open_source
+from sdc.model.errors import InputError
+
+PLAIN = "sex,area,note\nf,north,ok\nm,south,ok\nf,north,\nm,north,well\n"
+USED = ("sex", "area")
+NO_QUOTING = {"quote": "none"}
+
+READ: dict[str, tuple[bytes, dict[str, Any]]] = {
+    "plain": (PLAIN.encode(), {}),
+    "no end of the last line": (PLAIN.rstrip().encode(), {}),
+    "line ends of Windows": (PLAIN.replace("\n", "\r\n").encode(), {}),
+    "line ends of old Macs": (PLAIN.replace("\n", "\r").encode(), {}),
+    "both line ends": (PLAIN.replace("ok\n", "ok\r\n").encode(), {}),
+    "line ends twice": (PLAIN.replace("\n", "\r\r\n").encode(), {}),
+    "empty lines": (("\n" + PLAIN.replace("m,south", "\n\nm,south") + "\n\n").encode(), {}),
+    "the sign of UTF-8": (b"\xef\xbb\xbf" + PLAIN.encode(), {}),
+    "all quoted": (b'"sex","area","note"\n"f","north","a, b"\n"f","south","say ""no"""\n', {}),
+    "empty quotes": (b'sex,area,note\nf,north,""\n"f",south,""""\n', {}),
+    "quoted delimiters in a used column": (b'sex,area,note\nf,"north, east",1\nf,"north, east",2\n', {}),
+    "quoted and not": (b'sex,area,note\nf,"north",1\n"f",north,2\n', {}),
+    "blanks are kept": (b"sex,area,note\nf, north,1\nf, north,2\n", {}),
+    "a field of blanks": (b"sex,area,note\nf,north,   \n", {}),
+    "semicolons": (PLAIN.replace(",", ";").encode(), {"delimiter": ";"}),
+    "bars": (PLAIN.replace(",", "|").encode(), {"delimiter": "|"}),
+    "tabs": (PLAIN.replace(",", "\t").encode(), {"delimiter": "\t"}),
+    "latin-1": (PLAIN.replace("north", "nörd").encode("latin-1"), {"encoding": "latin-1"}),
+    "cp1252": (PLAIN.replace("north", "n€").encode("cp1252"), {"encoding": "cp1252"}),
+    "UTF-16": (PLAIN.replace("north", "nörd").encode("utf-16"), {"encoding": "utf-16"}),
+    "UTF-16 without a sign": (PLAIN.encode("utf-16-le"), {"encoding": "utf-16-le"}),
+    "shift-jis": (PLAIN.replace("north", "北ソ").encode("shift-jis"), {"encoding": "shift-jis"}),
+    "EBCDIC": (PLAIN.encode("cp037"), {"encoding": "cp037"}),
+    "bytes that are no text in an unused column": (PLAIN.encode().replace(b"well", b"w\xe9ll"), {}),
+    "no quoting": (b'sex,area,note\nf,north,15" screen\nm,north,"open\nf,"x",""\n', NO_QUOTING),
+    "no quoting, and values called as the setting": (b"sex,area,note\nnone,nonesuch,none\n", NO_QUOTING),
+    "no quoting in tabs": (b'sex\tarea\tnote\nf\t"north\tx\nf\t"north\ty\n', {"delimiter": "\t", **NO_QUOTING}),
+    "what other readers take for line ends": ("sex,area,note\nf,a,x\u2028\nm,a,\x85b\x0b\x0c\x1c\n".encode(), {}),
+    "a NUL": (b"sex,area,note\nf,a,x\x00\nf,a,y\n", {}),
+    "one column more that nobody uses": (PLAIN.replace("\n", ",\n").replace("note,", "note,note").encode(), {}),
+    "a column without a name that nobody uses": (PLAIN.replace("note", "").encode(), {}),
+    "a long field": (b"sex,area,note\nf,north," + b"x" * 5_000_000 + b"\nm,south,y\n", {}),
+    "many different values": (b"sex,area,note\n" + b"".join(b"f,n,%d\n" % n for n in range(70_000)), {}),
+    "a value called as its column": (b"sex,area,note\nsex,north,x\nf,area,note\n", {}),
+}
+REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
+    "a quotation mark that nobody closes": (
+        PLAIN.replace("m,south,", 'm,south,"').encode(),
+        {},
+        "line 3: column 'note' has a quotation mark that is not closed in its line; .*csv: {quote: none}",
+    ),
+    "at the end of the file": (PLAIN.replace("well\n", '"well').encode(), {}, "line 5: column 'note' .* not closed"),
+    "two of them": (
+        b'sex,area,note\nf,north,"15 screen\nm,north,ok\nf,south,17" screen\n',
+        {},
+        "line 2: column 'note' .* not closed",
+    ),
+    "a line end in quotes": (b'sex,area,note\nf,north,"a\nb"\nf,north,c\n', {}, "line 2: column 'note' .* not closed"),
+    "of Windows": (b'sex,area,note\r\n\r\nf,north,"a\r\nb"\r\n', {}, "line 3: column 'note' .* not closed"),
+    "in a used column": (b'sex,area,note\nf,"n\nn",\n', {}, "line 2: column 'area' .* not closed"),
+    "a quotation mark inside": (PLAIN.replace("well", '15" pipe').encode(), {}, "line 5: .* a quotation mark inside"),
+    "after a blank": (PLAIN.replace("well", ' "well"').encode(), {}, "line 5: .* a quotation mark inside its value"),
+    "text after a quotation mark": (PLAIN.replace("well", '"we"ll').encode(), {}, "line 5: .* text after its closing"),
+    "a row too wide": (PLAIN.replace("well", "well,1").encode(), {}, "line 5: it has 4 fields, and the header has 3"),
+    "a decimal comma": (PLAIN.replace("well", "1,5").encode(), {}, "line 5: it has 4 fields"),
+    "a row too short": (PLAIN.replace("m,south,ok", "m,south").encode(), {}, "line 3: it has 2 fields, and"),
+    "text after the data": ((PLAIN + "\nSource: the census\n").encode(), {}, "line 7: it has 1 fields, and the header"),
+    "text before the data": (("The census\n\n" + PLAIN).encode(), {}, "t.csv has no column '(sex|note)'"),
+    "the end of DOS files": (PLAIN.encode() + b"\x1a", {}, "line 6: it has 1 fields"),
+    "a line of blanks": ((PLAIN + "  \n").encode(), {}, "line 6: it has 1 fields"),
+    "a row of commas": (
+        PLAIN.replace("m,south,ok", ",,").encode(),
+        {},
+        "line 3: it has no value at all; take",
+    ),
+    "rows of commas at the end": ((PLAIN + ",,\n,,\n").encode(), {}, "line 6: it has no value"),
+    "of blanks and quotes": ((PLAIN + ' ,"",\t\n').encode(), {}, "line 6: it has no value"),
+    "a header again": ((PLAIN + PLAIN).encode(), {}, "line 6: the names of the columns are there again"),
+    "quoted, in capitals": ((PLAIN + 'SEX,"Area",note \n').encode(), {}, "line 6: the names of the columns are there"),
+    "names of rows, as R writes them": (b"sex,area,note\n1,f,north,x\n2,m,south,y\n", {}, "line 2: it has 4 fields"),
+    "UTF-16 taken for UTF-8": (PLAIN.encode("utf-16"), {}, "begins as files in UTF-16 do, and table.csv.encoding"),
+    "UTF-8 taken for latin-1": (b"\xef\xbb\xbf" + PLAIN.encode(), {"encoding": "latin-1"}, "begins as files in UTF-8"),
+    "latin-1 taken for UTF-8": (
+        PLAIN.replace("south", "süd").encode("latin-1"),
+        {},
+        "line 3: column 'area' has bytes that are not utf-8; .* table.csv.encoding",
+    ),
+    "a header in latin-1": (PLAIN.replace("note", "nöte").encode("latin-1"), {}, "line 1: the names .* are not utf-8"),
+    "a header not closed": (
+        PLAIN.replace("note", '"note').encode(),
+        {},
+        "line 1: the names of the columns",
+    ),
+    "UTF-16 cut short": (PLAIN.encode("utf-16-le")[:-1], {"encoding": "utf-16-le"}, "is not utf-16-le"),
+    "nothing": (b"", {}, "is empty; give a file with a header and records"),
+    "empty lines alone": (b"\n\r\n", {}, "is empty; give a file with a header"),
+    "a header alone": (b"sex,area,note\n", {}, "has no records: no rows"),
+    "a used column twice": (
+        b"sex,area,sex,note\nf,n,f,x\n",
+        {},
+        "has 2 columns called 'sex'; rename",
+    ),
+    "another delimiter": (PLAIN.replace(",", ";").encode(), {}, "the one column 'sex;area;note'; separate"),
+}
+
+
+def independent(content: bytes, settings: dict[str, Any]) -> list[list[str]]:
+    """Header and records as the standard library reads them."""
+    config = CsvConfig(**settings)
+    stream = io.StringIO(content.decode(config.encoding, "replace").removeprefix("\ufeff"), newline="")
+    quoting: Any = csv.QUOTE_NONE if config.quote == "none" else csv.QUOTE_MINIMAL
+    csv.field_size_limit(1 << 27)
+    return [row for row in csv.reader(stream, delimiter=config.delimiter, quoting=quoting) if row]
+
+
+def counted(table: Any) -> Counter[tuple[str, ...]]:
+    names = [variable.categories for variable in table.schema.variables]
+    cells = (tuple(own[code] for own, code in zip(names, row, strict=True)) for row in table.codes.tolist())
+    return Counter(dict(zip(cells, table.counts.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_counted_as_the_standard_library_counts_them(name: str, tmp_path: Path) -> None:
+    content, given = READ[name]
+    (tmp_path / "t.csv").write_bytes(content)
+    header, *rows = independent(content, given)
+    places = [header.index(column) for column in USED]
+    expected = Counter(tuple(row[place] for place in places) for row in rows)
+    assert counted(read_table(tmp_path / "t.csv", variables=USED, csv=given)) == expected
+    frame = pa.table({column: [row[place] for row in rows] for column, place in zip(USED, places, strict=True)})
+    pq.write_table(frame, tmp_path / "t.parquet")
+    assert counted(read_table(tmp_path / "t.parquet")) == expected
+    assert counted(read_table(frame)) == expected
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("columns", [("sex",), ("note", "area", "sex")])
+def test_refused_with_their_line_whatever_is_used(name: str, columns: tuple[str, ...], tmp_path: Path) -> None:
+    content, given, match = REFUSED[name]
+    (tmp_path / "t.csv").write_bytes(content)
+    missing = dict.fromkeys(columns, "-")  # as `sdc init` proposes: it makes no record of what is none
+    if "column 'area' has bytes" in match and columns == ("sex",):
+        assert read_table(tmp_path / "t.csv", variables=columns, csv=given).total == 4  # of a column that nobody uses
+        return
+    with pytest.raises(InputError, match=match) as caught:
+        read_table(tmp_path / "t.csv", variables=columns, csv=given, missing=missing)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_of_one_column(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'a\nx\n""\n y\n')
+    assert counted(read_table(path, missing={"a": "-"})) == Counter({("x",): 1, ("-",): 1, (" y",): 1})
+    for content, line in ((b"a\nx\n\ny\n", 3), (b"a\n\nx\n", 2), (b"a\r\nx\r\n\r\n", 3), (b"a\nx\na\n", 3)):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=f"line {line}: (it has no value|the names of the columns)"):
+            read_table(path, missing={"a": "-"})
+
+
+def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "_LONGEST", 1 << 22)
+    (tmp_path / "t.csv").write_bytes(b"a,b\nx," + b"y" * (1 << 24))
+    with pytest.raises(InputError, match="a line of more than 4 MiB; check that it is a text file"):
+        read_table(tmp_path / "t.csv", variables=["a"])
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=some.text('ab,"\n\r ', max_size=24), quote=some.sampled_from(['"', "none"]))
+def test_whatever_is_read_is_what_the_standard_library_reads(content: str, quote: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(f"x,y\n{content}".encode())
+    try:
+        table = read_table(tmp_path / "t.csv", csv={"quote": quote}, missing={"x": "-", "y": "-"}, bad_records="refuse")
+    except InputError:
+        return
+    rows = independent(f"x,y\n{content}".encode(), {"quote": quote})[1:]
+    assert counted(table) == Counter(tuple(value or "-" for value in row) for row in rows)
+
+
+def test_the_same_from_any_ranges_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = "".join(f"{n % 7},é{n % 3}{chr(13) * (n % 2)}\n" for n in range(60))
+    (tmp_path / "t.csv").write_bytes(f"x,y\n{rows}".encode())
+    whole = read_table(tmp_path / "t.csv")
+    for size in (1, 2, 3, 7, 64, 300):
+        monkeypatch.setattr(reading, "_UNIT_BYTES", size)
+        assert read_table(tmp_path / "t.csv") == whole
+        with (tmp_path / "bad.csv").open("wb") as file:
+            file.write(f"x,y\n{rows}1,2,3\n4,5\n".encode())
+        with pytest.raises(InputError, match="line 62: it has 3 fields"):
+            read_table(tmp_path / "bad.csv")
+
+
+def test_small_blocks_and_full_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in READ:
+        content, given = READ[name]
+        if len(content) > 1000:
+            continue
+        (tmp_path / "t.csv").write_bytes(content)
+        expected = read_table(tmp_path / "t.csv", variables=USED, csv=given)
+        with monkeypatch.context() as patch:
+            for name, value in (("_BLOCK", 3), ("_ROWS", 2), ("_VALUES", 1)):
+                patch.setattr(text, name, value)
+            assert read_table(tmp_path / "t.csv", variables=USED, csv=given) == expected
+
+
+PACKED: dict[str, Any] = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", [*PACKED, ".zst"])
+def test_packed_files(suffix: str, tmp_path: Path) -> None:
+    pack = PACKED.get(suffix, lambda content: pa.Codec("zstd").compress(content, asbytes=True))
+    path = tmp_path / f"t.CSV{suffix.upper()}"
+    path.write_bytes(pack(PLAIN.encode()) + pack(b"f,west,\n"))  # one after the other, as some tools write them
+    assert read_table(path, variables=USED).total == 5
+    path.write_bytes(pack(PLAIN.encode() * 1000)[:-20])
+    with pytest.raises(InputError, match=r"t\.CSV.* cannot be read: .*; check that it is whole"):
+        read_table(path, variables=USED)
+    path.write_bytes(PLAIN.encode())
+    with pytest.raises(InputError, match="cannot be read: "):
+        read_table(path, variables=USED)
+
+
+@pytest.mark.parametrize("other", ["south.tsv", "west.txt", "east.csv.gz", "x.csv.Z", "y.CSV.part", "_z.csv", "data"])
+def test_a_file_that_is_no_part_is_refused_by_name(other: str, tmp_path: Path) -> None:
+    for name in ("north.csv", other, "_SUCCESS", ".hidden.csv", "._north.csv"):
+        (tmp_path / name).write_text(PLAIN)
+    for path in (tmp_path, f"{tmp_path}/*"):
+        with pytest.raises(InputError, match=rf"has .*{other}.*; give parts of one kind.* under table.ignore"):
+            read_table(path, variables=USED)
+        assert read_table(path, variables=USED, ignore=["[xyz].*", "_z*", other]).total == 4
+    config = TableConfig(path=str(tmp_path), variables=USED, ignore=(other,))
+    assert count_records(open_source(config.path, None, config.ignore), config).table.total == 4
+
+
+def test_a_tab_in_files_that_are_called_so(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text(PLAIN.replace(",", "\t"))
+    assert read_table(tmp_path / "t.tsv", variables=USED).total == 4

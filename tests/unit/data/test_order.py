@@ -1,0 +1,55 @@
+"""The order of categories that no setting gives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.data.order import canonical_order
+from sdc.data.recodes import NUMERAL
+from sdc.model.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["under 15", "15 to 64", "65 and over"],
+        ["under 15 years", "15 to 64 years", "65 years and over"],
+        ["<25", "25-34", "35-44", ">=55"],
+        ["<40", "40", ">40"],
+        ["9 or less", "10 through 19", "20+"],
+        ["0", "1", "2", "10 or more", "not in universe", "unknown"],
+        ["under 50K", "50K and over"],
+        ["under $10,000", "$10,000 to $19,999", "$20,000 or more"],
+        ["[0, 5)", "[5, 10)", "[10, 15)"],
+        ["-5 to -1", "0 to 4"],
+        ["0", "0 to 5", "0 or more"],
+        ["2", "9", "10"],
+        ["10th grade", "9th grade", "no grade"],
+        ["no", "partly", "yes"],
+        ["1.5", "10", "2x"],
+        [],
+    ],
+)
+def test_the_order(names: list[str]) -> None:
+    assert canonical_order(names, "a")[0] == names
+    assert canonical_order(names[::-1], "a")[0] == names
+
+
+def test_numerals_are_one_category_where_they_are_one_number() -> None:
+    assert canonical_order(["2.0", "10", "2"], "a") == (["2", "10"], {"2.0": "2", "10": "10", "2": "2"})
+    with pytest.raises(InputError, match="1 values that are not whole numbers"):
+        canonical_order(["2.5", "10"], "a")
+
+
+words = hs.sampled_from(["under", "to", "and over", "+", "-", "<", "[", ",", ")", "K", " ", "x", "$", "7", "12", "3.5"])
+
+
+@given(names=hs.sets(hs.lists(words, max_size=5).map("".join), max_size=6))
+def test_every_name_once_whatever_order_they_come_in(names: set[str]) -> None:
+    if names and all(NUMERAL.fullmatch(name) for name in names):
+        return
+    order, known = canonical_order(sorted(names), "a")
+    assert (sorted(order), known) == (sorted(names), {})
+    assert canonical_order(sorted(names, reverse=True), "a")[0] == order
