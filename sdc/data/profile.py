@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import floor, gcd, isfinite, log10
@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
+from sdc.data.alike import alikes
 from sdc.data.reading import COUNT, count_records
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
@@ -279,7 +280,7 @@ def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
         return []
     missing = {column.name: _unused("missing", column) for column in few if column.missing}
     called = _called_totals(few)
-    settings = TableConfig(path=source.path, variables=tuple(called), missing=missing, not_totals=called)
+    settings = TableConfig(path=source.path, variables=tuple(called), missing=missing, not_totals=called, alike="keep")
     return list(nested(count_records(source, settings).table))
 
 
@@ -315,7 +316,8 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
     found = proposals(columns_of(source), ask)
     called = _called_totals([p.column for p in found if p.why is None])
     settings = settings_of(source.path, found).model_copy(update={"not_totals": called})
-    table = count_records(source, settings).table
+    alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
+    table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
     sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
     levels = _nested(source, found)
@@ -327,8 +329,9 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
         "empty_two_way_cells": [{"cell": cell, "expected": round(n, 1)} for cell, n in empty[:MOST_EMPTY]],
         "nested": [list(pair) for pair in levels],
         "sums": [list(pair) for pair in sums],
+        "alike": alike,
     }
-    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums)) + "\n", facts
+    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums, alike)) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -353,6 +356,7 @@ def _lines(
     empty: Sequence[tuple[dict[str, str], float]],
     levels: Sequence[tuple[str, str]],
     sums: Sequence[SumCategory],
+    alike: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
     settings = settings_of(path, found)
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
@@ -382,6 +386,12 @@ def _lines(
         yield "  # are categories:"
         own = {name: [category for v, category in sums if v == name] for name, _ in sums}
         yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
+    if alike:
+        yield "  # these are alike; correct them, or say that they are one category, or that they are several:"
+        yield from (
+            f"  #   {_text(v)}: {one!a} and {other!a}" for v, pairs in alike.items() for one, other in pairs.items()
+        )
+        yield "  # alike: merge   # or keep"
     weights = [p.column.name for p in found if is_weight(p.column)]
     if weights:
         yield f"  # weight: {_text(weights[0])}  # is it one? rounded totals of it then go out beside the counts"

@@ -1,19 +1,18 @@
 """Reading microdata or counted cells, Parquet or CSV, one file or many parts, into a table.
 
 What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
-many workers count them within how much memory. Category names are strings; an integer is its decimal numeral, a
-boolean `false` or `true`, a date its ISO form. The order of the categories of a variable is
+many workers count them within how much memory. A category is a text, as it is written. What is stored as a number, a
+truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31. Texts become numbers only for
+bins and codes at the ends. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
 2. otherwise canonical, see `canonical_order`: by number, by interval or by text, top and bottom codes at the ends.
    Never that of the file: it may tell which record came first.
 
 A variable has the categories that the settings name, and those that good records have; what occurs only in records
-that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out.
-
-A column in which every value is a numeral, some with a decimal point or exponent, has whole numbers as categories
-(2.0 is 2, as pandas writes integers beside missing values); it is refused where one is not whole and `categories`
-does not list it. A missing value is a null, a NaN or an empty string; it gets its category before any recode.
+that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out. Categories that are alike, see
+`sdc.data.alike`, are refused, kept apart or merged. A missing value is a null, a NaN or an empty string; it gets its
+category before any recode.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
+from sdc.data.alike import alikes, differences, key_of
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
@@ -87,6 +87,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
     not_totals        categories that are no totals, though they are called or count like them, by variable
+    alike             refuse, keep apart or merge categories that are alike
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
 
@@ -164,10 +165,12 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
     layouts = layouts_of(source.parts, settings.csv)
     names = layouts[0].names
     require_once(names, names if settings.variables is None else [COUNT], source.path)
-    codings = _codings(names, settings, source.path)
+    codings = _codings(names, settings, source.path, _reals(layouts))
     require_once(names, [settings.weight, *(coding.column for coding in codings)], source.path)
     if source.parts[0].suffix == ".parquet" and COUNT not in layouts[0].names:
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
+    if source.parts[0].suffix == ".parquet":
+        _check_csv(settings, source.path)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
 
@@ -221,6 +224,7 @@ def count_records(
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
     """The same of a table that is in memory."""
     part, names = SourcePart(FRAME, None, ""), frame.column_names
+    _check_csv(settings, FRAME)
     codings = _codings(names, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
     unused = _unused(zip(names, frame.schema.types, strict=True), codings, settings)
@@ -238,7 +242,22 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
 # Settings and columns
 
 
-def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Coding, ...]:
+def _reals(layouts: Sequence[Layout]) -> frozenset[str]:
+    """Columns that are floats in some part: pandas makes 1.0 of 1 beside what is missing."""
+    columns = (column for layout in layouts for column in layout.columns)
+    return frozenset(name for name, kind in columns if pa.types.is_floating(kind))
+
+
+def _check_csv(settings: TableConfig, path: str) -> None:
+    """InputError for settings of text files where there are none."""
+    for key in ("delimiter", "encoding", "quote"):
+        if (given := getattr(settings.csv, key)) != CsvConfig.model_fields[key].default:
+            raise InputError(f"table.csv.{key} = {given!r} is of text files, and {path} is none; take it out")
+
+
+def _codings(
+    columns: list[str], settings: TableConfig, path: str, reals: Collection[str] = frozenset()
+) -> tuple[Coding, ...]:
     """How each variable is made, in the order of the table."""
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
@@ -254,27 +273,46 @@ def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Codi
             raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
         if name == settings.weight:
             raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
-        if name not in known:
+        if name not in known and not _alike(name, columns, settings, path):
             raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
         if settings.variables is None and name.strip().lower() == COUNT:
             raise InputError(f"{path} has the column {name!r}; rename it to {COUNT!r} if it counts records, or drop it")
+    if (pairs := alikes(chosen)) and settings.alike != "keep":
+        (one, other), *_ = pairs.items()
+        raise InputError(
+            f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
+            "leave it out of the variables, or say table.alike: keep"
+        )
     for setting in ("categories", "missing", "recodes", "not_totals"):
-        _check_known(setting, getattr(settings, setting), known, path)
+        _check_known(setting, getattr(settings, setting), [*known, *chosen], path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
     schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
-    return tuple(_coding(name, columns, settings, path) for name in schema.names)
+    return tuple(_coding(name, columns, settings, path, reals) for name in schema.names)
 
 
-def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> Coding:
+def _coding(name: str, columns: list[str], settings: TableConfig, path: str, reals: Collection[str]) -> Coding:
     recode = settings.recodes.get(name)
     column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name, name)
+    column = column if column in columns else _alike(column, columns, settings, path) or column
     if column not in columns or column == COUNT:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
-    coding = Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+    missing, listed, decimal = settings.missing.get(name), settings.categories.get(name), settings.csv.decimal
+    coding = Coding(name, column, missing, listed, recode, limit, decimal, settings.alike, column in reals)
     if reserved := sorted(filter(is_reserved, coding.named)):
         raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
     return coding
+
+
+def _alike(name: str, columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
+    """The one column that is called alike; InputError where nothing says that it is meant, or which."""
+    found = [column for column in columns if key_of(column) == key_of(name)]
+    if found and (len(found) > 1 or settings.alike != "merge"):
+        raise InputError(
+            f"{path} has no column {name!a} but {found[0]!a}, alike but for {differences({name: found[0]})}; rename "
+            "it, or say table.alike: merge to take it for the same"
+        )
+    return found[0] if found else None
 
 
 _ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
@@ -400,13 +438,15 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
-        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part)))
+        tally.add_weighted(
+            columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part), unit.csv.decimal)
+        )
         return
-    counts, total = _counts(batch.column(COUNT), unit.part) if unit.counted else (None, len(batch))
+    counts, total = _counts(batch.column(COUNT), unit.part, unit.csv.decimal) if unit.counted else (None, len(batch))
     tally.add(columns, len(batch), counts, total)
 
 
-def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
+def _counts(column: pa.Array, part: SourcePart, decimal: str) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
     if pa.types.is_nested(column.type):
         raise InputError(
@@ -420,13 +460,13 @@ def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
     if not pa.types.is_dictionary(column.type):
         # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
         column = column.dictionary_encode()
-    distinct = [_count(value, part) for value in column.dictionary.to_pylist()]
+    distinct = [_count(value, part, decimal) for value in column.dictionary.to_pylist()]
     indices = column.indices.to_numpy()
     times = np.bincount(indices, minlength=len(distinct))
     return np.array(distinct, np.int64)[indices], sum(c * int(n) for c, n in zip(distinct, times, strict=True))
 
 
-def _count(value: object, part: SourcePart) -> int:
+def _count(value: object, part: SourcePart, decimal: str) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
     if isinstance(value, str) and _BETWEEN.fullmatch(value):
         raise UntoldError(
@@ -434,7 +474,7 @@ def _count(value: object, part: SourcePart) -> int:
         )
     # Decimal, because a float of 2^53 + 1 would pass for 2^53
     try:
-        number = Decimal(str(value))
+        number = Decimal(value.replace(decimal, ".") if isinstance(value, str) else str(value))
     except InvalidOperation:
         number = Decimal("NaN")
     if not (number.is_finite() and 0 <= number <= MAX_TOTAL and number == int(number)):
@@ -544,11 +584,11 @@ def _without_nobodys(
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
         named = () if variable.name in of_levels else coding.named
         kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
-        order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
+        order = kept if coding.order is not None else _with_missing_last(kept, coding)
         variables.append(Variable(variable.name, tuple(order)))
         place = {category: number for number, category in enumerate(order)}
         # what nobody has gets any place: no cell has it
-        places.append(np.array([place.get(known.get(c, c), 0) for c in variable.categories]))
+        places.append(np.array([place.get(c, 0) for c in variable.categories]))
     if tuple(variables) == table.schema.variables:
         return table, np.arange(len(table))
     codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
@@ -556,9 +596,9 @@ def _without_nobodys(
     return renamed, renamed.schema.keys.matching(codes.astype(np.uint16), renamed.codes)
 
 
-def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
-    order, known = coding.in_order([name for name in names if name != coding.missing])
-    return [*order, *(name for name in names if name == coding.missing)], known
+def _with_missing_last(names: Sequence[str], coding: Coding) -> list[str]:
+    order = coding.in_order([name for name in names if name != coding.missing])
+    return [*order, *(name for name in names if name == coding.missing)]
 
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
