@@ -97,6 +97,18 @@ class CsvConfig(Section):
         ),
     ] = '"'
 
+    missing: Annotated[
+        tuple[Text, ...] | dict[Text, tuple[Text, ...]],
+        Field(
+            description="a list of texts that stand for missing values, such as NA, in any source; or such a list for "
+            "each column"
+        ),
+    ] = ()
+
+    def missing_of(self, column: str) -> frozenset[str]:
+        """The texts that stand for missing values of a column."""
+        return frozenset(self.missing.get(column, ()) if isinstance(self.missing, dict) else self.missing)
+
     def delimiter_of(self, suffix: str) -> str:
         """That of a file whose name ends so."""
         return "\t" if suffix.startswith(".tsv") and self.delimiter == "," else self.delimiter
@@ -155,10 +167,14 @@ class TableConfig(Section):
         tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
     ] = None
     columns: Annotated[
-        dict[Text, Text], Field(description="the column of each variable that is not called as its column")
+        dict[Text, Text | None],
+        Field(
+            description="the column of each variable that is not called as its column; `count` is that of the counts, "
+            "null where no column counts and every row is a record"
+        ),
     ] = {}
     csv: Annotated[
-        CsvConfig, Field(description="a section with delimiter, encoding, decimal and quote, of text files")
+        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote and missing, of text files")
     ] = CsvConfig()
     categories: Annotated[
         dict[Text, tuple[Category, ...]],
@@ -252,8 +268,10 @@ class TableConfig(Section):
 
     @field_validator("columns")
     @classmethod
-    def _one_name(cls, columns: dict[str, str]) -> dict[str, str]:
-        named = list(columns.values())
+    def _one_name(cls, columns: dict[str, str | None]) -> dict[str, str | None]:
+        named = [column for name, column in columns.items() if column is not None or name != "count"]
+        if None in named:
+            raise ValueError("only count may be null: no column counts records")
         if twice := next((column for column in named if named.count(column) > 1), None):
             raise ValueError(f"the column {twice!r} is there twice; one variable is of it, others by recodes")
         return columns

@@ -73,6 +73,7 @@ class Coding:
     recode   from values to categories
     limit    categories it may have
     decimal  the sign of numbers that are stored as text
+    marks    texts that stand for missing values
     alike    whether names that are alike are refused, kept apart, or merged
     is_real  whether whole numbers stand beside others in another part, and are named as these
     """
@@ -84,6 +85,7 @@ class Coding:
     recode: RecodeConfig | None = None
     limit: int = MAX_CATEGORIES
     decimal: str = "."
+    marks: frozenset[str] = frozenset()
     alike: Alike = "refuse"
     is_real: bool = False
 
@@ -283,6 +285,7 @@ class Vocabulary:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             name = "" if value is None else name_of(value)
+            name = "" if is_text and name.strip() in self.coding.marks else name
             _check_lines(name, self.coding.column)
             if is_reserved(name):
                 category: str | Bad = "".join(name.split()).casefold()
