@@ -21,6 +21,7 @@ from urllib.request import urlopen
 from sdc.model.errors import SdcError, TemporaryError
 
 PATIENCE = 120.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -45,6 +46,11 @@ def use_embedded_server() -> None:
     for name, value in _SETTINGS.items():
         # what the environment says comes first: Prefect may be somebody's own server
         os.environ.setdefault(name, value)
+    # no proxy is asked about this machine, nor gets the keys of servers on it
+    spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY", "")
+    if spared.strip() != "*":  # which means all, and only alone
+        more = (host for host in LOOPBACK if host not in spared.split(","))
+        os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join(filter(None, (spared, *more)))
 
 
 @dataclass

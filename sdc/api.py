@@ -519,40 +519,50 @@ def suppress(
 
 
 def magnitude_table(
-    path: str | Path,
+    source: Any,
     value: str,
     variables: Sequence[str],
     *,
-    also: Sequence[Sequence[str]] = (),
+    contributors: int | None = None,
+    dominance: tuple[int, Any] | None = None,
+    percent: Any = None,
+    also: Sequence[str | Sequence[str]] = (),
     contributor: str | None = None,
     unique: bool = False,
-    hierarchies: Mapping[str, Sequence[str]] | None = None,
+    hierarchies: Mapping[str, str | Sequence[str]] | None = None,
     negative: str = "refuse",
-    **rules: Any,
+    alike: Any = "refuse",
+    decimals: int | None = None,
+    csv: Mapping[str, str] | None = None,
 ) -> tuple[MagnitudeTable, ...]:
     """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
 
-    also   further groupings of the same records, judged together with the first
-    rules  at least one of `contributors`, `dominance` and `percent`, see `Rules.of`
+    source         records: what `read_table` takes, a file, folder, URL or data frame
+    contributors, dominance, percent  the rules, at least one: 3, (1, 70), 10
+    also           further groupings of the same records, judged together with the first
+    contributor    the column that says whose a record is; without it each record is another contributor's
+    unique         refuse a contributor that has several records
+    hierarchies    of a variable its coarser columns, the finest first
+    negative       refuse values below 0, or split them by sign
+    alike          refuse, merge or keep names that differ by blanks, case, Unicode or decimal form alone
+    decimals       to which values are rounded, half to even; default 6 for floats, and none are rounded of others
+    csv            how text files are written, as for `read_table`
 
-    They are judged beside nothing else, and enter no ledger: a difference to what was published of the same records
-    by other groupings may fail the rules. InputError for what is missing, no number or below 0, NotReleasableError
-    where no aggregation passes.
+    The cells that failed are `failing` of each table, with figures, and `detail` of the error; both are confidential.
+    The tables are judged beside nothing else, and enter no ledger: a difference to what was published of the same
+    records by other groupings may fail the rules. InputError for what is missing, no number or below 0,
+    NotReleasableError where no aggregation passes.
     """
+    from sdc.data.columns import read_columns
+    from sdc.data.reading import FRAME, settings_of
     from sdc.treat import magnitude
     from sdc.treat.dominance import Rules
 
-    split: Any = negative
+    rules, text = Rules.of(contributors, dominance, percent), settings_of(FRAME, {"csv": csv or {}}).csv
+    sums = magnitude.Sums.of(value, variables, also, hierarchies, contributor)
+    records = read_columns(source, value, sums.columns, text)
     return magnitude.magnitude_table(
-        path,
-        value,
-        variables,
-        Rules.of(**rules),
-        also=also,
-        contributor=contributor,
-        unique=unique,
-        hierarchies=hierarchies,
-        negative=split,
+        records, sums, rules, unique=unique, negative=negative, alike=alike, decimals=decimals, decimal=text.decimal
     )
 
 

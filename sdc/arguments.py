@@ -94,7 +94,7 @@ def checked(verb: Any) -> Any:
 
     @wraps(verb)
     def call(*args: Any, **named: Any) -> Any:
-        for name, value in _given(signature, args, named):
+        for name, value in _given(_bound(verb, signature, args, named)):
             _require(f"sdc.{verb.__name__}", name, value)
         if not takes_executor and "table" not in signature.parameters:  # a build says itself how far it is
             return verb(*args, **named)
@@ -106,10 +106,22 @@ def checked(verb: Any) -> Any:
     return call
 
 
-def _given(signature: inspect.Signature, args: Any, named: Any) -> Iterator[tuple[str, Any]]:
+def _bound(verb: Any, signature: inspect.Signature, args: Any, named: Any) -> inspect.BoundArguments:
+    """InputError, which says how the verb is called, where one is missing or is none of its own."""
+    try:
+        return signature.bind(*args, **named)
+    except TypeError as error:
+        needed = ", ".join(
+            n for n, of in signature.parameters.items() if of.default is of.empty and of.kind < of.VAR_KEYWORD
+        )
+        about = "; public is what is public of the table already, None if nothing is" if "public" in needed else ""
+        raise InputError(f"sdc.{verb.__name__}({needed}): {error}{about}") from None
+
+
+def _given(bound: inspect.BoundArguments) -> Iterator[tuple[str, Any]]:
     """Each argument with its name, but for None where that may be."""
-    for name, given in signature.bind(*args, **named).arguments.items():
-        of = signature.parameters[name]
+    for name, given in bound.arguments.items():
+        of = bound.signature.parameters[name]
         if of.kind is of.VAR_POSITIONAL:
             yield from ((name, value) for value in given)
         elif of.kind is of.VAR_KEYWORD:

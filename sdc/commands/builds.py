@@ -344,7 +344,8 @@ def clean(
 ) -> None:
     """List superseded runs, or remove them with --yes.
 
-    These are runs that ended without a release, if a later run of the same name has one.
+    These are runs that ended without a release, if a later run of the same name has one. A run that its ledger has an
+    entry of is kept until its release is there.
     """
     from sdc.storage.runs import finish_removals, read_runs, remove, superfluous
 

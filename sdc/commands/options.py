@@ -39,6 +39,10 @@ RunsPath = Annotated[
     typer.Argument(parser=checked_path, metavar="FOLDER", help="Where run folders are, output.folder of a config."),
 ]
 Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
+Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV: , ; | or a tab.")]
+DecimalSign = Annotated[str, typer.Option("--decimal", help="The decimal sign of numbers in CSV: . or ,")]
+Quote = Annotated[str, typer.Option(help='What values of CSV with a delimiter are put in: " or none.')]
+Encoding = Annotated[str, typer.Option(help="Of CSV, such as utf-8, latin-1 or cp1252.")]
 StructuralZeros = Annotated[
     Path | None,
     typer.Option(

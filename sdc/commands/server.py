@@ -56,6 +56,9 @@ def serve(
     require_packages("sdc serve", *SERVER_PACKAGES)
     if (history or settings.history or "").startswith("postgresql"):
         require_packages("a history in PostgreSQL", "psycopg")
+    from sdc.server.web.listen import listen, proxy_secret
+
+    proxy_secret(settings)  # before all that takes minutes
     check_before(build)
     if not is_prepared(build):
         _prepare(config, data, workers)
@@ -63,7 +66,6 @@ def serve(
         folder = str(folder_of(build).path)
         print_json({"folder": folder}) if as_json else print(f"prepared      {folder}")
         return
-    from sdc.server.web.listen import listen
 
     def ready(url: str, keys: Path | None) -> None:
         if keys is not None:

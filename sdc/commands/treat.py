@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import Json, MinWidth, SmallCount, StructuralZeros, SubjectPath, Variables, print_json
+from sdc.commands.options import (
+    DecimalSign,
+    Delimiter,
+    Encoding,
+    Json,
+    MinWidth,
+    Quote,
+    SmallCount,
+    StructuralZeros,
+    SubjectPath,
+    Variables,
+    print_json,
+)
 from sdc.commands.panels import PROTECT
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
@@ -31,6 +43,8 @@ BESIDE, BEFORE = (
     for what in ("the release of this run", "what the config says was published before")
 )
 CHOICE = "which cells were chosen tells more to whoever chooses alike from tables that agree; that is not judged"
+EACH_OTHERS = "each record counts as another contributor: no --contributor says whose a record is"
+MOST_PRINTED = 20
 SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
 
 
@@ -171,7 +185,7 @@ def suppress(
 @rules.command(rich_help_panel=PROTECT)
 def magnitude(
     table: Annotated[
-        Path, typer.Argument(parser=checked_path, metavar="TABLE", help="One CSV or Parquet file of records.")
+        str, typer.Argument(metavar="TABLE", help="Records: Parquet or CSV, a file or a folder of parts, or a URL.")
     ],
     value: Annotated[str, typer.Option(help="The column that is summed.")],
     by: Annotated[
@@ -190,27 +204,34 @@ def magnitude(
         list[str] | None, typer.Option(help="variable=column,column: coarser columns, the finest first.")
     ] = None,
     negative: Annotated[str, typer.Option(help="refuse or split")] = "refuse",
+    alike: Annotated[
+        str, typer.Option(help="refuse, merge or keep names that differ by blanks, case or Unicode form alone.")
+    ] = "refuse",
+    decimals: Annotated[
+        int | None, typer.Option(help="Round values to so many; default 6 for floats, others are not rounded.")
+    ] = None,
+    delimiter: Delimiter = ",",
+    decimal: DecimalSign = ".",
+    encoding: Encoding = "utf-8",
+    quote: Quote = '"',
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
     """Sum a numeric column under dominance and threshold rules.
 
     Every published cell passes the rules. The command recodes to coarser hierarchy levels until they all pass; if they
-    never do, it publishes nothing.
+    never do, it publishes nothing. It prints each cell that fails, with the rule and its figures, as confidential.
 
     Tables of several --by are judged together, by the sums over all their variables. Tables of another run of this
     command are not known here. The difference of two such tables may violate the rules.
     """
     from sdc import api
-    from sdc.treat.magnitude import ALL
 
     _require_new(out, OF_ROWS)
-    if negative not in ("refuse", "split"):
-        raise ConfigError(f"--negative {negative!r}; choose refuse or split")
-    if table.suffix in (".yaml", ".yml"):
+    if table.endswith((".yaml", ".yml")):
         from sdc.config.file import read_config
 
-        read_config(table).require("magnitude")
+        read_config(Path(table)).require("magnitude")
     found = api.magnitude_table(
         table,
         value,
@@ -223,21 +244,31 @@ def magnitude(
         unique=unique,
         hierarchies=dict(map(_hierarchy, hierarchy or [])),
         negative=negative,
+        alike=alike,
+        decimals=decimals,
+        csv={"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "quote": quote},
     )
     rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
     if out is not None:
         _write_rows(out, rows)
-    used = zip(found[0].variables, *(one.levels for one in found), strict=True)
-    levels = {name: next((level for level in own if level != ALL), ALL) for name, *own in used}
+    levels, failing = dict(zip(found[0].variables, found[0].chosen, strict=True)), found[0].failing
+    notes = [SUMS] if contributor else [SUMS, EACH_OTHERS]
     if as_json:
-        print_json({"value": value, "by": by, "levels": levels, "cells": rows, **_judged(ALONE, SUMS)})
+        document = {"value": value, "by": by, "levels": levels, "contributor": contributor, "cells": rows}
+        confidential = {"failing": [one._asdict() for one in failing]}
+        print_json({**document, **_judged(ALONE, *notes), "confidential": confidential})
         return
     print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
     for row in rows:
         print("  ".join(f"{name}={text}" for name, text in row.items()))
     if len(by) > 1:
         print(f"the tables by {', '.join(by)} were judged together")
-    print(f"{ALONE}\n{SUMS}")
+    print("\n".join([ALONE, *notes]))
+    for one in failing[:MOST_PRINTED]:
+        print(f"confidential  {one}")
+    if failing:
+        more = f"and {len(failing) - MOST_PRINTED} more, see --json; " if len(failing) > MOST_PRINTED else ""
+        print(f"confidential  {more}these cells of other levels are why; do not publish this")
 
 
 def _names(table: Table) -> list[str]:

@@ -100,6 +100,9 @@ def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
             update={"signing_key": _existing(path, "publication.signing_key", key)}
         )
         config = config.model_copy(update={"publication": publication})
+    if config.server is not None and config.server.proxy_secret is not None:
+        secret = _existing(path, "server.proxy_secret", config.server.proxy_secret)
+        config = config.model_copy(update={"server": config.server.model_copy(update={"proxy_secret": secret})})
     folder = path.absolute().parent
     earlier = tuple(_earlier_placed(one, folder, path) for one in config.earlier)
     named = [one.label for one in earlier]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 from pydantic import Field, StrictBool, StrictStr, field_validator, model_validator
 
@@ -143,9 +144,19 @@ class ServerConfig(Section):
     public: Annotated[
         StrictBool | None, Field(description="true or false: who has no key may ask; default where there are no users")
     ] = None
+    url: Annotated[
+        Text | None, Field(description="where others reach it through a proxy, such as https://tables.agency.example")
+    ] = None
     proxy_header: Annotated[
         Text | None,
         Field(description="a header in which a proxy on this machine names the user that it has authenticated"),
+    ] = None
+    proxy_secret: Annotated[
+        Text | None,
+        Field(
+            description="a file, relative to the config, with 32 characters or more that the proxy alone knows and "
+            "sends as X-Proxy-Secret"
+        ),
     ] = None
     publish_unreleasable: Annotated[
         StrictBool, Field(description="true or false: users see what can no longer be released")
@@ -182,6 +193,26 @@ class ServerConfig(Section):
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the user {twice[0]} is there twice; give each once")
         return users
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_origin(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "")
+        plain = f"{parts.scheme}://{parts.netloc.lower()}"  # as browsers send it in the header Origin
+        if url is None or (parts.scheme in ("http", "https") and parts.hostname and "@" not in url and url == plain):
+            return url
+        raise ValueError("give scheme, name and port alone, in small letters, such as https://tables.agency.example")
+
+    @model_validator(mode="after")
+    def _knows_its_proxy(self) -> ServerConfig:
+        if self.proxy_header and not self.proxy_secret:
+            raise ValueError(
+                f"proxy_header = {self.proxy_header}: any program of this machine can send it; name in proxy_secret a "
+                "file with a secret that the proxy alone knows"
+            )
+        if self.proxy_secret and not self.url:
+            raise ValueError("proxy_secret: name in url where others reach the proxy")
+        return self
 
     @model_validator(mode="after")
     def _tells_nothing(self) -> ServerConfig:

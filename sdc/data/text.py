@@ -131,7 +131,7 @@ class _Batch:
                 value = text[begin:end].decode()
             except UnicodeDecodeError:
                 raise self._undecoded(v, code, column) from None
-            if value.startswith(quote):  # none is longer than any mark
+            if quote != "none" and value.startswith(quote):
                 value = value[1:-1].replace(quote * 2, quote)
             found.append(value or None)
         return found

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sdc.config.build import ExecutionConfig
 from sdc.execution.connection import check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
+from sdc.execution.jobs import ALMOST_NO_HTTP, LOST, ONE_THREAD, STEADY, manifest
 from sdc.execution.library_logs import quiet_here, quiet_worker
 from sdc.execution.settings import (
     AddressSettings,
@@ -32,6 +32,7 @@ from sdc.execution.slurm import require_commands, require_submission, slurm_exec
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, SdcError
 from sdc.model.extras import require_packages
+from sdc.spawned import without_main_script
 from sdc.storage.scratch import own_scratch
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
     from distributed import Client, LocalCluster, Security
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP}
+    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP, **LOST}
     # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
     # listens to runs code in its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
@@ -144,6 +145,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
                 )
 
         with (
+            without_main_script(),  # workers are started until the end: those that died, and more where it is adaptive
             _in_a_few_tries(start) as cluster,
             Client(cluster) as client,  # type: ignore[no-untyped-call]
             nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),

@@ -10,11 +10,13 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import psutil
@@ -146,7 +148,13 @@ def _of_prefect() -> str:
 def _of_server(url: str) -> str:
     try:
         with urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
-            return f"the server at PREFECT_API_URL = {url} answers"
+            pass
+        with suppress(HTTPError), urlopen(f"{url.rstrip('/')}/admin/version", timeout=ANSWER_SECONDS):
+            raise SdcError(
+                f"the server at PREFECT_API_URL = {url} takes work from anybody who reaches it, also for workers of "
+                "this user; start it with PREFECT_SERVER_API_AUTH_STRING, and set PREFECT_API_AUTH_STRING to the same"
+            )
+        return f"the server at PREFECT_API_URL = {url} answers, and asks for a key"
     except (OSError, ValueError) as error:
         raise SdcError(
             f"no server answers at PREFECT_API_URL = {url} ({error}); start it, mend the URL, or "

@@ -17,18 +17,23 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
+from sdc.model.levels import numbered
 from sdc.model.named import Named, named_cells
 from sdc.model.release import Release
-from sdc.model.schema import Schema
+from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import NO_ZEROS
+from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.public.joined import joined_table
 from sdc.public.published import Published, read_published
-from sdc.public.relation import Related, refinement, related
+from sdc.public.relation import Related, refinement, related, with_levels
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, System
 from sdc.risk.min_width import MinWidth
 from sdc.solve.integer import IntegerSystem
+
+MOST_EXACT = 500
+"""Cells of tables at several levels that are bounded one by one; the engine bounds more, but not always sharply."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,7 +182,7 @@ def _read(
     for source in sources:
         relation = relations.get(str(source)) or EarlierConfig(folder=str(source))
         for published in read_published(Path(source), relation.total, relation.not_totals):
-            yield published, relation
+            yield published, with_levels(relation, published)
 
 
 def contradiction(folder: Path) -> str:
@@ -187,12 +192,12 @@ def contradiction(folder: Path) -> str:
     """
     relation = EarlierConfig(folder=str(folder))
     every = read_published(folder)
-    tables = [(published, relation) for published in every if published.is_exact]
+    tables = [(published, with_levels(relation, published)) for published in every if published.is_exact]
     if not tables or any(published.fault for published in every):
         return next((published.fault for published in every if published.fault), "")
     schema = refinement(tables)
     try:
-        require_agreement(schema, [related(published, relation, schema) for published, _ in tables])
+        require_agreement(schema, [related(published, own, schema) for published, own in tables])
     except InconsistentError as error:
         return str(error)
     return ""
@@ -209,7 +214,8 @@ def composition(
         require_agreement(schema, known)
         system = System.of(schema, known)
         system.require_bounded()
-        if all(table.is_exact for table in known):
+        is_small = len(system.cells) <= MOST_EXACT and not all(table.is_exact for table in known)
+        if all(table.is_coarser for table in known) and not is_small:
             return _of_marginals(schema, known, system, small_count, executor)
         return _of_system(schema, system, small_count)
     except InconsistentError as error:
@@ -233,14 +239,36 @@ def _of_marginals(
     schema: Schema, known: Sequence[Related], system: System, small_count: int | None, executor: Executor
 ) -> Composition:
     """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
-    release = Release.of(st.of(table.variables) for table in known)
-    table = joined_table(schema, known, release) or _found(schema, system)
+    levelled, elements = _with_levels(schema, known)
+    release = Release.of(elements)
+    table = joined_table(levelled, known, elements, release) or _found(levelled, system)
     knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
     asked = _asked(system, small_count)
     if not len(asked):
         return _nothing(schema)
     bounds = bounds_in_units(table, knowledge, asked, "auto", executor)
     return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
+
+
+def _with_levels(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
+    """The schema with a level for each coarser coding, and what each of the tables is there."""
+    variables, named = [*schema.variables], list[list[str]]()
+    for table in known:
+        named.append([])
+        for v, coding in zip(table.variables, table.codings, strict=True):
+            axis, groups = schema.variables[v], tuple(numbered(coding).tolist())
+            of = Coarser(axis.name, groups)
+            if max(groups) + 1 == len(axis.categories):
+                named[-1].append(axis.name)
+            elif max(groups) > 0:  # of one category it tells nothing
+                level = next((own for own in variables if own.of == of), None)
+                if level is None:
+                    own = tuple(map(str, range(max(groups) + 1)))
+                    level = Variable(f"{axis.name} (level {len(variables)})", own, of)
+                    variables.append(level)
+                named[-1].append(level.name)
+    levelled = with_refinements(variables)
+    return levelled, [st.named(names, levelled) for names in named]
 
 
 def _of_system(schema: Schema, system: System, small_count: int | None) -> Composition:

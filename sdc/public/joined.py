@@ -16,8 +16,12 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.public.relation import Related
 
 
-def joined_table(schema: Schema, known: Sequence[Related], release: Release) -> Table | None:
+def joined_table(
+    schema: Schema, known: Sequence[Related], elements: Sequence[SubTable], release: Release
+) -> Table | None:
     """A table that has all these marginals, in integers; None where the release is not decomposable.
+
+    elements  of each of the tables the sub-table of the schema that it is, levels among its variables
 
     Clique after clique in a perfect sequence, the records of each cell of a separator being paired in order, as in the
     corner rule of transportation. The marginals agree on what they share.
@@ -25,22 +29,24 @@ def joined_table(schema: Schema, known: Sequence[Related], release: Release) -> 
     decomposition = graph.decompose(release, len(schema))
     if decomposition is None:
         return None
-    marginals = {st.of(table.variables): _marginal(schema, table) for table in known}
+    marginals = {own: _marginal(schema, table, own) for table, own in zip(known, elements, strict=True)}
     first, *others = decomposition.cliques
     joined = marginals[first]
     for clique, separator in zip(others, decomposition.separators, strict=True):
         joined = _paired(schema, joined, marginals[clique], separator, clique)
-    return Table.of(schema, *joined)
+    return Table.of(schema, joined[0][:, list(schema.axes)], joined[1])
 
 
-def _marginal(schema: Schema, table: Related) -> tuple[Codes, Counts]:
+def _marginal(schema: Schema, table: Related, element: SubTable) -> tuple[Codes, Counts]:
     """(n, all variables) codes, 0 for variables that it has not, and its counts."""
-    own = table.published.table
+    own, levels = table.published.table, schema.levels
     codes = np.zeros((len(own), len(schema)), np.uint16)
-    # the same categories, maybe in another order
-    for place, (v, coding) in enumerate(zip(table.variables, table.codings, strict=True)):
-        back = np.argsort(coding)
-        codes[:, v] = back[own.codes[:, place]]
+    for v in st.members(element):
+        if levels.axis_of[v] in table.variables:
+            place = table.variables.index(levels.axis_of[v])
+            # of each of its categories one that is within it, maybe in another order
+            within, first = np.unique(table.codings[place], return_index=True)
+            codes[:, v] = levels.groups[v][first[np.searchsorted(within, own.codes[:, place])]]
     return codes, own.counts
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeGuard
@@ -20,7 +21,7 @@ from sdc.model.keys import KeySpace
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import MAX_TOTAL, Codes, Counts, Table
 from sdc.model.totals import is_plain, is_reserved, named_sums
-from sdc.public.px import read_px
+from sdc.public.px import read_px, whole_of
 from sdc.run_format import (
     CATALOGUES,
     CODE_LISTS,
@@ -30,6 +31,7 @@ from sdc.run_format import (
     GUIDE,
     IN_PART,
     INDEX,
+    LEVELS,
     MARGINS,
     METADATA,
     OF_ALL_TABLES,
@@ -101,6 +103,7 @@ class Published:
     fault     what contradicts itself: a listed total that its cells cannot have; empty where nothing does
     met       its variables of which each listed category has records; not those of a code list, nor of others' files
     records   how many its folder says that it is of; None where nothing does
+    levels    of variables that its folder calls levels: of which other variable, and in which category each of it is
     base      what its counts are rounded to multiples of, each less than that from the true one; 0 where they are exact
     margins   where they are rounded, of which of its variables the sums are less than that from the true ones too; the
               total is
@@ -116,6 +119,7 @@ class Published:
     fault: str = ""
     met: frozenset[str] = frozenset()
     records: int | None = None
+    levels: Mapping[str, tuple[str, Mapping[str, str]]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -226,13 +230,14 @@ def _of_release(folder: Path, total: str) -> list[Published]:
             )
         _require_counts_alone(folder, content)
         lists, records = frozenset(content.get(CODE_LISTS, ())), content.get("records")
+        levels = {one["variable"]: (one["of"], dict(one["categories"])) for one in content.get(LEVELS, ())}
         return [
-            replace(found, met=frozenset(found.table.schema.names) - lists, records=records)
+            replace(found, met=frozenset(found.table.schema.names) - lists, records=records, levels=levels)
             for resource in _first_of_each(resources)
             if resource[SUB_TABLE]
             for found in [_of_resource(folder, resource, resources, total)]
         ]
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise InputError(
             f"{folder / METADATA} is not the metadata of a release ({error!r}); publish it again"
         ) from error
@@ -356,8 +361,8 @@ def _each_told(counts: Iterable[Any], path: Path) -> list[Told]:
 def _told(text: str) -> Told:
     """A count as CSV has it: a number, two with - between that it lies between, or nothing; an error for all else."""
     low, between, high = text.partition("-")
-    if not (between and low.strip().isdecimal() and high.strip().isdecimal()):
-        return int(text) if text else None
+    if not (between and text.isascii() and low.strip().isdecimal() and high.strip().isdecimal()):
+        return whole_of(text) if text else None
     return (int(low), int(high)) if int(low) != int(high) else int(low)
 
 
@@ -409,7 +414,7 @@ def _published(
         texts = [listed.columns[name][row] for row in kept]
         own = tuple(c for c in categories.get(name, sorted(set(texts))) if c != total)
         if not own:
-            raise InputError(f"{path} names no category of {name!r}; name a table that lists a cell")
+            raise InputError(f"{path} names no category of {name!r}; name a file that does, or the folder it is in")
         place = {category: code for code, category in enumerate(own)}
         if unknown := set(texts) - set(place):
             raise InputError(
@@ -428,8 +433,17 @@ def _published(
     sums = tuple(_sums(path, names, schema, rows, listed.counts, total))
     if listed.base:
         margins = [one for one in sums if one.names != tuple(names)]
-        _require_own_totals(path, found, margins, known is None)
-        return replace(found, margins=tuple(one.names for one in margins if one.names))
+        rounded = [one.names for one in margins if one.names]
+        if not len(table) and all(total in listed.categories.get(n, ()) or listed.totals.get(n) for n in names):
+            # no total is listed, since each is 0
+            rounded = [own for size in range(1, len(names)) for own in combinations(names, size)]
+        elif not margins and known is None:
+            raise InputError(
+                f"{path} is rounded to multiples of {found.base}, and by itself does not say which of its sums are "
+                "too; name the published folder that it is in, or list its totals"
+            )
+        _require_own_totals(path, found, margins)
+        return replace(found, margins=tuple(rounded))
     found = _with_left_out(replace(found, sums=sums), codes.astype(np.uint16))
     _require_no_totals(found, not_totals, total, is_alone=known is None)
     return found
@@ -520,16 +534,11 @@ def _sums(
         yield Sums(tuple(names[v] for v in kept), cells, low, high)
 
 
-def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums], is_alone: bool) -> None:
-    """InputError where a rounded table by itself does not list totals, and where they are others than its cells have.
+def _require_own_totals(path: Path, found: Published, margins: Sequence[Sums]) -> None:
+    """InputError where the totals that a rounded table lists are others than its cells have.
 
     How one by itself may be read they say: of which sums it is less than the base from the true ones.
     """
-    if not margins and is_alone:
-        raise InputError(
-            f"{path} is rounded to multiples of {found.base}, and by itself does not say which of its sums are too; "
-            "name the published folder that it is in, or list its totals"
-        )
     for one in margins:
         columns = [found.table.schema.names.index(name) for name in one.names]
         sums = dict.fromkeys(map(tuple, found.table.codes[:, columns].tolist()), 0)

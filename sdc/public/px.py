@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
+from sdc.model.alike import decimal_of
 from sdc.run_format import WITHHELD_STATUS, WITHHELD_SYMBOL
 
-_KEYWORD = re.compile(r'\s*([A-Z][A-Z0-9-]*)(\[[^\]]*\])?(?:\("((?:[^"])*)"\))?\s*=')
+_KEYWORD = re.compile(r'\s*([A-Z][A-Z0-9_-]*)(\[[^\]]*\])?(?:\(\s*"([^"]*)"(?:\s*,\s*"[^"]*")*\s*\))?\s*=')
 _TEXT = re.compile(r'\s*"([^"]*)"')
 _PLAIN = re.compile(r"[^;\"]*")
+_CELL = re.compile(r'("[^"]*"|[^\s",;]+)[\s,;]*')
 
 
 @dataclass(frozen=True)
@@ -20,7 +24,8 @@ class PxTable:
     counts  None where it says that one is withheld
     totals  of variables the codes of what their tables are summed by, as ELIMINATION says
     base    what counts are rounded to multiples of; 0 where they are exact
-    cells   with KEYS the codes of each row; else None, and all cells are in C order, the last variable fastest
+    cells   with KEYS the codes of each cell that is listed, all others having no records; else None, and all cells are
+            in C order, the last variable fastest
     """
 
     categories: Mapping[str, Sequence[str]]
@@ -46,10 +51,11 @@ def read_px(content: bytes) -> PxTable:
     base = int(rounded[0][2]) if rounded else 0
     if not labels:
         raise ValueError("it names no STUB and no HEADING")
-    categories = {
-        said.get(("VARIABLECODE", label), [label])[0]: said.get(("CODES", label), said[("VALUES", label)])
-        for label in labels
-    }
+    texts = [said[("VALUES", label)] for label in labels]
+    codes = [said.get(("CODES", label), own) for label, own in zip(labels, texts, strict=True)]
+    if any(len(own) != len(values) for own, values in zip(codes, texts, strict=True)):
+        raise ValueError("a variable has not as many CODES as VALUES")
+    categories = {said.get(("VARIABLECODE", label), [label])[0]: own for label, own in zip(labels, codes, strict=True)}
     totals = {
         name: [code for code, text in zip(own, said[("VALUES", label)], strict=True) if text in summed]
         for label, (name, own) in zip(labels, categories.items(), strict=False)
@@ -57,27 +63,77 @@ def read_px(content: bytes) -> PxTable:
     }
     if len(categories) < len(labels):
         raise ValueError("two variables have one name")
-    if any(keyword == "KEYS" for keyword, _ in said):
-        rows = re.findall(r'((?:"[^"]*"\s*,\s*)+)(\S+)', data)
-        cells = [re.findall(r'"([^"]*)"', codes) for codes, _ in rows]
-        if any(len(cell) != len(labels) for cell in cells):
-            raise ValueError("a row has not a code for each variable")
-        return PxTable(categories, cells, [_count(number, said) for _, number in rows], base, totals)
-    return PxTable(categories, None, [_count(number, said) for number in data.split()], base, totals)
+    keyed = [v for v, label in enumerate(labels) if ("KEYS", label) in said]
+    found, cells = _cells_of(data), None
+    if keyed:
+        named = [_by_key(said[("KEYS", labels[v])], codes[v], texts[v]) for v in keyed]
+        cells, found = _listed(found, codes, dict(zip(keyed, named, strict=True)))
+    return PxTable(categories, cells, [_count(one, said) for one in found], base, totals)
+
+
+def _cells_of(data: str) -> list[str]:
+    """Numbers, and texts in quotation marks, with blanks, commas or semicolons between; nothing is passed over."""
+    found, place = list[str](), 0
+    while place < len(data):
+        cell = _CELL.match(data, place)
+        if cell is None:
+            raise ValueError("DATA has a quotation mark that is not closed")
+        found.append(cell[1])
+        place = cell.end()
+    return found
+
+
+def _by_key(kind: Sequence[str], codes: Sequence[str], texts: Sequence[str]) -> dict[str, str]:
+    """The code of each key in quotation marks."""
+    keys = {"CODES": codes, "VALUES": texts}.get(kind[0])
+    if keys is None or len(set(keys)) < len(keys):
+        raise ValueError(f"KEYS={kind[0]} names no category; it is VALUES or CODES, each of them once")
+    return {f'"{key}"': code for key, code in zip(keys, codes, strict=True)}
+
+
+def _listed(
+    found: Sequence[str], codes: Sequence[Sequence[str]], keyed: Mapping[int, Mapping[str, str]]
+) -> tuple[list[list[str]], list[str]]:
+    """The codes of each cell, and what it has: a row is a key of each keyed variable, and all cells of the others."""
+    size = math.prod(len(own) for v, own in enumerate(codes) if v not in keyed)
+    if len(found) % (len(keyed) + size):
+        raise ValueError(f"its rows are not of {len(keyed)} keys and {size} numbers each")
+    cells, numbers = list[list[str]](), list[str]()
+    for row in range(0, len(found), len(keyed) + size):
+        keys = dict(zip(keyed, found[row : row + len(keyed)], strict=True))
+        if unknown := [key for v, key in keys.items() if key not in keyed[v]]:
+            raise ValueError(f"a row has the key {unknown[0]}, which is of no category")
+        own = [[keyed[v][keys[v]]] if v in keyed else of for v, of in enumerate(codes)]
+        cells += map(list, product(*own))
+        numbers += found[row + len(keyed) : row + len(keyed) + size]
+    return cells, numbers
 
 
 def _count(text: str, said: Mapping[tuple[str, str], Sequence[str]]) -> int | None:
-    """A number; none for two dots where the file says that they stand for what is withheld."""
-    is_withheld = text == WITHHELD_SYMBOL and said.get(("DATASYMBOL2", "")) == [WITHHELD_STATUS]
-    return None if is_withheld else int(text)
+    """A number, 0 for a dash; none for two dots where the file says that they stand for what is withheld."""
+    if text.strip('"') == "-":
+        return 0
+    if text.strip('"') == WITHHELD_SYMBOL.strip('"') and said.get(("DATASYMBOL2", "")) == [WITHHELD_STATUS]:
+        return None
+    return whole_of(text)
+
+
+def whole_of(text: str) -> int:
+    """A whole number, however it is written: 12, 12.0 or 1.2e1; ValueError for what is none."""
+    number = decimal_of(text)
+    if number is None or number[1] < 0:
+        raise ValueError(f"{text} is no whole number")
+    return int(number[0] * 10 ** number[1])
 
 
 def _decoded(content: bytes) -> str:
-    named = re.search(rb'CODEPAGE="([^"]+)"', content[:4096])
+    """As CODEPAGE says; else as UTF-8, or as what ANSI is in most files."""
+    if named := re.search(rb'CODEPAGE="([^"]+)"', content[:4096]):
+        return content.decode(named[1].decode("ascii")).removeprefix("\ufeff")
     try:
-        return content.decode(named[1].decode("ascii") if named else "utf-8-sig").removeprefix("\ufeff")
-    except (LookupError, UnicodeDecodeError):
-        return content.decode("latin-1")
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("cp1252")
 
 
 def _divided(text: str) -> tuple[str, str, str]:
@@ -98,6 +154,8 @@ def _statements(head: str) -> list[tuple[tuple[str, str], list[str]]]:
         if keyword is None:
             raise ValueError("a statement has no keyword")
         texts, place = _values(head, keyword.end())
+        if keyword[1] == "KEYS":  # whose value is a word
+            texts = texts or [head[keyword.end() : place - 1].strip()]
         if keyword[2] is None:
             found.append(((keyword[1], keyword[3] or ""), texts))
     return found
@@ -110,6 +168,8 @@ def _values(head: str, place: int) -> tuple[list[str], int]:
         text = _TEXT.match(head, place)
         if text:
             place = text.end()
+            if head[place : place + 1] == '"':
+                raise ValueError("a text has a quotation mark within")
             texts = [*texts[:-1], texts[-1] + text[1]] if is_part else [*texts, text[1]]
             is_part = True
             continue

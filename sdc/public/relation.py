@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -41,11 +41,13 @@ class Related:
     @property
     def is_exact(self) -> bool:
         """Whether it is a marginal of the refinement: of all records, cell by cell, its categories in any order."""
-        sizes = self.published.table.schema.sizes
-        pairs = zip(self.codings, sizes, strict=True)
-        return (
-            not self.where and self.published.is_exact and all(size <= len(c) and is_renaming(c) for c, size in pairs)
-        )
+        pairs = zip(self.codings, self.published.table.schema.sizes, strict=True)
+        return self.is_coarser and all(size <= len(c) and is_renaming(c) for c, size in pairs)
+
+    @property
+    def is_coarser(self) -> bool:
+        """Whether it is a marginal of the refinement, or one with some categories of it as one."""
+        return not self.where and self.published.is_exact
 
     def codes(self, cells: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
         """(n, its variables) codes in it of (n, variables) cells of the refinement."""
@@ -86,6 +88,23 @@ def relations_of(content: Any, source: str) -> tuple[EarlierConfig, ...]:
     if any(one.key is not None for one in found):
         raise ConfigError(f"{source}: a key is looked for in the records, which only a build has; leave key out")
     return found
+
+
+def with_levels(relation: EarlierConfig, published: Published, names: Collection[str] = ()) -> EarlierConfig:
+    """The same with what the publication itself says of levels, where nothing else is said of them.
+
+    names  variables that are elsewhere too, and need no other
+    """
+    told = dict(relation.variables)
+    for level, (of, within) in published.levels.items():
+        finer = relation.variables.get(of, SAME)
+        if level in published.table.schema.names and level not in {*told, *names} and finer.groups is None:
+            groups = {
+                label: tuple(own for own, label_ in within.items() if label_ == label)
+                for label in dict.fromkeys(within.values())
+            }
+            told[level] = RelatedVariableConfig(of=finer.of or of, groups=groups)
+    return relation.model_copy(update={"variables": told})
 
 
 def related(published: Published, relation: EarlierConfig, schema: Schema) -> Related:

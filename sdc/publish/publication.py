@@ -399,8 +399,8 @@ def _withheld(parts: Sequence[PublicPart], texts: Texts) -> list[str]:
     number, cells = len(parts), sum(len(part.withheld) for part in parts)
     tables, are = ("tables", "go") if number > 1 else ("table", "goes")
     return [
-        f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format, and any "
-        f"number, 0 too, may stand there.{_totals_in_part(texts.about)}"
+        f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format."
+        f"{_totals_in_part(texts.about)} What else is public limits what they can be."
     ]
 
 

@@ -128,10 +128,14 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     """
     release, schema = inquiry.known.release, inquiry.table.schema
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
-    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING))
+    within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
+    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
+    withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
+    # that its cells are suppressed is no reason why
+    criteria = inquiry.criteria if withheld is None else replace(inquiry.criteria, kept=None)
+    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING), criteria=criteria)
     alone, one_way, judged = (_asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier)))
     together = judged.assessment
-    within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
     said = alone.assessment, one_way.assessment, together
     conflicts: tuple[SubTable, ...] = ()
     if together.verdict is Verdict.UNSAFE:
@@ -139,8 +143,6 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
-    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
-    withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
     return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)
 
 

@@ -94,6 +94,8 @@ def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
     listed = CountTable.of("rounded", title, found, Labels())
     if len(rounded.margins) == (1 << rounded.counts.ndim) - 1:
         listed = replace(listed, totals=True)
+    if not rounded.counts.any():  # else the file would name no category
+        listed = replace(listed, zeros=True)
     return listed.rounded(found.counts, rounded.base)
 
 

@@ -28,6 +28,7 @@ from sdc.run_format import (
     CONFIDENTIAL_STATEMENT,
     LEVELS,
     METADATA,
+    REVEALS,
     SHA256,
     SIGNED,
     SUB_TABLE,
@@ -154,7 +155,8 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
         known_anew(build.made.known, build.made.table, build.origin, build.config, build.head)
     except SdcError as error:
         return str(error)
-    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, risk.model_dump())
+    rules = {**risk.model_dump(), REVEALS: build.config.release.reveal_suppressed}
+    found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, rules)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and build.policy is Policy.REFUSE:
         return f"{unproven} of {found.at_risk_cells} cells are not proven"

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sdc.events import WARNING
-from sdc.model.errors import RunFolderError
-from sdc.run_format import MANIFEST
+from sdc.model.errors import RunFolderError, SdcError
+from sdc.record.ledger import read_ledger
+from sdc.run_format import MANIFEST, RELEASE, SEARCH
 from sdc.storage.run_folder import RunFolder, StageRecord
 
-RELEASE = "release"
 REMOVED = ".removed"
 RUNS = Path("runs")  # where they are, unless a config says otherwise
 WITHOUT_RELEASE = ("refused", "failed", "killed")  # what the end of a run says of it; no end is said of one killed
@@ -195,7 +195,8 @@ def superfluous(runs: Sequence[Run], keep: int | None = None, unfinished: bool =
     keep        also those with a release, but for so many of the newest of each name
     unfinished  also those without a release that nothing supersedes, and damaged ones
 
-    A run that is at work is never among them, nor one whose manifest cannot be read.
+    A run that is at work is never among them, nor one whose manifest cannot be read, nor one without a release that a
+    ledger has an entry of: what the entry says is still to be published.
     """
     by_name: dict[str, list[Run]] = defaultdict(list)
     for run in sorted(runs, key=lambda run: run.started):
@@ -212,8 +213,20 @@ def _superfluous(runs: Sequence[Run], keep: int | None, unfinished: bool) -> Ite
     for i, run in enumerate(runs):
         superseded = i < newest and run.state != "damaged"
         may_go = i not in kept if run.state == "finished" else unfinished or superseded
-        if may_go and run.state not in ("running", "unreadable"):
+        if may_go and run.state not in ("running", "unreadable") and not _is_to_publish(run):
             yield run
+
+
+def _is_to_publish(run: Run) -> bool:
+    """Whether a ledger has an entry of a run without a release, or cannot be read."""
+    ledger = (run.folder.manifest().config or {}).get("ledger")
+    if ledger is None or run.folder.stage(RELEASE).exists() or not run.folder.stage(SEARCH).exists():
+        return False
+    try:
+        # by its digest, for the folder may have been moved
+        return any(Path(one.folder).parent.name == run.folder.path.name for one in read_ledger(Path(ledger)).entries)
+    except SdcError:
+        return True
 
 
 def remove(run: Run) -> None:

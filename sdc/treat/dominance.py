@@ -5,18 +5,24 @@ All in integers: values are whole numbers of some unit, and a share is a fractio
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TypeAlias
+from numbers import Integral, Real
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model.errors import InputError
 
-Values: TypeAlias = npt.NDArray[np.int64]
-Share: TypeAlias = int | str | Decimal | Fraction
+Values: TypeAlias = npt.NDArray[Any]
+"""Of 64-bit integers, or of Python's where these do not hold the sums."""
+
+_DECIMAL = r"(?:[0-9]{1,99}(?:\.[0-9]{0,99})?|\.[0-9]{1,99})(?:e[-+]?[0-9]{1,2})?"
+_SHARE = re.compile(rf"\+?(?:{_DECIMAL}|[0-9]{{1,99}}/[1-9][0-9]{{0,98}})", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -36,43 +42,78 @@ class Rules:
     ambiguity: Fraction | None = None
 
     @staticmethod
-    def of(
-        contributors: int | None = None, dominance: tuple[int, Share] | None = None, percent: Share | None = None
-    ) -> Rules:
-        """With shares in per cent as they are written: 85, '12.5'."""
+    def of(contributors: Any = None, dominance: Any = None, percent: Any = None) -> Rules:
+        """With shares in per cent as they are written: 85, 12.5, '12.5'."""
         rules = Rules(
-            contributors,
-            dominance and (dominance[0], _share(dominance[1])),
-            None if percent is None else _share(percent),
+            None if contributors is None else _count(contributors, f"contributors = {contributors!r}"),
+            None if dominance is None else _pair(dominance),
+            None if percent is None else _share(percent, f"percent = {percent!r}"),
         )
         if rules == Rules():
             raise InputError("no rule is given; give a number of contributors, dominance n:p, or a percentage")
-        if contributors is not None and contributors < 1:
-            raise InputError(f"contributors = {contributors}; give 1 at least")
-        if rules.dominance is not None and (rules.dominance[0] < 1 or not 0 < rules.dominance[1] <= 100):
-            raise InputError(f"dominance = {dominance}; give a number from 1 and a percentage above 0, at most 100")
-        if rules.ambiguity is not None and rules.ambiguity <= 0:
-            raise InputError(f"percentage = {percent}; give one above 0")
         return rules
 
+    def broken(self, judged: Judged, cell: int, written: Callable[[int], str]) -> Iterator[tuple[str, str]]:
+        """Each rule that a cell fails, and the figures by which it does, as confidential as the records."""
+        total, largest, left = (int(found[cell]) for found in (judged.totals, judged.largest, judged.left))
+        if judged.few[cell]:
+            yield f"contributors {self.contributors}", f"{judged.contributors[cell]} contribute"
+        if judged.dominated[cell] and self.dominance is not None:
+            n, p = self.dominance
+            share = f"the {n} largest hold {written(int(judged.leading[cell]))} of {written(total)}"
+            yield f"dominance {n}:{_decimal(p)}", f"{share}{_percent(int(judged.leading[cell]), total)}"
+        if judged.told[cell] and self.ambiguity is not None:
+            share = f"without the 2 largest {written(left)} are left, the largest holds {written(largest)}"
+            yield f"percent {_decimal(self.ambiguity)}", f"{share}{_percent(left, largest)}"
 
-def _share(text: Share) -> Fraction:
-    try:
-        return Fraction(text)
-    except (ValueError, ZeroDivisionError) as error:
-        raise InputError(f"{text!r} is no percentage; write it such as 85 or 12.5") from error
+
+def _count(given: Any, name: str) -> int:
+    if not isinstance(given, Integral) or isinstance(given, bool) or given < 1:
+        raise InputError(f"{name}; give a whole number, 1 at least")
+    return int(given)
+
+
+def _pair(given: Any) -> tuple[int, Fraction]:
+    name = f"dominance = {given!r}"
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise InputError(f"{name}; give a number n and a percentage p, such as (1, 70)")
+    n, p = _count(given[0], name), _share(given[1], name)
+    if p > 100:
+        raise InputError(f"{name}; give a percentage above 0, at most 100")
+    return n, p
+
+
+def _share(given: Any, name: str) -> Fraction:
+    """A percentage above 0, of a float the decimal number that it is written as."""
+    known = isinstance(given, str | Real | Decimal) and not isinstance(given, bool)
+    text = str(given).strip() if known else ""
+    if not _SHARE.fullmatch(text) or Fraction(text) <= 0:
+        raise InputError(f"{name}; a percentage is a number above 0, such as 85 or 12.5")
+    return Fraction(text)
+
+
+def _decimal(share: Fraction) -> str:
+    return f"{float(share):g}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return f", {float(Fraction(100 * part, whole)):.4g} %" if whole else ""
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
     """Cells of a magnitude table: what each sums to, how many contribute more than 0, and which rules it fails.
 
-    totals, contributors                          (cells,)
-    few, dominated, told                          (cells,) flags: n-rule, (n, p)-rule, p%-rule
+    totals, contributors      (cells,)
+    leading, largest, left    (cells,) what the n largest hold, what the largest holds, what the two largest leave
+    few, dominated, told      (cells,) flags: n-rule, (n, p)-rule, p%-rule
     """
 
     totals: Values
     contributors: Values
+    leading: Values
+    largest: Values
+    left: Values
     few: npt.NDArray[np.bool_]
     dominated: npt.NDArray[np.bool_]
     told: npt.NDArray[np.bool_]
@@ -94,7 +135,7 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
 
     A contributor with several records in a cell has there what they sum to, and contributes where that is not 0. A cell
     without a record fails nothing; one whose records are all 0 fails every rule that is asked, for its total tells what
-    each of them has. InputError for values below 0, or whose sum leaves 62 bits.
+    each of them has. Sums beyond 62 bits are of Python's integers. InputError for values below 0.
     """
     if len(values) and values.min() < 0:
         raise InputError(
@@ -102,24 +143,27 @@ def judge(cells: Values, values: Values, contributors: Values, number: int, rule
             "leave them out"
         )
     if float(values.sum(dtype=np.float64)) >= 2.0**62:
-        raise InputError("the values sum to more than 2^62 of their unit; give them in a larger unit")
+        values = values.astype(object)
     has_records, contributes = np.bincount(cells, minlength=number) > 0, np.flatnonzero(values)
     own, held = _holdings(cells[contributes], values[contributes], contributors[contributes])
-    totals, many = np.zeros(number, np.int64), np.bincount(own, minlength=number).astype(np.int64)
+    many = np.bincount(own, minlength=number).astype(np.int64)
+    totals, leading, largest, left = (np.zeros(number, values.dtype) for _ in range(4))
     np.add.at(totals, own, held)
-    few = np.zeros(number, np.bool_) if rules.contributors is None else has_records & (many < rules.contributors)
-    dominated, told = np.zeros(number, np.bool_), np.zeros(number, np.bool_)
-    by_size = np.lexsort((-held, own))
-    ends = np.cumsum(many)
+    n, p = rules.dominance or (1, Fraction(100))
+    held, ends = held[np.lexsort((-held, own))], np.cumsum(many)
+    for cell in np.flatnonzero(many).tolist():
+        by_size = held[ends[cell] - many[cell] : ends[cell]]
+        leading[cell], largest[cell], left[cell] = by_size[:n].sum(), by_size[0], by_size[2:].sum()
+    few, dominated, told = (np.zeros(number, np.bool_) for _ in range(3))
+    if rules.contributors is not None:
+        few = has_records & (many < rules.contributors)
     for cell in np.flatnonzero(has_records).tolist():
-        largest = held[by_size[ends[cell] - many[cell] : ends[cell]]]
         total = int(totals[cell])
         if rules.dominance is not None:
-            n, p = rules.dominance
-            dominated[cell] = total == 0 or 100 * int(largest[:n].sum()) > p * total
+            dominated[cell] = total == 0 or 100 * int(leading[cell]) > p * total
         if rules.ambiguity is not None:
-            told[cell] = total == 0 or 100 * (total - int(largest[:2].sum())) < rules.ambiguity * int(largest[0])
-    return Judged(totals, many, few, dominated, told)
+            told[cell] = total == 0 or 100 * int(left[cell]) < rules.ambiguity * int(largest[cell])
+    return Judged(totals, many, leading, largest, left, few, dominated, told)
 
 
 def _holdings(cells: Values, values: Values, contributors: Values) -> tuple[Values, Values]:

@@ -2,89 +2,184 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from itertools import chain, product
-from pathlib import Path
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import chain, pairwise, product
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 
-from sdc.model.errors import InputError, NotReleasableError, nearest
+from sdc.model.alike import Alike, decimal_of, one_spelling
+from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.named import Named
 from sdc.model.totals import is_reserved, is_usual
 from sdc.treat.dominance import Rules, Values, judge
 
-PLACES = 6  # decimals that are kept
-UNIT = 10**PLACES
+PLACES, MOST_PLACES = 6, 18  # decimals of a unit where the values have no more, and at most
+LIMIT = 10 ** (18 + MOST_PLACES)  # of a value, in the finest unit
 ALL = "(all)"
-Negative = Literal["refuse", "split"]
+MOST_QUOTED = 100
+OUTPUT = ("total", "part")  # columns of what is published
+Coded = Mapping[str, tuple[list[str], Values]]
+"""Of each column its categories, and the code of each record."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What is summed by what.
+
+    groupings    the variables of each table; coarser  of a variable its coarser columns, the finest first
+    contributor  the column that says whose a record is; without it each record is another's
+    """
+
+    value: str
+    groupings: tuple[tuple[str, ...], ...]
+    coarser: Mapping[str, tuple[str, ...]]
+    contributor: str | None
+
+    @staticmethod
+    def of(
+        value: str,
+        variables: Sequence[str],
+        also: Sequence[str | Sequence[str]],
+        hierarchies: Mapping[str, str | Sequence[str]] | None,
+        contributor: str | None,
+    ) -> Sums:
+        """InputError for what makes no table; `also` may write a grouping as region*size."""
+        groupings = [tuple(variables), *(tuple(g.split("*") if isinstance(g, str) else g) for g in also)]
+        coarser = {n: (own,) if isinstance(own, str) else tuple(own) for n, own in (hierarchies or {}).items()}
+        for grouping in groupings:
+            if len(set(grouping)) < len(grouping) or groupings.count(grouping) > 1:
+                raise InputError(f"{'*'.join(grouping)} is named twice, or names a variable twice; name each once")
+        found = Sums(value, tuple(groupings), coarser, contributor)
+        if value in found.columns:
+            raise InputError(f"{value!r} is summed, and would be published by its own values; name another column")
+        if unknown := [name for name in coarser if name not in found.names]:
+            has = ", ".join(found.names)
+            raise InputError(f"a hierarchy is given of {unknown[0]!r}, which no grouping has; they have {has}")
+        for name, levels in coarser.items():
+            if len({name, *levels}) <= len(levels):
+                raise InputError(f"the hierarchy of {name!r} names {', '.join(levels)}; name each level once")
+        if clash := [name for name in (*found.names, *chain(*coarser.values())) if name in OUTPUT]:
+            raise InputError(f"a column of sums is called {clash[0]!r}; rename that of the records")
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables of all groupings."""
+        return tuple(dict.fromkeys(chain(*self.groupings)))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are read as names."""
+        who = () if self.contributor is None else (self.contributor,)
+        return tuple(dict.fromkeys((*self.names, *chain(*self.coarser.values()), *who)))
+
+
+class FailingCell(NamedTuple):
+    """A cell that is not published: its categories by level, the rule that it fails, and by which figures.
+
+    It is as confidential as the records.
+    """
+
+    cell: Mapping[str, str]
+    rule: str
+    figures: str
+
+    def __str__(self) -> str:
+        where = "  ".join(f"{name}={text}" for name, text in self.cell.items() if text != ALL)
+        return f"{where or 'the total'}: fails {self.rule}, {self.figures}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MagnitudeTable(Named):
     """Sums by cell, of which every cell passes the rules.
 
-    variables  those of all groupings; levels  the column that stands for each: itself, a coarser one, or `(all)`
-    cells      for each row its categories; totals  (rows,) in units of 10^-6; contributors  (rows,) with more than 0
-    part       "" or, where negative values are split, "positive" or "negative"
+    variables     those of all groupings; levels  the column that stands for each: itself, a coarser one, or `(all)`,
+                  which here is that of the variables that a table is not by
+    chosen        the level of each variable in all tables, by which it is called where it is published
+    cells         for each row its categories; totals  (rows,) in units of 10^-places
+    contributors  (rows,) with more than 0; contributor  the column that says who they are, None if each record is
+                  another's
+    part          "" or, where negative values are split, "positive" or "negative"
+    failing       cells that fail at the levels that are not published; confidential, and in no row
     """
 
     variables: tuple[str, ...]
     levels: tuple[str, ...]
+    chosen: tuple[str, ...]
     cells: tuple[tuple[str, ...], ...]
     totals: tuple[int, ...]
     contributors: tuple[int, ...]
-    part: str = ""
+    part: str
+    places: int
+    contributor: str | None
+    failing: tuple[FailingCell, ...] = ()
 
     @property
     def headline(self) -> str:
-        by = "*".join(level for level in self.levels if level != ALL) or "(total)"
-        return f"Sums by {by} of {len(self.cells):,} cells{f', {self.part} values' if self.part else ''}"
+        by = "*".join(dict.fromkeys(level for level in self.levels if level != ALL)) or "(total)"
+        part = f", {self.part} values" if self.part else ""
+        who = "each record is another contributor's" if self.contributor is None else f"whose by {self.contributor}"
+        return f"Sums by {by} of {len(self.cells):,} cells{part}; {who}"
 
     def by_name(self) -> dict[str, Sequence[Any]]:
         """Its cells with their sums, exact decimals."""
-        columns = dict(zip(self.variables, zip(*self.cells, strict=True), strict=True))
-        return {**columns, "total": [Decimal(written(total)) for total in self.totals]}
+        rows, names = self.rows, _heads(self.variables, self.chosen)
+        totals = [Decimal(row["total"]) for row in rows]
+        return {**{name: [row[name] for row in rows] for name in names}, "total": totals}
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """Each cell by names with its sum as a decimal text."""
-        named = [dict(zip(self.variables, cell, strict=True)) for cell in self.cells]
-        return [{**cell, "total": written(total)} for cell, total in zip(named, self.totals, strict=True)]
+        heads = _heads(self.variables, self.chosen)
+        named = [_by_level(heads, cell) for cell in self.cells]
+        return [{**cell, "total": written(total, self.places)} for cell, total in zip(named, self.totals, strict=True)]
 
 
-def written(total: int) -> str:
-    """A sum of millionths as a decimal number, without zeros that say nothing."""
-    whole, rest = divmod(abs(total), UNIT)
-    digits = f"{rest:06}".rstrip("0")
+def _heads(variables: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
+    """What columns are called: a level's name where there is one, for its categories are not those of the variable."""
+    return tuple(name if level == ALL else level for name, level in zip(variables, chosen, strict=True))
+
+
+def _by_level(heads: Sequence[str], cell: Sequence[str]) -> dict[str, str]:
+    """By the names of levels; two variables at one level are one column, for they have one category where both are."""
+    found: dict[str, str] = {}
+    for head, category in zip(heads, cell, strict=True):
+        if found.get(head, ALL) == ALL:
+            found[head] = category
+    return found
+
+
+def written(total: int, places: int = PLACES) -> str:
+    """A sum in units of 10^-places as a decimal number, without zeros that say nothing."""
+    whole, rest = divmod(abs(total), 10**places)
+    digits = f"{rest:0{places}}".rstrip("0")
     return f"{'-' if total < 0 else ''}{whole}{'.' if digits else ''}{digits}"
 
 
 def magnitude_table(
-    path: str | Path,
-    value: str,
-    variables: Sequence[str],
+    records: pa.Table,
+    sums: Sums,
     rules: Rules,
     *,
-    also: Sequence[Sequence[str]] = (),
-    contributor: str | None = None,
     unique: bool = False,
-    hierarchies: Mapping[str, Sequence[str]] | None = None,
-    negative: Negative = "refuse",
+    negative: str = "refuse",
+    alike: Alike = "refuse",
+    decimals: int | None = None,
+    decimal: str = ".",
 ) -> tuple[MagnitudeTable, ...]:
     """The sums of a column, by the finest levels at which all cells pass; two tables where values are split by sign.
 
-    also         other groupings of the same records, whose tables come after and are judged together with the first:
-                 the sums by the variables of all of them pass
-    contributor  the column that says whose a record is; without it each record is another's
-    unique       refuse a contributor that has several records
-    hierarchies  of a variable its coarser columns, the finest first; all categories together are always the last
+    records   the value as it is stored, and the other columns of the sums as names
+    unique    refuse a contributor that has several records
+    negative  refuse values below 0, or split the records by sign
+    alike     refuse names that are alike, such as Alba and "Alba ", merge them, or keep them apart
+    decimals  to which values are rounded, half to even; without it floats are to 6, and nothing else is
+    decimal   the decimal sign of values that are text
 
     Whoever has the sums by some groupings has no more than whoever has those by all their variables at once, and where
     each cell of these passes, so does each union of them: of a union the n largest hold no more than the n largest of
@@ -92,57 +187,48 @@ def magnitude_table(
 
     Of the levels at which these pass those with the most cells in the groupings, of equal ones the first. Which levels
     these are depends on the values, and is public with the table. NotReleasableError where not even the total passes;
-    InputError for missing, infinite or textual values, values below 0 unless they are split, columns that are not
-    there, and groupings that name a variable twice or the column that is summed.
+    InputError for missing, infinite or textual values, values below 0 unless they are split, and levels that are not
+    nested.
     """
-    groupings = [tuple(variables), *map(tuple, also)]
-    names = _names(groupings, value, hierarchies or {})
-    columns = _columns(path, [value, *([contributor] if contributor else []), *names, *_coarser(hierarchies)])
-    values = _values(columns[value], value)
-    if not len(values):
-        raise InputError(f"{path} has no records; name a file that has")
-    owners = _owners(columns, contributor, len(values), unique)
-    levels = [[name, *(hierarchies or {}).get(name, ()), ALL] for name in names]
-    coded = {name: _coded(columns[name], name) for own in levels for name in own if name != ALL}
-    _require_no_totals(coded, values)
-    parts = _parts(values, owners, value, negative)
-    best: list[MagnitudeTable] = []
-    for chosen in product(*levels):
-        shown = [tuple(own if v in kept else ALL for v, own in zip(names, chosen, strict=True)) for kept in groupings]
-        if any(part.table(chosen, names, coded, rules) is None for part in parts):
+    for name, given, choices in (("negative", negative, ("refuse", "split")), ("alike", alike, get_args(Alike))):
+        if given not in choices:
+            raise InputError(f"{name} = {given!r}; choose {' or '.join(choices)}")
+    if unique and sums.contributor is None:
+        raise InputError("unique = True, and no column says whose a record is; name it as contributor")
+    values, places = _values(records.column(sums.value), sums.value, decimals, decimal)
+    coded = {name: _coded(records.column(name), name, alike) for name in sums.columns}
+    owners = np.arange(len(values)) if sums.contributor is None else _owners(coded, sums.contributor, unique)
+    _require_nested(coded, sums.coarser)
+    _require_no_totals({name: coded[name] for name in (*sums.names, *chain(*sums.coarser.values()))}, values)
+    parts = _parts(values, owners, sums.value, negative)
+    most, best, failing, names = 0, list[MagnitudeTable](), list[FailingCell](), sums.names
+    for chosen in product(*([name, *sums.coarser.get(name, ()), ALL] for name in names)):
+        heads = _heads(names, chosen)
+        if too_fine := [cell for part in parts for cell in part.failing(chosen, heads, coded, rules, places)]:
+            failing += too_fine
             continue
-        found = [part.table(one, names, coded, rules) for one in dict.fromkeys(shown) for part in parts]
-        tables = [one for one in found if one is not None]
-        if len(tables) == len(found) and _cells(tables) > _cells(best):
-            best = tables
+        own = dict.fromkeys(
+            tuple(c if n in kept else ALL for n, c in zip(names, chosen, strict=True)) for kept in sums.groupings
+        )
+        # groupings that differ in variables alone, and not in levels, have one table
+        shown = {frozenset(levels) - {ALL}: levels for levels in reversed(own)}
+        tables = {
+            kind: [
+                MagnitudeTable(names, levels, chosen, found[0], found[1], found[2], part.name, places, sums.contributor)
+                for part in parts
+                if (found := part.table(levels, coded, rules)) is not None
+            ]
+            for kind, levels in reversed(shown.items())
+        }
+        size = sum(len(one.cells) for levels in own for one in tables[frozenset(levels) - {ALL}])
+        if all(len(found) == len(parts) for found in tables.values()) and size > most:
+            most, best = size, list(chain(*tables.values()))
     if not best:
         raise NotReleasableError(
-            f"sums of {value!r} fail the rules at every level, the total too; nothing is published"
+            f"sums of {sums.value!r} fail the rules at every level, the total too; nothing is published",
+            "\n".join(map(str, failing)),
         )
-    return tuple(best)
-
-
-def _cells(tables: Sequence[MagnitudeTable]) -> int:
-    return sum(len(one.cells) for one in tables)
-
-
-def _names(
-    groupings: Sequence[tuple[str, ...]], value: str, hierarchies: Mapping[str, Sequence[str]]
-) -> tuple[str, ...]:
-    """The variables of all groupings; InputError for what makes no table."""
-    names = tuple(dict.fromkeys(chain(*groupings)))
-    for grouping in groupings:
-        if len(set(grouping)) < len(grouping) or groupings.count(grouping) > 1:
-            raise InputError(f"{'*'.join(grouping)} is named twice, or names a variable twice; name each once")
-    if value in [*names, *_coarser(hierarchies)]:
-        raise InputError(f"{value!r} is summed, and would be published by its own values; name another variable")
-    if unknown := [name for name in hierarchies if name not in names]:
-        raise InputError(f"a hierarchy is given of {unknown[0]!r}, which no grouping has; they have {', '.join(names)}")
-    return names
-
-
-def _coarser(hierarchies: Mapping[str, Sequence[str]] | None) -> list[str]:
-    return [column for columns in (hierarchies or {}).values() for column in columns]
+    return tuple(replace(one, failing=tuple(failing)) for one in best)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,88 +240,95 @@ class _SignedPart:
     values: Values
     owners: Values
 
-    def table(
-        self,
-        levels: tuple[str, ...],
-        variables: tuple[str, ...],
-        coded: Mapping[str, tuple[list[str], Values]],
-        rules: Rules,
-    ) -> MagnitudeTable | None:
-        """None where a cell fails."""
+    def table(self, levels: tuple[str, ...], coded: Coded, rules: Rules) -> Any:
+        """The cells, their totals and contributors; None where a cell fails."""
+        cells, judged = self._judged(levels, coded, rules)
+        if not judged.passes:
+            return None
+        totals = tuple((-judged.totals if self.name == "negative" else judged.totals).tolist())
+        return cells, totals, tuple(judged.contributors.tolist())
+
+    def failing(
+        self, levels: tuple[str, ...], heads: tuple[str, ...], coded: Coded, rules: Rules, places: int
+    ) -> Iterator[FailingCell]:
+        """The cells that fail; of negative values the figures are without their sign."""
+        cells, judged = self._judged(levels, coded, rules)
+        for cell in np.flatnonzero(judged.fails).tolist():
+            where = {**_by_level(heads, cells[cell]), **({"part": self.name} if self.name else {})}
+            for rule, figures in rules.broken(judged, cell, lambda number: written(number, places)):
+                yield FailingCell(where, rule, figures)
+
+    def _judged(self, levels: tuple[str, ...], coded: Coded, rules: Rules) -> tuple[tuple[tuple[str, ...], ...], Any]:
         named = [([ALL], np.zeros(len(self.rows), np.int64)) if name == ALL else coded[name] for name in levels]
         keys = np.stack([codes[self.rows] for _, codes in named], axis=1)
         distinct, cells = np.unique(keys, axis=0, return_inverse=True)
         judged = judge(cells.reshape(-1), self.values, self.owners, len(distinct), rules)
-        if not judged.passes:
-            return None
-        names = tuple(tuple(named[v][0][code] for v, code in enumerate(cell)) for cell in distinct.tolist())
-        totals = tuple((-judged.totals if self.name == "negative" else judged.totals).tolist())
-        return MagnitudeTable(variables, levels, names, totals, tuple(judged.contributors.tolist()), self.name)
+        return tuple(tuple(named[v][0][code] for v, code in enumerate(cell)) for cell in distinct.tolist()), judged
 
 
-def _parts(values: Values, owners: Values, name: str, negative: Negative) -> list[_SignedPart]:
+def _parts(values: Values, owners: Values, name: str, negative: str) -> list[_SignedPart]:
     """All records, or where some are below 0 those of each sign; InputError where they are not to be split."""
-    below = values < 0
+    below = (values < 0).astype(np.bool_)
     if not below.any():
         return [_SignedPart("", ~below, values, owners)]
     if negative != "split":
         raise InputError(f"{int(below.sum())} values of {name!r} are below 0; leave them out, or split them by sign")
     signs = [("positive", ~below, 1), ("negative", below, -1)]
-    return [_SignedPart(sign, rows, factor * values[rows], owners[rows]) for sign, rows, factor in signs]
+    return [_SignedPart(sign, rows, factor * values[rows], owners[rows]) for sign, rows, factor in signs if rows.any()]
 
 
-def _columns(path: str | Path, names: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """These columns of a CSV or Parquet file, as they are written."""
-    file = Path(path)
-    if file.suffix not in (".csv", ".parquet"):
-        raise InputError(f"{file} is no .csv or .parquet file; name one file of records")
-    try:
-        if file.suffix == ".csv":
-            # as text: what a number is, its own digits say exactly
-            header = file.open(encoding="utf-8-sig").readline()
-            as_text = pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=True, null_values=[""]
-            )
-            table = pa_csv.read_csv(file, convert_options=as_text) if header else pa.table({})
-        else:
-            table = pq.read_table(file)
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read ({type(error).__name__}); name one file of records") from error
-    if lacking := [name for name in names if name not in table.column_names]:
-        raise InputError(f"{file} has no column {lacking[0]!r}; {nearest(lacking[0], table.column_names)}")
-    return {name: table.column(name) for name in names}
-
-
-def _values(column: pa.ChunkedArray, name: str) -> Values:
-    """In millionths; InputError for what is missing, no number, or finer."""
+def _values(column: pa.ChunkedArray, name: str, decimals: int | None, sign: str) -> tuple[Values, int]:
+    """In units of 10^-places, and how many places; InputError for what is missing, no number, too fine or too large."""
+    if decimals is not None and (isinstance(decimals, bool) or decimals not in range(MOST_PLACES + 1)):
+        raise InputError(f"decimals = {decimals!r}; give a whole number from 0 to {MOST_PLACES}")
     if column.null_count:
         raise InputError(f"{column.null_count} values of {name!r} are missing; fill them in or leave the records out")
-    found, bad = [], 0
-    for value in column.to_pylist():
-        try:
-            number = Decimal(repr(value) if isinstance(value, float) else str(value).strip())
-            scaled = number.scaleb(PLACES)
-            whole = int(scaled)
-        except (InvalidOperation, ValueError, OverflowError):
-            bad += 1
-            continue
-        if isinstance(value, bool) or scaled != whole or abs(whole) >= 1 << 62:
-            bad += 1
-            continue
-        found.append(whole)
-    if bad:
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(kind) and decimals is None:
+        decimals = PLACES
+    if pa.types.is_float16(kind):
+        kind = pa.float32()
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    if not (is_text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"{name!r} has the type {str(kind).partition('<')[0]}; name a column of numbers")
+    # as text, for a float the shortest that is read as it: what a number is, its digits say exactly
+    texts = column.cast(kind).cast(pa.string()).to_pylist()
+    numbers = [decimal_of(text, sign if is_text else ".") for text in texts]
+    _require_none(
+        texts, [n is None for n in numbers], name, f"are no numbers with the decimal sign {sign!r}; correct them"
+    )
+    found = [number if decimals is None else _rounded(number, decimals) for number in numbers if number is not None]
+    too_fine = f"have more than {MOST_PLACES} decimals; say by decimals to how many they are rounded"
+    _require_none(texts, [power < -MOST_PLACES for _, power in found], name, too_fine)
+    too_large = [power > MOST_PLACES or abs(digits) * 10 ** (power + MOST_PLACES) > LIMIT for digits, power in found]
+    _require_none(texts, too_large, name, "are above 10^18; give them in a larger unit")
+    places = max([PLACES, *(-power for _, power in found)])
+    scaled = [digits * 10 ** (power + places) for digits, power in found]
+    return np.array(scaled, object if max(map(abs, scaled)) >> 62 else np.int64), places
+
+
+def _require_none(texts: Sequence[str], are_bad: Sequence[bool], name: str, what: str) -> None:
+    if bad := [record for record, is_bad in enumerate(are_bad) if is_bad]:
         raise InputError(
-            f"{bad} values of {name!r} are no numbers, have more than {PLACES} decimals or too many digits; correct "
-            "them"
+            f"{len(bad)} values of {name!r}, the first in record {bad[0] + 1}, {what}",
+            "\n".join(f"record {record + 1}: {texts[record]!r}" for record in bad[:MOST_QUOTED]),
         )
-    return np.array(found, np.int64)
 
 
-def _owners(columns: Mapping[str, pa.ChunkedArray], name: str | None, records: int, unique: bool) -> Values:
-    if name is None:
-        return np.arange(records)
-    codes = _coded(columns[name], name)[1]
-    repeated = records - len(np.unique(codes))
+def _rounded(number: tuple[int, int], decimals: int) -> tuple[int, int]:
+    """Half to even."""
+    digits, power = number
+    if -power <= decimals:
+        return number
+    unit = 10 ** (-power - decimals)
+    whole, rest = divmod(abs(digits), unit)
+    whole += 2 * rest + whole % 2 > unit
+    return (-whole if digits < 0 else whole), -decimals
+
+
+def _owners(coded: Coded, name: str, unique: bool) -> Values:
+    codes = coded[name][1]
+    repeated = len(codes) - len(np.unique(codes))
     if unique and repeated:
         raise InputError(
             f"column {name!r} repeats a contributor in {repeated} records; leave out unique, and their records count "
@@ -244,7 +337,21 @@ def _owners(columns: Mapping[str, pa.ChunkedArray], name: str | None, records: i
     return codes
 
 
-def _require_no_totals(coded: Mapping[str, tuple[list[str], Values]], values: Values) -> None:
+def _require_nested(coded: Coded, coarser: Mapping[str, Sequence[str]]) -> None:
+    """InputError where a category has records in several categories of the next level."""
+    for name, levels in coarser.items():
+        for fine, coarse in pairwise((name, *levels)):
+            (categories, codes), (_, above) = coded[fine], coded[coarse]
+            met = np.unique(np.stack([codes, above], axis=1), axis=0)[:, 0]
+            if many := np.flatnonzero(np.bincount(met) > 1).tolist():
+                raise InputError(
+                    f"the hierarchy of {name!r} is not nested: {len(many)} categories of {fine!r} have records in "
+                    f"several categories of {coarse!r}; correct one of the two columns, or drop the level",
+                    "\n".join(f"{fine} = {categories[code]}" for code in many),
+                )
+
+
+def _require_no_totals(coded: Coded, values: Values) -> None:
     """InputError where a category that is called as totals are has the sum of all others."""
     for name, (categories, codes) in coded.items():
         for code in (code for code, category in enumerate(categories) if is_usual(category)):
@@ -256,13 +363,18 @@ def _require_no_totals(coded: Mapping[str, tuple[list[str], Values]], values: Va
                 )
 
 
-def _coded(column: pa.ChunkedArray, name: str) -> tuple[list[str], Values]:
-    """The categories in order of text, and the code of each record; InputError for a missing one, or a total."""
+def _coded(column: pa.ChunkedArray, name: str, alike: Alike) -> tuple[list[str], Values]:
+    """The categories in order of text, and the code of each record.
+
+    InputError for a missing one, a total, and for names that are alike where these are refused.
+    """
     if column.null_count:
         raise InputError(f"{column.null_count} records have no {name!r}; give them a category or leave them out")
-    texts = column.cast(pa.string()).to_pylist()
-    categories = sorted(set(texts))
+    texts = column.to_pylist()
+    remedy = "write each in one way, or say by alike whether to merge them or to keep them apart"
+    spelled = one_spelling(set(texts), alike, f"column {name!r}", remedy)
+    categories = sorted({spelled.get(text, text) for text in texts})
     if reserved := [category for category in categories if is_reserved(category)]:
         raise InputError(f"column {name!r} has the category {reserved[0]}, which stands for totals; rename it")
     place = {category: code for code, category in enumerate(categories)}
-    return categories, np.array([place[text] for text in texts], np.int64)
+    return categories, np.array([place[spelled.get(text, text)] for text in texts], np.int64)

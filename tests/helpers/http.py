@@ -20,7 +20,7 @@ from sdc.server.desk.desk import DeskLike
 from sdc.server.web.access import Access, Role, Signed
 from sdc.server.web.app import create_app
 
-SECRET = b"s" * 32
+SECRET, PROXY = b"s" * 32, b"p" * 32
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 URL = "http://127.0.0.1"
 
@@ -38,7 +38,8 @@ class Server:
     def __post_init__(self) -> None:
         self.stored: list[tuple[str, str, str, Mapping[str, Any]]] = []
         self.access = Access(self.settings, lambda *entry: self.stored.append(entry))
-        own = {"secret": SECRET, "now": lambda: self.now, "clock": lambda: self.time, "runs": self.runs}
+        own: dict[str, Any] = {"secret": SECRET, "now": lambda: self.now, "clock": lambda: self.time, "runs": self.runs}
+        own["proxy_secret"] = PROXY if self.settings.proxy_secret else b""
         self.app: ASGIApp = create_app(self.desk, self.settings, self.access, **own)
 
     def key(self, role: Role = "user", user: str = "") -> str:

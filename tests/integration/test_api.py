@@ -392,6 +392,14 @@ def test_an_argument_of_another_type(verb: str, given: dict[str, Any], message: 
         called(*folders, **named)
 
 
+def test_a_verb_without_a_needed_argument_says_how_it_is_called(czech: Table) -> None:
+    says = r"sdc\.suppress\(table, public, sub_table\): .* 'sub_table'; public is .* already, None if nothing is"
+    with pytest.raises(InputError, match=says):
+        sdc.suppress(czech, "A*B")  # type: ignore[call-arg]
+    with pytest.raises(InputError, match=r"sdc\.magnitude_table\(source, value, variables\): .* 'perc'"):
+        sdc.magnitude_table(CZECH_CSV, "count", ["A"], perc=10)  # type: ignore[call-arg]
+
+
 def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
     """With no count from 1 to 19 the ordered release of width 6 has 53 sub-tables, without that rule 59."""
     asked: dict[str, Any] = {"min_widths": [6], "methods": ["ordered"]}

@@ -1,8 +1,11 @@
-"""Results as data frames of pandas and Polars, and figures in a browser."""
+"""Results as data frames of pandas and Polars, figures in a browser, and a build from a plain script."""
 
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,3 +58,19 @@ def test_frames_of_tables_are_read_again(czech: Table) -> None:
     }
     assert sdc.read_table(named.to_polars(), categories={"A": ["no", "yes"], "C": ["no", "yes"]}) == named
     assert sdc.read_table(czech.to_pandas(), categories={v.name: v.categories for v in czech.schema.variables}) == czech
+
+
+def test_a_script_without_a_guard_builds_once(czech: Table, tmp_path: Path) -> None:
+    """Workers are spawned, and would run the script again."""
+    czech.to_pandas().to_parquet(tmp_path / "cells.parquet")
+    (tmp_path / "script.yaml").write_text(
+        "{name: script, table: {path: cells.parquet}, risk: {min_width: 6}, execution: {workers: 1}}"
+    )
+    (tmp_path / "script.py").write_text(
+        "import sys, sdc\n"
+        "print('begun')\n"
+        "print(sdc.run('script.yaml').sub_tables)\n"
+        "print(sys.modules['__main__'].__file__)\n"
+    )
+    ended = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ended.stdout.split() == ["begun", "59", str(tmp_path / "script.py")], ended.stderr

@@ -24,7 +24,7 @@ SCHEMA = "https://json.sdmx.org/2.0.0/sdmx-json-structure-schema.json"
 STATUS, STATUS_NAME = "CONF_STATUS", "Confidentiality status"
 OF_STATUS = [
     {"id": "F", "name": "Free (free for publication)"},
-    {"id": "C", "name": "Confidential statistical information: the count is withheld, and may be any, 0 too"},
+    {"id": "C", "name": "Confidential statistical information: the count is withheld; published totals limit it"},
 ]  # the codes of CL_CONF_STATUS, a list of all domains
 
 _RESERVED = re.compile("STRUCTURE|STRUCTURE_ID|ACTION|SERIES_KEY|OBS_KEY|TIME_PERIOD|OBS_VALUE|CONF_STATUS|V[0-9]+")

@@ -28,7 +28,7 @@ MADE = datetime(1980, 1, 1)  # the same tables give the same bytes, whenever
 CONTENTS, DICTIONARY = "Contents", "Data dictionary"
 OF_DICTIONARY = ("variable", "place", "category", "label", "variable_label", "unit", "note")
 
-NOTE = "A cell without a number is withheld: any number, 0 too, may stand there."
+NOTE = "The number of an empty cell is withheld. Published totals limit it."
 
 _ESCAPE = re.compile("_x[0-9a-fA-F]{4}_")
 

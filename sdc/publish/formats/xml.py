@@ -15,7 +15,7 @@ SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
   <xs:element name="table">
     <xs:annotation><xs:documentation>
       A table of counts, exact unless a note says otherwise. A combination of categories without a cell has the count 0.
-      A cell that is withheld may have any count, 0 too.
+      The count of a cell that is withheld is limited by published totals.
     </xs:documentation></xs:annotation>
     <xs:complexType>
       <xs:sequence>

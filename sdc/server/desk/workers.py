@@ -40,6 +40,7 @@ from sdc.server.desk.effect import Effect, effect_of
 from sdc.server.desk.judge import Finding, FoundPart, Judge
 from sdc.server.desk.rounds import round_of
 from sdc.server.desk.rules import Batch, Rule, Simulatable
+from sdc.spawned import without_main_script
 from sdc.stages.warm import warm_once
 from sdc.storage.parquet import read_written_table
 from sdc.utility.measures import Weights
@@ -197,7 +198,7 @@ class Worker:
     def ask(self, method: Callable[..., Answer], *args: Any) -> Future[Answer]:
         """The future of a method of `Seat` with these arguments; BrokenProcessPool where the process died of it."""
         # else two threads that find it dead start one each
-        with self._lock:
+        with self._lock, without_main_script():
             if self._pool is None:
                 self._pool = self._start()
             try:

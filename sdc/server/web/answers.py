@@ -40,7 +40,7 @@ CHUNK = 1 << 18  # codes and counts, so that rows of many variables take no more
 ROW_GROUP = 8  # chunks: each row group of a Parquet file has a dictionary of its own
 MAX_ACROSS = 50  # categories: a wider table is not one that a person reads
 MARK = ".."  # of a count that is withheld, for people
-WITHHELD_NOTE = f"Of a cell with {MARK} the count is withheld: any number, 0 too, may stand there."
+WITHHELD_NOTE = f"Of a cell with {MARK} the count is withheld. What else is public limits it."
 WRITING = 2  # to be raised where the same table becomes other bytes
 
 

@@ -67,10 +67,12 @@ def create_app(
     now: Callable[[], datetime],
     runs: Path,
     clock: Callable[[], float] = time.monotonic,
+    proxy_secret: bytes = b"",
 ) -> ASGIApp:
     """The application; `secret` signs sessions and forms, `now` and `clock` say when keys expire and buckets fill.
 
-    runs  the folder of run folders, of whose last builds the metrics tell
+    runs          the folder of run folders, of whose last builds the metrics tell
+    proxy_secret  what the proxy sends as X-Proxy-Secret; empty where there is none
     """
     app = FastAPI(
         title=desk.title, docs_url=None, redoc_url=None, openapi_url=None, redirect_slashes=False, telemetry=UNOBSERVED
@@ -81,7 +83,7 @@ def create_app(
     app.include_router(_documentation(app))
     app.include_router(_sessions(access, signed, now))
     _add_pages(app, desk, settings, signed)
-    return Gateway(app, settings, access, signed, now, clock)
+    return Gateway(app, settings, access, signed, now, clock, proxy_secret)
 
 
 def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> APIRouter:
@@ -92,7 +94,7 @@ def _sessions(access: Access, signed: Signed, now: Callable[[], datetime]) -> AP
         _check(signed, csrf, request)
         user = access.by_key(key.strip(), now())
         found = RedirectResponse("/operator" if user.may_look else "/", 303)
-        secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+        secure = request.state.is_secure
         found.set_cookie(SESSION, signed.session(user), httponly=True, samesite="strict", secure=secure, path="/")
         return found
 
@@ -178,7 +180,7 @@ def serve(app: ASGIApp, host: str, port: int, ready: Callable[[str], None]) -> N
     if host not in LOCAL_HOSTS:
         raise ConfigError(
             f"--host {host}: a server listens on this machine alone, at 127.0.0.1; put a proxy before it that others "
-            "reach, with server.proxy_header"
+            "reach, and name its address in server.url"
         )
     listening = _bound(host, port)
     shown = f"[{host}]" if ":" in host else host

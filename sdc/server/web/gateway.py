@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import hmac
 import secrets
 import time
 from collections import Counter
@@ -35,6 +35,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+PROXY_SECRET = "x-proxy-secret"
 LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
 
 
@@ -49,8 +50,11 @@ class Gateway:
         signed: Signed,
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
+        proxy_secret: bytes = b"",
     ) -> None:
         self._app, self._settings, self._access, self._signed, self._now = app, settings, access, signed, now
+        self._proxy_secret = proxy_secret
+        self._hosts = {*LOCAL_HOSTS, urlsplit(settings.url or "").hostname}
         a_minute = settings.limits.requests_a_minute
         self.answered = Counter[tuple[str, int]]()
         self._asks, self._reads = Rate(a_minute, clock), Rate(READS_PER_REQUEST * a_minute, clock)
@@ -67,12 +71,13 @@ class Gateway:
         cookies = HTTPConnection(scope).cookies
         browser = cookies.get(SESSION) or cookies.get(BROWSER) or ""
         given = "" if browser or not _is_page(scope["path"]) else secrets.token_urlsafe(16)
+        is_secure = (self._settings.url or "").startswith("https") and not _is_local(headers)
 
         async def sending(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _add_headers(message, given)
+                _add_headers(message, given, is_secure)
             elif method == "HEAD":
                 message = {**message, "body": b""}
             await send(message)
@@ -84,6 +89,7 @@ class Gateway:
             "user": User("", is_public=True),
             "csrf": self._signed.form(browser or given),
             "browser": browser,
+            "is_secure": is_secure,
             "answered": self.answered,
         }
         try:
@@ -102,20 +108,23 @@ class Gateway:
 
     def _admit(self, scope: Scope, headers: Headers, cookies: dict[str, str], browser: str) -> None:
         """Who it is, into the scope's state; Problem where they may not, or too often."""
-        host = _host(headers.get("host", ""))
-        if host not in LOCAL_HOSTS and not self._is_proxied(scope, headers):
-            raise Problem("bad-host", "the header Host names another machine; ask this server by its own name")
-        is_safe = scope["method"] in SAFE
+        if _host(headers.get("host", "")) not in self._hosts:
+            text = "the header Host names another machine; ask this server by its own name, or that of server.url"
+            raise Problem("bad-host", text)
+        is_safe, is_proxied = scope["method"] in SAFE, self._is_proxied(headers)
         try:
-            user, by_cookie = self._user(scope, headers, cookies)
+            user, by_cookie = self._user(is_proxied, headers, cookies)
         except AccessError as error:
             if not _is_open(scope["path"]):
                 raise denied(error) from error
             user, by_cookie = User("", is_public=True), True
         scope["state"]["user"] = user
         if not is_safe and by_cookie:
-            _check_origin(headers)
-        caller = f"{user.name} {(scope.get('client') or ('',))[0]}" if user.is_public else user.name
+            _check_origin(headers, self._settings.url)
+        address = (scope.get("client") or ("",))[0]
+        if is_proxied:  # the last that it names is who asked it; those before are what that one says
+            address = headers.get("x-forwarded-for", address).rpartition(",")[2].strip()
+        caller = f"{user.name} {address}" if user.is_public else user.name
         rate = self._reads if is_safe else self._asks
         if wait := rate.wait(caller):
             seconds = max(1, round(wait + 0.5))
@@ -126,26 +135,28 @@ class Gateway:
                 {"retry-after": str(seconds)},
             )
 
-    def _user(self, scope: Scope, headers: Headers, cookies: dict[str, str]) -> tuple[User, bool]:
+    def _user(self, is_proxied: bool, headers: Headers, cookies: dict[str, str]) -> tuple[User, bool]:
         """Who asks, and whether a browser says so by itself: then the request may be another page's."""
+        if is_proxied and (names := headers.getlist(self._settings.proxy_header or "")):
+            # a name that somebody sent before the proxy added its own makes two, which are nobody's
+            return self._access.by_proxy(", ".join(names)), True
         if (given := headers.get("authorization")) is not None:
             scheme, _, key = given.partition(" ")
             if scheme.lower() != "bearer":
                 raise AccessError("unauthorised", "give a key of this server, as `Authorization: Bearer KEY`")
             return self._access.by_key(key.strip(), self._now()), False
-        if self._is_proxied(scope, headers):
-            # a name that somebody sent before the proxy added its own makes two, which are nobody's
-            return self._access.by_proxy(", ".join(headers.getlist(self._settings.proxy_header or ""))), True
         if number := self._signed.number_of(cookies.get(SESSION, "")):
             # who has a session of a key that has ended has logged out
             with suppress(AccessError):
                 return self._access.by_number(number, self._now()), True
         return self._access.anybody(), True
 
-    def _is_proxied(self, scope: Scope, headers: Headers) -> bool:
-        """Whether a proxy on this machine names the user; the same header from elsewhere counts for nothing."""
-        name, client = self._settings.proxy_header, scope.get("client")
-        return bool(name and headers.get(name) and client and _is_loopback(client[0]))
+    def _is_proxied(self, headers: Headers) -> bool:
+        """Whether the proxy sends it, which alone knows the secret; what others say of users counts for nothing."""
+        given = ", ".join(headers.getlist(PROXY_SECRET)).encode("latin-1")
+        if given and not (self._proxy_secret and hmac.compare_digest(given, self._proxy_secret)):
+            raise denied(AccessError("unauthorised", f"the header {PROXY_SECRET} is not server.proxy_secret"))
+        return bool(given)
 
 
 def _tell_of(scope: Scope, method: str, status: int, seconds: float) -> None:
@@ -200,11 +211,9 @@ def _is_open(path: str) -> bool:
     return path in ("/login", "/about", *PROBES) or path.startswith("/static/")
 
 
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
+def _is_local(headers: Headers) -> bool:
+    """Whether it was asked for on this machine, without the proxy."""
+    return PROXY_SECRET not in headers and _host(headers.get("host", "")) in LOCAL_HOSTS
 
 
 def _host(header: str) -> str:
@@ -214,10 +223,11 @@ def _host(header: str) -> str:
         return ""
 
 
-def _check_origin(headers: Headers) -> None:
+def _check_origin(headers: Headers, url: str | None) -> None:
     """Problem where a browser says that the request comes from a page of somebody else."""
     site, origin = headers.get("sec-fetch-site", "same-origin"), headers.get("origin")
-    own = origin is None or _netloc(origin) == headers.get("host", "")
+    host = headers.get("host", "")
+    own = origin in (None, url) or (_netloc(origin or "") == host and _host(host) in LOCAL_HOSTS)
     if site not in ("same-origin", "none") or not own:
         raise Problem("forbidden", "this request comes from a page of another site; send it from a page of this server")
 
@@ -229,11 +239,11 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _add_headers(message: Message, given: str) -> None:
+def _add_headers(message: Message, given: str, is_secure: bool) -> None:
     headers = MutableHeaders(scope=message)
     for name, value in HEADERS.items():
         headers[name] = value
     # what says nothing else is for one person, now
     headers.setdefault("cache-control", "no-store")
     if given:
-        headers.append("set-cookie", f"{BROWSER}={given}; HttpOnly; SameSite=Strict; Path=/")
+        headers.append("set-cookie", f"{BROWSER}={given}; HttpOnly; SameSite=Strict; Path=/" + "; Secure" * is_secure)

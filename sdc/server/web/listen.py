@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from tempfile import NamedTemporaryFile
 
 from sdc.config.server import ServerConfig, UserConfig
 from sdc.events import FAULTY, SERVER, EventLog, EventText, for_this_user, heard, tell
+from sdc.model.errors import ConfigError, InputError
 from sdc.paths import require_own
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import folder_of, server_of
@@ -22,6 +24,7 @@ from sdc.stages.build import Build
 from sdc.storage.run_folder import LOG
 
 SECRET, SECRET_BYTES = "secret", 32
+PROXY_SECRET_BYTES = 32  # at least
 KEYS = "keys.txt"
 OPERATOR = UserConfig(name="operator", role="operator")
 
@@ -37,7 +40,8 @@ def listen(build: Build, host: str, port: int, history: str | None, ready: Calla
     with heard(EventLog(folder / LOG), SERVER), heard(complain, SERVER), open_service(build, history) as service:
         access = access_to(service.log, settings)
         runs = Path(build.config.output.folder)
-        app = create_app(service, settings, access, secret=_secret(folder), now=utc_now, runs=runs)
+        secret, behind = _secret(folder), proxy_secret(settings)
+        app = create_app(service, settings, access, secret=secret, now=utc_now, runs=runs, proxy_secret=behind)
 
         def listening(url: str) -> None:
             tell("server started", url, SERVER, version=service.state.version)
@@ -83,3 +87,19 @@ def _secret(folder: Path) -> bytes:
         os.link(file.name, path)
     require_own(path, "remove it: users then log in again")
     return path.read_bytes()
+
+
+def proxy_secret(settings: ServerConfig) -> bytes:
+    """What the proxy sends; ConfigError where it is short, InputError where others may read or change it."""
+    if (path := settings.proxy_secret) is None:
+        return b""
+    require_own(file := Path(path))
+    if file.stat().st_mode & stat.S_IROTH:
+        raise InputError(f"server.proxy_secret = {path}: every user may read it; run chmod o-r {path}")
+    secret = file.read_bytes().strip()
+    if len(secret) < PROXY_SECRET_BYTES:
+        raise ConfigError(
+            f"server.proxy_secret = {path} has {len(secret)} characters; make one of {PROXY_SECRET_BYTES} or more, as "
+            "with openssl rand -hex 32"
+        )
+    return secret

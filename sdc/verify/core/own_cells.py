@@ -15,18 +15,37 @@ from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder, Fact, 
 MOST_CELLS = 1 << 22  # of a sub-table
 
 
-def own_cells(evidence: EvidenceFolder, claims: Claims, small_count: int, min_width: int) -> tuple[int, int]:
-    """How many are to keep the width, and of how many it is not shown; once components are proven."""
-    cells = unproven = 0
+def own_cells(evidence: EvidenceFolder, claims: Claims, small_count: int, min_width: int) -> tuple[int, int, list[str]]:
+    """How many are to keep the width, and of how many it is not shown; once components are proven.
+
+    And the sub-tables that earlier publications suppressed such cells of, and that this release has whole.
+    """
+    cells, unproven, revealed = 0, 0, list[str]()
     for view in dict.fromkeys(fact.view for fact in evidence.known.facts):
-        own = {} if is_within(view, claims.release) else _small(evidence, view, small_count)
-        if not own:
+        is_whole = is_within(view, claims.release)
+        before = () if is_within(view, evidence.before.release) else evidence.before.facts
+        is_out = is_whole and not any(_suppresses(evidence, fact) for fact in before if fact.view == view)
+        own = {} if is_out else _small(evidence, view, small_count)
+        own = own and _at(own, ~_narrow(evidence, view, own, min_width))
+        if is_whole or not own:
+            revealed += [evidence.levels.label(view)] if own and _len(own) else []
             continue
-        own = _at(own, ~_narrow(evidence, view, own, min_width))
         inside = [part for part in claims.parts if view & evidence.essential <= part.variables]
         widths = np.max([_widths(evidence, view, own, part) for part in inside], axis=0, initial=0)
         cells, unproven = cells + _len(own), unproven + int((widths < min_width).sum() if inside else _len(own))
-    return cells, unproven
+    return cells, unproven, revealed
+
+
+def _suppresses(evidence: EvidenceFolder, fact: Fact) -> bool:
+    """Whether it names cells, and not every cell as a multiple of some base that the count is rounded to."""
+    every = prod(len(evidence.categories[v]) for v in evidence.levels.telling(fact.view))
+    if fact.universe or not len(fact.low) == every > 0:
+        return len(fact.low) > 0
+    first = int(fact.low.argmax())
+    base = max(int((fact.high - fact.low)[first] // 2 if fact.low[first] else fact.high[first]), 1) + 1
+    counts = fact.high - base + 1
+    is_near = np.array_equal(fact.low, np.maximum(counts - base + 1, 0)) and not (counts % base).any()
+    return not is_near or base > evidence.total
 
 
 def _len(cells: Cells) -> int:

@@ -30,7 +30,10 @@ def judge(
     n, attributes = map(rules.get, names.RULES)
     # counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own
     withheld = max(small_count, 0 if n is None else n - 1)
-    own = own_cells(evidence, claims, withheld, min_width)
+    cells, unproven, revealed = own_cells(evidence, claims, withheld, min_width)
+    revealed = [] if rules.get(names.REVEALS) else revealed
+    what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
+    evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))
     keeps = n is None or check_counts(evidence, claims, n, claims_safe)
     keeps &= attributes is None or check_attributes(evidence, claims, attributes, claims_safe)
-    return Verdict(low, high, high - low < min_width, *own, keeps)
+    return Verdict(low, high, high - low < min_width, cells, unproven, keeps and not revealed)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from sdc import find_release, knowledge, publish_release
 from sdc.commands.cli import app
-from sdc.commands.treat import ALONE, CHOICE, SUMS
+from sdc.commands.treat import ALONE, CHOICE, EACH_OTHERS, SUMS
 from sdc.config.release import ReleaseConfig
 from sdc.model.errors import InputError, SdcError
 from sdc.public.published import read_published
@@ -246,18 +246,34 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     assert (found["levels"], found["note"]) == ({"region": "region"}, f"{ALONE}; {SUMS}")
     assert (tmp_path / "o.csv").read_text() == "region,total\nr0,52\nr1,56\n"
     coarse = document(*words, "--contributors", 5, "--hierarchy", "region=land", "--percent", 10)
-    assert coarse["levels"] == {"region": "land"}
+    assert (coarse["levels"], coarse["cells"]) == ({"region": "land"}, [{"land": "all", "total": "108"}])
+    assert coarse["confidential"]["failing"][0] == {
+        "cell": {"region": "r0"},
+        "rule": "contributors 5",
+        "figures": "4 contribute",
+    }
+    said = sdc(*words[:-2], "--contributors", 5, "--hierarchy", "region=land")
+    assert EACH_OTHERS in said
+    assert "confidential  region=r0: fails contributors 5, 4 contribute\n" in said
     assert "every cell passes; region as region" in sdc(*words, "--contributors", 2)
     with pytest.raises(SdcError, match="fail the rules at every level") as refused:
         sdc(*words, "--contributors", 9)
     assert status_of(refused.value) == 3
-    for option, text in (("--dominance", "many"), ("--hierarchy", "region"), ("--negative", "keep")):
+    for option, text in (
+        ("--dominance", "many"),
+        ("--hierarchy", "region"),
+        ("--negative", "keep"),
+        ("--alike", "all"),
+    ):
         with pytest.raises(SdcError, match=text):
-            sdc(*words, option, text)
+            sdc(*words, "--contributors", 2, option, text)
     with pytest.raises(SdcError, match="has no column 'colour'"):
         sdc(*words, "--contributors", 2, "--by", "colour")
     with pytest.raises(SdcError, match="region is named twice"):
         sdc(*words, "--contributors", 2, "--by", "region")
+    write(table, [["region;firm;sales"], *([f"r;f{k};1"] for k in range(3)), ["r;F1;0"]])
+    office = document(*words, "--contributors", 3, "--delimiter", ";", "--encoding", "latin-1", "--alike", "merge")
+    assert office["cells"] == [{"region": "r", "total": "3"}]
 
 
 def test_tables_of_several_groupings_are_one_document_and_one_file(tmp_path: Path) -> None:
@@ -270,7 +286,7 @@ def test_tables_of_several_groupings_are_one_document_and_one_file(tmp_path: Pat
     assert (tmp_path / "o.csv").read_text() == ("region,size,total\nr0,(all),8\nr1,(all),8\n(all),s0,8\n(all),s1,8\n")
     said = sdc(*words)
     assert "the tables by region, size were judged together" in said
-    assert said.endswith(f"{ALONE}\n{SUMS}\n")
+    assert said.endswith(f"{ALONE}\n{SUMS}\n{EACH_OTHERS}\n")
     assert "region as region, size as (all)" in sdc(*words[:-1], 5)
 
 

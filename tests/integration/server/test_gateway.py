@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from sdc.server.web.access import Signed
 from sdc.server.web.gateway import BROWSER, HEADERS, SESSION
-from tests.helpers.http import SECRET, Server, server_of
+from tests.helpers.http import PROXY, SECRET, Server, server_of
 from tests.helpers.small_desk import SmallDesk
 from tests.integration.server.test_app import RELEASED, ask, client, desk, operator, problem, server, small
 
@@ -245,27 +245,57 @@ def test_pages_of_others_cannot_ask(headers: dict[str, str], server: Server, cli
     assert client.post("/api/requests", json={"variables": ["A"]}, headers=own).status_code == 200
 
 
-def test_a_proxy_on_this_machine_alone_names_users(desk: SmallDesk) -> None:
-    users = [{"name": "ada", "role": "operator"}]
-    server = server_of(desk, proxy_header="X-User", users=users)
-    named = {"x-user": "ada", "host": "tables.example"}
-    assert server.client().get("/api/operator/frontier", headers=named).status_code == 200
-    assert server.client(host="::1").get("/api/operator/frontier", headers=named).status_code == 200
-    assert problem(server.client().get("/api/operator/frontier", headers={"x-user": "eve"})) == (403, "forbidden")
-    assert problem(server.client().get("/api/frontier", headers={"x-user": ""})) == (401, "unauthorised")
-    for host in ("192.0.2.1", "testclient", ""):
-        elsewhere = server.client(host=host)
-        assert problem(elsewhere.get("/api/frontier", headers=named)) == (400, "bad-host")
-        assert problem(elsewhere.get("/api/frontier", headers={"x-user": "ada"})) == (401, "unauthorised")
+BEHIND = {"url": "https://tables.example", "proxy_header": "X-User", "proxy_secret": "a file"}
+
+
+def named(user: str, **headers: str) -> dict[str, str]:
+    """The headers of the proxy of BEHIND."""
+    return {"x-proxy-secret": PROXY.decode(), "x-user": user, **headers}
+
+
+def test_a_proxy_that_knows_the_secret_names_users(desk: SmallDesk) -> None:
+    """Else any program of this machine, or a page whose name leads here, would be the operator."""
+    server = server_of(desk, **BEHIND, users=[{"name": "ada", "role": "operator"}])
+    space, client = "/api/operator/frontier", server.client()
+    assert client.get(space, headers=named("ada")).status_code == 200
+    assert client.get(space, headers=named("ada", host="tables.example")).status_code == 200
+    assert problem(client.get(space, headers=named("eve"))) == (403, "forbidden")
+    for wrong in ({"x-user": "ada"}, named(""), {"x-user": "ada", "x-proxy-secret": "s" * 40}):
+        assert problem(client.get(space, headers=wrong)) == (401, "unauthorised")
+    assert problem(client.get(space, headers=named("ada", host="evil.example"))) == (400, "bad-host")
     without = server_of(desk).client()
-    assert problem(without.get("/api/operator/frontier", headers={"x-user": "ada"})) == (403, "forbidden")
+    assert problem(without.get(space, headers={"x-user": "ada"})) == (403, "forbidden")
+    assert problem(without.get(space, headers=named("ada"))) == (401, "unauthorised")
+    assert problem(without.get("/api/frontier", headers={"host": "tables.example"})) == (400, "bad-host")
+
+
+def test_who_is_not_named_is_a_visitor_at_an_address(desk: SmallDesk) -> None:
+    """All of them come from that of the proxy, which says whose it was; what it was told before that is not heard."""
+    client = server_of(desk, **BEHIND, limits={"requests_a_minute": 1}).client()
+    secret, wanted = {"x-proxy-secret": PROXY.decode()}, {"variables": RELEASED}
+    came = [secret | {"x-forwarded-for": text} for text in ("192.0.2.1", "192.0.2.2", "192.0.2.9, 192.0.2.1")]
+    assert [client.post("/api/requests", json=wanted, headers=one).status_code for one in came] == [200, 200, 429]
+
+
+def test_pages_behind_a_proxy_ask_and_have_secure_cookies(desk: SmallDesk) -> None:
+    """A proxy sends the own address of the server as Host, if nobody tells it otherwise."""
+    server = server_of(desk, **BEHIND)
+    for host in ("127.0.0.1", "tables.example"):
+        own = {"x-proxy-secret": PROXY.decode(), "host": host}
+        assert "; Secure" in server.client().get("/", headers=own).headers["set-cookie"]
+        for origin, status in (("https://tables.example", 200), ("http://tables.example", 403), ("https://evil", 403)):
+            found = server.client().post(
+                "/api/requests", json={"variables": RELEASED}, headers=own | {"origin": origin}
+            )
+            assert found.status_code == status, (host, origin)
+    assert "Secure" not in server.client().get("/").headers["set-cookie"]
 
 
 def test_a_proxy_names_nobody_that_no_user_could_be(desk: SmallDesk) -> None:
     """Names go into the history: they are as those of keys."""
-    client = server_of(desk, proxy_header="X-User").client()
-    for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve"):
-        found = client.get("/api/frontier", headers={"x-user": name.encode("latin-1")})
+    client = server_of(desk, **BEHIND).client()
+    for name in ("x" * 65, "a b", "<b>", "\xe9", "ada, eve", ""):
+        found = client.get("/api/frontier", headers={**named(""), "x-user": name.encode("latin-1")})
         assert problem(found) == (401, "unauthorised")
-    twice = [("x-user", "ada"), ("x-user", "eve")]
+    twice = [("x-user", "ada"), ("x-user", "eve"), ("x-proxy-secret", PROXY.decode())]
     assert problem(client.get("/api/frontier", headers=twice)) == (401, "unauthorised")

@@ -16,9 +16,11 @@ from sdc.model.state import State
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Verdict
+from sdc.run_format import MANIFEST
 from sdc.server.desk.judge import Judge
 from sdc.server.desk.rules import KEPT, REVEALED, SUPPRESSED, reveals
 from sdc.stages.subject import Subject
+from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
 from tests.helpers.builds import built, report_of, written
 from tests.strategies import dense, knows, schema_of
@@ -47,6 +49,13 @@ def test_no_search_publishes_what_contains_an_earlier_suppressed_table(tmp_path:
     shown = built(config(tmp_path, "shown", require=["A*B"], only="required", reveal_suppressed=True))
     assert shown.made.found.release.frontier == (0b011,)
     assert "release.reveal_suppressed: A*B is whole in this release" in report_of(shown)
+    assert verify_run(shown.folder.path).verified
+    manifest = shown.folder.path / MANIFEST
+    manifest.write_text(manifest.read_text().replace('"reveal_suppressed": true', '"reveal_suppressed": false'))
+    failures = verify_run(shown.folder.path).failures
+    assert failures[0].startswith(
+        "A*B is whole, and earlier publications suppressed cells of it; give release.reveal_s"
+    )
 
 
 def test_a_server_keeps_to_the_rule_with_which_its_history_began(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import write_csv
+from sdc.storage.runs import read_runs, superfluous
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import CZECH_CSV, built, report_of
 from tests.helpers.folders import contents
@@ -214,6 +215,7 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     first = built(file).folder.path
     before, entries = contents(first / "release"), read_ledger(nines / "led").entries
     gone(first, "release", "assessment", "widths")
+    assert superfluous(read_runs(nines / "runs"), unfinished=True) == []
     build = open_build(file)
     assert {r.name: r.status for r in run_all(build, IN_PROCESS)}["search"] == "reused"
     assert (build.folder.path, contents(first / "release")) == (first, before)
@@ -224,6 +226,7 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     assert not (nines / "other").exists()
     file = config(nines, "first", [], **SUPPRESSED)
     gone(first, "release", "search")
+    assert [run.folder.path for run in superfluous(read_runs(nines / "runs"), unfinished=True)] == [first]
     with pytest.raises(RunFolderError, match=r"is entry 1 of the ledger, .*What its search found is missing or chan"):
         built(file)
     assert not (first / "release").exists()
@@ -239,6 +242,18 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     run_all(open_build(file, again=True), IN_PROCESS)
     assert open_build(file, again=True).again == 2
     assert len(read_ledger(nines / "led").entries) == 2
+
+
+def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(nines: Path) -> None:
+    """The message names the way, and the way is there."""
+    part = {"require": ["A*B"], "only": "required", "in_part": "withhold"}
+    assert built(config(nines, "first", [], ledger="led", release=part)).made.found.release.frontier == (0,)
+    margins = {"require": ["A", "B"], "only": "required"}
+    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
+        built(config(nines, "whole", [], ledger="led", release=margins))
+    later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
+    assert later.made.found.parts.tables
+    assert verify_run(later.folder.path).verified
 
 
 def test_an_entry_has_all_that_is_public_and_a_release_of_the_build_that_differs_is_refused(nines: Path) -> None:

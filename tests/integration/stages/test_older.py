@@ -1,6 +1,8 @@
-"""What commit 94e8d48 wrote is read, verified and built upon: a ledger, a run folder and a release with hidden cells.
+"""What commit 94e8d48 wrote is read, verified and built upon: ledgers, run folders, and releases of each kind.
 
-It was built in /agency, which is not there: the test says where its files are now.
+In it `t` has suppressed cells, `round` rounded ones, `merge` merged categories, `whole` levels, totals and a signature,
+and `lists` suppressed cells whose categories the config names. They were built in /agency, which is not there: the
+fixture says where the files are now.
 """
 
 from __future__ import annotations
@@ -11,48 +13,100 @@ from pathlib import Path
 import pytest
 import yaml
 
-from sdc.executor import IN_PROCESS
+import sdc
+from sdc.model.errors import NothingReleasableError
 from sdc.public.published import read_published
 from sdc.record.ledger import read_ledger
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
+from sdc.stages.compare import compare
+from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
+from sdc.storage.runs import read_runs, superfluous
+from tests.helpers.builds import built, made
 
-OLD = Path(__file__).with_name("release_94e8d48.tar.gz")
+OLD = Path(__file__).with_name("written_by_94e8d48.tar.xz")
 CORNER = [[0, 0], [0, 1], [1, 0], [1, 1]]
+PUBLISHED = {
+    "lists": [("A", [[1], [2], [3]])],
+    "merge": [("B*A_merged", None)],
+    "round": [("A*B", 5)],
+    "t": [("A", None), ("B", None), ("A*B", CORNER)],
+    "whole": [("A", None), ("R*B", None)],
+}
 
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
     with tarfile.open(OLD) as archive:
         archive.extractall(tmp_path, filter="data")
-    (manifest,) = tmp_path.glob("runs/t/*/manifest.json")
-    manifest.write_text(manifest.read_text().replace("/agency", str(tmp_path)))
+    for manifest in tmp_path.glob("runs/*/*/manifest.json"):
+        manifest.write_text(manifest.read_text().replace("/agency", str(tmp_path)))
+    for config in tmp_path.glob("*.yaml"):
+        config.write_text(config.read_text().replace("folder: runs", f"folder: {tmp_path}/runs"))
     return tmp_path
 
 
-def test_what_an_older_version_published_is_read_and_verified(older: Path) -> None:
-    (run,) = (path.parent for path in older.glob("runs/t/*/manifest.json"))
-    (entry,) = read_ledger(older / "led").entries
-    assert (entry.name, entry.public) == ("t", {})
+def run_of(older: Path, name: str) -> Path:
+    (manifest,) = older.glob(f"runs/{name}/*/manifest.json")
+    return manifest.parent
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_what_an_older_version_published_is_read_and_verified(older: Path, name: str) -> None:
+    """Whatever it did not prove is said, with what to do: that labels name merged categories."""
+    run = run_of(older, name)
     found = verify_run(run)
-    assert (found.failures, found.known) == ((), "read again from all that the config names")
-    assert {one.label: one.withheld.tolist() for one in read_published(run / "release")}["A*B"] == CORNER
+    labels = ["the labels of A: A is within no clique; run the build again"]
+    assert [*found.failures] == (labels if name == "merge" else [])
+    assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
+    assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
+    told = {one.label: one.base or one.withheld.tolist() or None for one in read_published(run / "release")}
+    assert sorted(told.items()) == sorted(PUBLISHED[name])
+    assert sdc.check(run / "release").consistent
+    assert Subject.open(str(run)).released is not None
+
+
+def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -> None:
+    runs = read_runs(older / "runs")
+    assert [run.state for run in runs] == ["finished"] * 5
+    assert superfluous(runs, unfinished=True) == []
+    assert compare(run_of(older, "round"), run_of(older, "t")).in_part == {"A*B": ("rounded to multiples of 5", 4)}
+    subject = Subject.open(str(run_of(older, "t")))
+    why = sdc.why(subject.table, subject.known, "A*B", criteria=subject.criteria())
+    assert why.proof(subject.table.schema) == "refused, proven: a cell has a width of 0 at most for whoever knows A*B"
+
+
+@pytest.mark.parametrize(("name", "ledger"), [("round", "led2"), ("merge", "led3")])
+def test_a_rerun_is_a_new_build_beside_the_entry_of_the_older_version(older: Path, name: str, ledger: str) -> None:
+    build = built(older / f"{name}.yaml")
+    assert [source[:23] for source in build.origin.sources] == ["entry 1 of the ledger, "]
+    assert [bool(entry.public) for entry in read_ledger(older / ledger).entries] == [False, True]
+    assert verify_run(build.folder.path).verified
+    assert len([*older.glob(f"runs/{name}/*/release")]) == 2
 
 
 def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) -> None:
     """Another pattern of the same config: neither taken for the first, nor for a build that reuses its stages."""
-    config = yaml.safe_load((older / "t.yaml").read_text())
-    config["output"] = {"folder": str(older / "runs")}
-    (older / "t.yaml").write_text(yaml.safe_dump(config))
     rows = (f"a{i},b{j},{'' if {i, j} <= {0, 2} else 9}" for i in range(3) for j in range(3))
     (older / "like.csv").write_text("\n".join(["A,B,count", *rows, ""]))
-    build = open_build(older / "t.yaml")
-    assert {record.status for record in run_all(build, IN_PROCESS)} == {"done"}
-    assert [source[:23] for source in build.origin.sources] == ["entry 1 of the ledger, "]
-    entries = read_ledger(older / "led").entries
-    assert [bool(entry.public) for entry in entries] == [False, True]
+    build, statuses = made(older / "t.yaml")
+    assert {*statuses.values()} == {"done"}
+    assert [bool(entry.public) for entry in read_ledger(older / "led").entries] == [False, True]
     (part,) = build.made.found.parts.tables
     assert part.fact.between is not None
     assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.between.cells.tolist())}
     assert verify_run(build.folder.path).verified
+
+
+def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older: Path) -> None:
+    """Its suppressed cells have 3 records: if each of the three categories had one, all would be known."""
+    config = yaml.safe_load((older / "lists.yaml").read_text())
+    config |= {"name": "later", "release": {"require": ["B"], "only": "required"}}
+    (older / "later.yaml").write_text(yaml.safe_dump(config))
+    said = r"labels of A count too: .* name them in table.categories, and say .*\{entry: ..., code_lists: \[A\]\}\]"
+    with pytest.raises(NothingReleasableError, match=said):
+        built(older / "later.yaml")
+    (older / "later.yaml").write_text(yaml.safe_dump({**config, "earlier": [{"entry": 1, "code_lists": ["A"]}]}))
+    build = built(older / "later.yaml")
+    assert verify_run(build.folder.path).verified
+    (_, entry) = read_ledger(older / "led4").entries
+    assert entry.known["declared"] == ["entry 1: with categories of A from a code list"]

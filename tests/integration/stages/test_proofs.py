@@ -13,6 +13,7 @@ from sdc.model.errors import NothingReleasableError, SdcError
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.stages.build import Build
 from tests.helpers.builds import built
+from tests.helpers.commands import invoked
 from tests.helpers.yearbook import config
 
 SECONDS = 1e-6  # nothing is found by a search
@@ -41,6 +42,21 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     second = published(ledger.parent, "second", require=["area"], only="required", seconds=SECONDS)
     assert second.made.found.release.contains(second.made.known.release)
     published(ledger.parent, "third", require=["area*age"], in_part="withhold", only="required", seconds=SECONDS)
+
+
+def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Path) -> None:
+    file = config(ledger.parent, "later", ledger="led", release={"seconds": SECONDS})
+    assert invoked("assess", file, "--release", "area").stdout.startswith("releasable")
+    (proof,) = ledger.with_name("led.proofs").iterdir()
+    proof.unlink()
+    assert invoked("assess", file, "--release", "area").stdout.startswith("undecided")
+
+
+def test_clean_leaves_proofs_alone(ledger: Path) -> None:
+    """Of a run that it removes too, whose folder they are not in."""
+    published(ledger.parent, "first", **FIRST, seconds=2)
+    assert invoked("clean", ledger.parent / "runs", "--keep", 1, "--unfinished", "--yes").stdout.startswith("1 runs, ")
+    published(ledger.parent, "second", require=["area"], only="required", seconds=SECONDS)
 
 
 def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> None:

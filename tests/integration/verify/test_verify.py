@@ -216,13 +216,18 @@ def moved_in_the_table(run: Path) -> None:
     write_table(Table.of(table.schema, table.codes, counts), run / "table")
 
 
-def twice_in_the_table(run: Path) -> None:
-    """One cell in two rows: the same counts, but neither row is the cell's."""
-    table = read_written_table(run / "table")
-    row = int(np.argmax(table.counts))
-    counts = np.append(table.counts, 2)
-    counts[row] -= 2
-    write_table(Table(table.schema, np.concatenate([table.codes, table.codes[[row]]]), counts), run / "table")
+def twice_in_the_table(at_once: bool) -> Corruption:
+    """One cell in two rows, at once or at the end: the same counts, but neither row is the cell's."""
+
+    def corrupt(run: Path) -> None:
+        table = read_written_table(run / "table")
+        row = int(np.argmax(table.counts))
+        place = row if at_once else len(table)
+        counts = np.insert(table.counts - 2 * (np.arange(len(table)) == row), place, 2)
+        codes = np.insert(table.codes, place, table.codes[row], axis=0)
+        write_table(Table(table.schema, codes, counts), run / "table")
+
+    return corrupt
 
 
 def with_a_zero_in_the_table(run: Path) -> None:
@@ -341,7 +346,8 @@ CORRUPTED: dict[str, Corruptions] = {
             r"clique A\*C shares A\*C with earlier ones, which is within none of them",
         ),
         "the table": (moved_in_the_table, r"another run: its table is|is not the exact marginal"),
-        "the table's rows": (twice_in_the_table, "table does not list every non-zero cell once and in order"),
+        "the table's rows": (twice_in_the_table(False), "table does not list every non-zero cell once and in order"),
+        "a row twice": (twice_in_the_table(True), "table does not list every non-zero cell once and in order"),
         "a zero in the table": (with_a_zero_in_the_table, "table does not list every non-zero cell once and in order"),
         "a category of no variable": (of_no_category_in_the_table, "a category is unknown"),
         "a structural zero with records": (

@@ -200,9 +200,9 @@ def test_what_is_withheld_tells_no_count(end: str, change: int, tmp_path: Path) 
 ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
 
 
-def rounded_run(folder: Path) -> Path:
-    """To multiples of 3, and its sums over B too: 6 and 6 of 4 and 6."""
-    part = rounded(AB, np.array([3, 3, 3, 3]), 3, [0b01], ROUNDED.schema, "A*B rounded")
+def rounded_run(folder: Path, base: int = 3) -> Path:
+    """To multiples of 3, and its sums over B too: 6 and 6 of 4 and 6; of 2: 4 and 6."""
+    part = rounded(AB, np.array({3: [3, 3, 3, 3], 2: [2, 2, 4, 2]}[base]), base, [0b01], ROUNDED.schema, "A*B rounded")
     return part_run(folder, ROUNDED, (), part)
 
 
@@ -214,6 +214,7 @@ def moved(of: int, to: int) -> Differences:
 
 def test_margins_of_what_is_rounded_are_near_their_sums(tmp_path: Path) -> None:
     """With 3 in place of 4 records the first margin is no longer within 2 of 6, though each cell is near."""
+    assert verify(rounded_run(tmp_path / "even", 2)).failures == ()
     run = rounded_run(tmp_path / "run")
     assert verify(run).failures == ()
     rejected(run, adding_difference(moved(1, 2)), f"1 of {NOT_FEASIBLE} .*beside a fact")

@@ -5,6 +5,7 @@ The honest evidence is every table that agrees with all that is known, listed by
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.fact import Between, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.assessment import OwnJudged
@@ -48,6 +49,7 @@ from tests.integration.verify.forging import (
     rejected,
     removing,
     shared,
+    sharp_bounds,
 )
 from tests.integration.verify.test_verify_random import sharp_of
 from tests.strategies import frontier, schema_of
@@ -240,3 +242,12 @@ CORRUPTED: Corruptions = {
 @pytest.mark.parametrize("name", CORRUPTED)
 def test_whatever_is_corrupt_is_rejected(name: str, honest: Honest, tmp_path: Path) -> None:
     rejected(copy_of(honest("facts"), tmp_path), *CORRUPTED[name])
+
+
+def test_a_count_that_is_told_to_be_0_stays_0(tmp_path: Path) -> None:
+    table, release = Table.of(schema_of([2, 2]), CELLS, np.array([0, 2, 2, 2])), frontier("A", "B")
+    none = Fact(AB, (), Between(CELLS, np.zeros(4, np.int64), np.array([0, 4, 4, 4])), "survey")
+    proof = Proof((ComponentProof(AB, None, exchange(-1)),), ())
+    certificate = Certificate(table.digest, Knowledge.of(table, NOTHING, NO_ZEROS, (none,)), release, 2, 1, proof)
+    run = forged(tmp_path / "run", table, certificate, sharp_bounds(table, release), undecided="outer")
+    assert any(re.search(f"1 of {BESIDE_A_FACT}", failure) for failure in verify(run).failures)

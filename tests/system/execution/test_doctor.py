@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +138,23 @@ def test_what_is_wrong_has_a_line(name: str, home: Path, monkeypatch: pytest.Mon
     for look, said in expected.items():
         assert said.replace("@", str(home)) in found[look]
         assert "\n" not in found[look]
+
+
+def test_an_open_prefect_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user of this machine could have a worker run what they like. One with a key: test_release_build."""
+
+    class Open(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Open) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
+        (found,) = (one for one in examined(None) if one.name == "prefect")
+        server.shutdown()
+    assert not found.ok
+    assert "takes work from anybody who reaches it" in found.said
 
 
 def test_credentials_are_found_where_they_are(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
 from sdc.execution.connection import software
 from sdc.execution.dask_executor import DaskExecutor
+from sdc.execution.jobs import LOST
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import resident_bytes
 from sdc.model.errors import ConfigError, SdcError
@@ -110,6 +111,14 @@ def die_once(table: Table, unit: str) -> str:
     return marker.name
 
 
+def stop_once(table: Table, unit: str) -> str:
+    """Its process takes no more part in anything, as one does that waits for a disk that is gone."""
+    if not Path(unit).exists():
+        Path(unit).touch()
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return Path(unit).name
+
+
 def pause(dask_worker: Any) -> None:
     """As a worker does above four fifths of its memory; looks at its memory do not wake it."""
     from distributed.core import Status
@@ -176,6 +185,14 @@ def test_a_worker_that_dies_costs_nothing_but_time(two_workers: Executor, czech:
         (tmp_path / name).touch()
     assert list(two_workers.run(die_once, czech, units)) == ["a", "b", "c"]
     two_workers.client.wait_for_workers(2, timeout=60)
+
+
+def test_a_worker_that_is_stopped_is_lost(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a minute; here sooner."""
+    monkeypatch.setitem(LOST, "distributed.scheduler.worker-ttl", "5s")
+    (tmp_path / "b").touch()
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        assert list(executor.run(stop_once, czech, [str(tmp_path / name) for name in "ab"])) == ["a", "b"]
 
 
 def test_a_full_scratch_folder_is_one_message(unknowing: Callable[[int], DaskExecutor]) -> None:

@@ -22,6 +22,7 @@ import pytest
 from flows import embedded
 from flows.embedded import embedded_server, use_embedded_server
 from sdc.config.build import ExecutionConfig
+from sdc.execution.doctor import examined
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import ConfigError, ReleaseError, SdcError, TemporaryError
 from sdc.model.schema import Schema
@@ -258,10 +259,14 @@ def test_nothing_is_sent_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ["PREFECT_LOGGING_LEVEL"] == "DEBUG"  # what the environment says stays
 
 
-def test_the_embedded_server_answers_nobody_without_the_token(prefect_server: None) -> None:
+def test_the_embedded_server_answers_nobody_without_the_token(
+    prefect_server: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME
 
     assert_closed(PREFECT_API_URL.value(), PREFECT_HOME.value())
+    monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
+    assert "asks for a key" in next(one.said for one in examined(None) if one.name == "prefect")
 
 
 STARTED = """
@@ -272,6 +277,26 @@ with embedded_server() as await_server:
     print("up", flush=True)
     sys.stdin.readline()
 """
+
+
+SPOKEN_TO = """
+from flows.embedded import embedded_server
+with embedded_server() as await_server:
+    await_server()
+    from prefect.client.orchestration import get_client
+    with get_client(sync_client=True) as client:
+        print(client.read_flow_runs())
+"""
+
+
+def test_no_proxy_is_asked_about_this_machine(tmp_path: Path) -> None:
+    """Nor gets the key of its server; where this one would be asked, nobody answers."""
+    proxy = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "tables.example"}
+    own = {"PREFECT_HOME": str(made_home(tmp_path)), "PREFECT_PROFILES_PATH": str(tmp_path / "none")}
+    environment = {name: value for name, value in os.environ.items() if name not in ("PREFECT_API_URL", "NO_PROXY")}
+    command = [sys.executable, "-c", SPOKEN_TO]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment | own | proxy, timeout=240)
+    assert done.stdout == "[]\n", done.stderr
 
 
 @pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.slow), True])

@@ -275,6 +275,22 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("section", "match"),
     [
+        (
+            "proxy_header: X-User",
+            "proxy_header = X-User: any program of this machine can send it; name in proxy_secret",
+        ),
+        ("proxy_secret: file", "proxy_secret: name in url where others reach the proxy"),
+        *(
+            (f"url: '{url}'", r"server\.url = .*give scheme, name and port alone")
+            for url in (
+                "tables.example",
+                "https://tables.example/sdc",
+                "ftp://a",
+                "https://me@a",
+                "https://A",
+                "https://",
+            )
+        ),
         ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
         ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),

@@ -54,6 +54,7 @@ READ: dict[str, tuple[bytes, dict[str, Any]]] = {
     "EBCDIC": (PLAIN.encode("cp037"), {"encoding": "cp037"}),
     "bytes that are no text in an unused column": (PLAIN.encode().replace(b"well", b"w\xe9ll"), {}),
     "no quoting": (b'sex,area,note\nf,north,15" screen\nm,north,"open\nf,"x",""\n', NO_QUOTING),
+    "no quoting, and values called as the setting": (b"sex,area,note\nnone,nonesuch,none\n", NO_QUOTING),
     "no quoting in tabs": (b'sex\tarea\tnote\nf\t"north\tx\nf\t"north\ty\n', {"delimiter": "\t", **NO_QUOTING}),
     "what other readers take for line ends": ("sex,area,note\nf,a,x\u2028\nm,a,\x85b\x0b\x0c\x1c\n".encode(), {}),
     "a NUL": (b"sex,area,note\nf,a,x\x00\nf,a,y\n", {}),

@@ -11,14 +11,16 @@ from hypothesis import given, settings
 
 from sdc.model.fact import withheld
 from sdc.model.knowledge import Knowledge
+from sdc.model.parts import rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
+from sdc.risk.assessment import OwnJudged
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.min_width import MAX_WITNESSES
 from sdc.risk.verdict import Verdict
-from tests.strategies import all_ways, frontier, inquiry_of, knows, scattered, tables_and_knowledge
+from tests.strategies import all_ways, dense, frontier, inquiry_of, knows, scattered, schema_of, tables_and_knowledge
 
 PAIRS = all_ways(5, 2)
 DEPTHS = [Depth.REFUTE, Depth.BRIEF, Depth.FULL, Depth.EVERY]
@@ -72,3 +74,17 @@ def test_nothing_is_searched_with_a_budget_that_is_spent(of: Inquiry, release: R
     assert replace(of, spent=of.effort.budget.steps).ask(release, depth).spent == 0
     spent = replace(of).ask(release, depth).spent
     assert spent == 0 if depth is Depth.REFUTE else spent > 0
+
+
+def test_what_parts_tell_is_not_known_before_them() -> None:
+    """Counts of 2 and 1, rounded to multiples of 3, are told closer than a width of 5: by that they stay at risk."""
+    table = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
+    part = rounded(0b11, np.array([3, 3, 6, 6, 6, 0]), 3, [], table.schema, "A*B rounded")
+    told = inquiry_of(table, 5).knowing(knows(table, NOTHING).telling(part.facts))
+    for asked in (told, told.knowing(told.known)):
+        found = asked.ask(NOTHING).assessment
+        assert (found.verdict, found.in_part) == (Verdict.UNSAFE, OwnJudged(2, 2))
+        assert "2 small cells of sub-tables in part, 2 not proven" in found.headline
+    found = told.knowing(told.known, told.known).ask(NOTHING).assessment
+    assert found.in_part is None
+    assert "in part" not in found.headline

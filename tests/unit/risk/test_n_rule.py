@@ -189,6 +189,7 @@ def test_a_rule_that_not_even_the_total_keeps(method: str) -> None:
         NothingReleasableError, match=r"has 10 records, and the n-rule of 11 .* an n_rule of at most 10"
     ):
         find_release(table, knowledge(table), method, min_width=1, n_rule=11)
+    NRule(10).require_total(table)
 
 
 def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
@@ -198,6 +199,8 @@ def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
         find_release(table, knowledge(table), "decomposable", min_width=1, n_rule=5)
     assert "A = 0 has the count 3" in found.value.detail
     assert find_release(table, knowledge(table), "ordered", min_width=1, n_rule=5).frontier == ["B"]
+    for n, kept in ((5, [0b10]), (4, [0b10]), (3, [0b01, 0b10])):  # the least count of A is 3
+        assert list(Criteria.of(2, 1, n_rule=n).keeping(table, NO_ZEROS, [0b01, 0b10, 0b11])) == kept
     best = find_release(table, knowledge(table), "best", min_width=1, n_rule=5)
     assert best.reason is not None
     assert "reaches the minimum width 1 and keeps the rules" in best.reason

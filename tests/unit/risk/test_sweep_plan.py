@@ -77,14 +77,19 @@ def test_ranges_of_keys_are_as_long_as_fits(steps: list[tuple[int, int]], most: 
         assert high > keys[-1] or inside + rows[keys >= high][0] > most
 
 
-def test_the_least_memory_holds_the_largest_variable(czech: Table) -> None:
-    """With a floor; that takes the same memory whatever it is, and less than all sub-tables."""
-    needed = sweep_bytes(len(czech), czech.schema, floor=5)
-    assert 0 < needed == sweep_bytes(len(czech), czech.schema, floor=1) < sweep_bytes(len(czech), czech.schema)
-    for memory in range(needed):
+@pytest.mark.parametrize(("floor", "units"), [(0, None), (1, 1 + 6 * 7 // 2), (5, 1 + 6 * 7 // 2)])
+def test_the_least_memory_holds_the_largest_variable(floor: int, units: int | None, czech: Table) -> None:
+    """The memory with a floor is the same whatever that is, and less than without; a unit has a pair of variables."""
+    needed = sweep_bytes(len(czech), czech.schema, floor=floor)
+    assert (0 < needed == sweep_bytes(len(czech), czech.schema, floor=1)) == (floor > 0)
+    assert needed <= sweep_bytes(len(czech), czech.schema)
+    for memory in range(0, needed, 50):
         try:
-            plan = sweep_plan(czech, floor=5, memory=memory)
+            plan = sweep_plan(czech, floor=floor, memory=memory)
         except InputError:
             continue
         assert (plan.way, plan.max_rows) == ("partitions", max(czech.schema.sizes))
+        assert plan.units == (units or len(plan.cuts))
         break
+    else:
+        pytest.fail("no memory is enough")

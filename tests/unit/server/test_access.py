@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from itsdangerous import TimestampSigner
 
 from sdc.config.server import ServerConfig
+from sdc.model.errors import SdcError
 from sdc.server.web.access import (
     FORM_SECONDS,
     KEY,
@@ -22,6 +24,7 @@ from sdc.server.web.access import (
     User,
     require_operator,
 )
+from sdc.server.web.listen import proxy_secret
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SECRET = b"s" * 32
@@ -191,6 +194,25 @@ def test_the_callers_longest_silent_are_forgotten() -> None:
         rate.wait(str(number))
     assert len(rate._left) == MOST_CALLERS
     assert rate.wait("first") == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "match"),
+    [
+        ("s" * 31 + "\n", 0o600, "has 31 characters; make one of 32 or more"),
+        ("s" * 32, 0o604, "every user may read it"),
+    ],
+)
+def test_a_secret_of_a_proxy_is_long_and_secret(content: str, mode: int, match: str, tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+    settings = ServerConfig(url="https://a", proxy_secret=str(path))
+    path.write_text("s" * 32 + "\n")
+    path.chmod(0o640)
+    assert proxy_secret(settings) == b"s" * 32
+    path.write_text(content)
+    path.chmod(mode)
+    with pytest.raises(SdcError, match=match):
+        proxy_secret(settings)
 
 
 def test_a_proxy_names_users_whose_roles_the_settings_give() -> None:

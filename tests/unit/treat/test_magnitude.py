@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import math
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -9,7 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,9 +22,10 @@ from hypothesis import given
 from hypothesis import strategies as hs
 from numpy.linalg import pinv
 
+from sdc.api import magnitude_table
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.treat.dominance import Rules, judge
-from sdc.treat.magnitude import ALL, MagnitudeTable, magnitude_table, written
+from sdc.treat.magnitude import ALL, MagnitudeTable, written
 from tests import reference
 from tests.profiles import scaled
 
@@ -34,7 +40,7 @@ TABLES = scaled(200, fewest=40)
 def failing(values: list[int], rules: Rules) -> list[bool]:
     """Of one cell with these contributions: n-rule, (n, p)-rule, p%-rule."""
     cells, owners = np.zeros(len(values), np.int64), np.arange(len(values))
-    found = judge(cells, np.array(values, np.int64), owners, 1, rules)
+    found = judge(cells, np.array(values, object if max(values, default=0) >> 62 else np.int64), owners, 1, rules)
     return [bool(found.few[0]), bool(found.dominated[0]), bool(found.told[0])]
 
 
@@ -85,8 +91,10 @@ def test_every_rule_by_hand(records: list[tuple[int, int, int]], least: int, n: 
         ({"contributors": 0}, "contributors = 0"),
         ({"dominance": (0, 85)}, "dominance = "),
         ({"dominance": (2, 101)}, "dominance = "),
-        ({"percent": 0}, "percentage = 0"),
-        ({"percent": "many"}, "'many' is no percentage"),
+        ({"percent": 0}, "percent = 0; a percentage is a number above 0"),
+        *(({"percent": odd}, "a percentage is") for odd in ("many", "1_0", "1/0", "-1", [1], math.nan, math.inf, True)),
+        *(({"dominance": odd}, "dominance = ") for odd in (5, (2,), "1:70", (1.5, 70), (1, None), (True, 70))),
+        *(({"contributors": odd}, "contributors = ") for odd in ("3", 2.5, True, -1)),
     ],
 )
 def test_rules_out_of_range_are_refused(given_: dict[str, Any], message: str) -> None:
@@ -97,8 +105,13 @@ def test_rules_out_of_range_are_refused(given_: dict[str, Any], message: str) ->
 def test_values_below_zero_are_refused() -> None:
     with pytest.raises(InputError, match="1 values are below 0"):
         failing([5, -1], ACRO)
-    with pytest.raises(InputError, match="more than 2\\^62"):
-        failing([1 << 61, 1 << 61], ACRO)
+
+
+def test_sums_beyond_64_bits_are_exact() -> None:
+    """By shares of the largest that floats and 64 bits do not tell apart."""
+    rest = [10**24] * 3
+    for more, fails in ((0, False), (1, True)):
+        assert failing([7 * 10**24 + more, *rest], Rules.of(dominance=(1, 70))) == [False, fails, False]
 
 
 FIRMS = "region,country,firm,sales\n" + "".join(
@@ -111,7 +124,7 @@ FIRMS = "region,country,firm,sales\n" + "".join(
     ]
     for k, value in enumerate(values)
 )
-RULES = Rules.of(3, (1, 70))
+RULES: dict[str, Any] = {"contributors": 3, "dominance": (1, 70)}
 
 
 @pytest.fixture
@@ -128,7 +141,7 @@ def only(found: tuple[MagnitudeTable, ...]) -> MagnitudeTable:
 
 def test_a_table_of_which_every_cell_passes(firms: Path) -> None:
     firms.write_text("".join(line for line in FIRMS.splitlines(keepends=True) if not line.startswith("s2")))
-    found = only(magnitude_table(firms, "sales", ["region"], RULES, contributor="firm"))
+    found = only(magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm"))
     assert found.levels == ("region",)
     assert found.rows == [
         {"region": "n1", "total": "46.5"},
@@ -139,30 +152,30 @@ def test_a_table_of_which_every_cell_passes(firms: Path) -> None:
 
 def test_a_cell_that_fails_is_aggregated(firms: Path) -> None:
     with pytest.raises(NotReleasableError, match="fail the rules at every level"):
-        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm")
+        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm")
     firms.write_text(FIRMS.replace("900", "20"))
     found = only(
-        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm", hierarchies={"region": ["country"]})
+        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm", hierarchies={"region": ["country"]})
     )
     assert found.levels == ("country",)
-    assert found.rows == [{"region": "N", "total": "76.5"}, {"region": "S", "total": "56"}]
-    assert only(magnitude_table(firms, "sales", ["region"], RULES)).levels == ("(all)",)
+    assert found.rows == [{"country": "N", "total": "76.5"}, {"country": "S", "total": "56"}]
+    assert only(magnitude_table(firms, "sales", ["region"], **RULES)).levels == ("(all)",)
 
 
 def test_holdings_of_a_contributor_count_as_one(firms: Path) -> None:
     firms.write_text("region,firm,sales\n" + "a,x,1\n" * 5 + "a,y,4\n")
     with pytest.raises(NotReleasableError):
-        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm")
-    assert only(magnitude_table(firms, "sales", ["region"], RULES)).totals == (9_000_000,)
+        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm")
+    assert only(magnitude_table(firms, "sales", ["region"], **RULES)).totals == (9_000_000,)
     with pytest.raises(InputError, match="repeats a contributor in 4 records"):
-        magnitude_table(firms, "sales", ["region"], RULES, contributor="firm", unique=True)
+        magnitude_table(firms, "sales", ["region"], **RULES, contributor="firm", unique=True)
 
 
 def test_negative_values_are_split_by_sign(firms: Path) -> None:
     firms.write_text("region,sales\n" + "a,5\na,6\na,7\n" + "a,-1\na,-2\na,-1.5\n")
     with pytest.raises(InputError, match="3 values of 'sales' are below 0; leave them out, or split"):
-        magnitude_table(firms, "sales", ["region"], RULES)
-    plus, minus = magnitude_table(firms, "sales", ["region"], RULES, negative="split")
+        magnitude_table(firms, "sales", ["region"], **RULES)
+    plus, minus = magnitude_table(firms, "sales", ["region"], **RULES, negative="split")
     assert (plus.part, plus.rows) == ("positive", [{"region": "a", "total": "18"}])
     assert (minus.part, minus.rows) == ("negative", [{"region": "a", "total": "-4.5"}])
 
@@ -171,11 +184,14 @@ def test_negative_values_are_split_by_sign(firms: Path) -> None:
     ("text", "message"),
     [
         ("region,sales\na,\n", "1 values of 'sales' are missing"),
-        ("region,sales\na,x\n", "1 values of 'sales' are no numbers"),
-        ("region,sales\na,NaN\n", "1 values of 'sales' are no numbers"),
-        ("region,sales\na,inf\n", "1 values of 'sales' are no numbers"),
-        ("region,sales\na,1e30\n", "1 values of 'sales' are no numbers"),
-        ("region,sales\na,0.0000001\n", "more than 6 decimals"),
+        ("region,sales\na,x\n", "1 values of 'sales', the first in record 1, are no numbers"),
+        ("region,sales\na,NaN\n", "1 values of 'sales', the first in record 1, are no numbers"),
+        ("region,sales\na,inf\n", "1 values of 'sales', the first in record 1, are no numbers"),
+        ("region,sales\na,2\na,1_200\n", r"the first in record 2, are no numbers with the decimal sign '\.'"),
+        ("region,sales\na,\u0661\n", "1 values of 'sales', the first in record 1, are no numbers"),
+        ("region,sales\na,1e30\n", r"are above 10\^18"),
+        ("region,sales\na,1000000000000000000.1\n", r"are above 10\^18"),
+        ("region,sales\na,1e-19\n", "have more than 18 decimals; say by decimals"),
         ("region,sales\n,1\n", "1 records have no 'region'"),
         ("region,value\na,1\n", "has no column 'sales'; did you mean value. it has region, value"),
         ("region,sales\n", "has no records"),
@@ -186,17 +202,13 @@ def test_negative_values_are_split_by_sign(firms: Path) -> None:
 def test_a_column_that_is_none_is_refused(firms: Path, text: str, message: str) -> None:
     firms.write_text(text)
     with pytest.raises(InputError, match=message):
-        magnitude_table(firms, "sales", ["region"], RULES)
+        magnitude_table(firms, "sales", ["region"], **RULES)
 
 
 def test_parquet_is_read_as_csv_is(firms: Path) -> None:
     table = pa.table({"region": ["a"] * 3, "sales": [0.1, 0.2, 0.3]})
     pq.write_table(table, firms.with_suffix(".parquet"))
-    assert only(magnitude_table(firms.with_suffix(".parquet"), "sales", ["region"], RULES)).totals == (600_000,)
-    with pytest.raises(InputError, match=r"is no \.csv or \.parquet file"):
-        magnitude_table("records.txt", "sales", ["region"], RULES)
-    with pytest.raises(InputError, match="cannot be read"):
-        magnitude_table(firms.with_name("none.csv"), "sales", ["region"], RULES)
+    assert only(magnitude_table(firms.with_suffix(".parquet"), "sales", ["region"], **RULES)).totals == (600_000,)
 
 
 @given(hs.decimals(-(10**9), 10**9, places=6))
@@ -245,10 +257,11 @@ def test_no_difference_of_groupings_fails_a_rule(tmp_path: Path, night: list[int
     rng, told = np.random.default_rng([7, *night]), []
     for _ in range(TABLES):
         records, rule = drawn_records(rng), (int(rng.integers(1, 4)), int(rng.integers(1, 3)), 90, 10)
-        path, rules = records_in(tmp_path / "t.csv", records), Rules.of(rule[0], rule[1:3], rule[3])
+        path = records_in(tmp_path / "t.csv", records)
+        rules: dict[str, Any] = {"contributors": rule[0], "dominance": rule[1:3], "percent": rule[3]}
         also = [["size"], ["region", "size"]][: rng.integers(1, 3)]
         try:
-            found = magnitude_table(path, "sales", ["region"], rules, also=also, contributor="firm")
+            found = magnitude_table(path, "sales", ["region"], **rules, also=also, contributor="firm")
         except NotReleasableError:
             assert fails(records, rule)
             continue
@@ -263,10 +276,10 @@ def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) 
     """Each passes by itself, and s0 less r0 is what firm 4 has."""
     cells = ["r0 s0"] * 4 + ["r1 s0"] + ["r1 s1"] * 3
     records = [(*cell.split(), f"firm {k}", 5) for k, cell in enumerate(cells)]
-    path, rules = records_in(tmp_path / "t.csv", records), Rules.of(3)
-    assert only(magnitude_table(path, "sales", ["region"], rules)).levels == ("region",)
-    assert only(magnitude_table(path, "sales", ["size"], rules)).levels == ("size",)
-    regions, total = magnitude_table(path, "sales", ["region"], rules, also=[["size"]])
+    path, rules = records_in(tmp_path / "t.csv", records), {"contributors": 3}
+    assert only(magnitude_table(path, "sales", ["region"], **rules)).levels == ("region",)
+    assert only(magnitude_table(path, "sales", ["size"], **rules)).levels == ("size",)
+    regions, total = magnitude_table(path, "sales", ["region"], **rules, also=[["size"]])
     assert [row["total"] for row in regions.rows] == ["20", "20"]
     assert total.rows == [{"region": ALL, "size": ALL, "total": "40"}]
 
@@ -285,4 +298,131 @@ def test_groupings_that_make_no_table_are_refused(
     firms: Path, variables: list[str], also: list[list[str]], hierarchies: dict[str, list[str]], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        magnitude_table(firms, "sales", variables, RULES, also=also, hierarchies=hierarchies)
+        magnitude_table(firms, "sales", variables, **RULES, also=also, hierarchies=hierarchies)
+
+
+def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
+    """Alba holds 900 of 1,000 in the north, by whatever letters."""
+    rest = "north,Borg,60\nnorth,Cork,40\n" + "".join(f"south,{name},100\n" for name in ("Dell", "Esk", "Fern"))
+    path, by = tmp_path / "firms.csv", {"contributor": "firm", "contributors": 2, "dominance": (1, 80)}
+    for one, other in (
+        ("Alba", "Alba "),
+        ("Alba", "ALBA"),
+        ("Alb\u00e4", "Alba\u0308"),
+        ("7", "7.0"),
+        ("A", "\u200bA"),
+    ):
+        path.write_text(f"region,firm,sales\nnorth,{one},500\nnorth,{other},400\n{rest}")
+        with pytest.raises(InputError, match=r"column 'firm' has 1 name in several spellings .* alike") as refused:
+            magnitude_table(path, "sales", ["region"], **by)
+        assert refused.value.detail.count(",") == 1
+        assert only(magnitude_table(path, "sales", ["region"], **by, alike="keep")).levels == ("region",)
+        (merged,) = magnitude_table(path, "sales", ["region"], **by, alike="merge")
+        assert merged.levels == (ALL,)
+        assert [str(cell) for cell in merged.failing] == [
+            "region=north: fails dominance 1:80, the 1 largest hold 900 of 1000, 90 %"
+        ]
+    path.write_text(f"region,firm,sales\nnorth,Alba,500\nNorth,Alba,400\n{rest}")
+    with pytest.raises(InputError, match="column 'region' has 1 name"):
+        magnitude_table(path, "sales", ["region"], **by)
+
+
+def test_a_refusal_names_each_cell_that_fails_and_by_how_much(firms: Path) -> None:
+    firms.write_text("region,country,firm,sales\na,A,x,90\na,A,y,10\nb,A,z,0\n")
+    with pytest.raises(NotReleasableError) as refused:
+        magnitude_table(
+            firms, "sales", ["region"], contributors=3, dominance=(1, 85), percent=15, hierarchies={"region": "country"}
+        )
+    assert str(refused.value) == "sums of 'sales' fail the rules at every level, the total too; nothing is published"
+    assert refused.value.detail.splitlines()[:6] == [
+        "region=a: fails contributors 3, 2 contribute",
+        "region=a: fails dominance 1:85, the 1 largest hold 90 of 100, 90 %",
+        "region=a: fails percent 15, without the 2 largest 0 are left, the largest holds 90, 0 %",
+        "region=b: fails contributors 3, 0 contribute",
+        "region=b: fails dominance 1:85, the 1 largest hold 0 of 0",
+        "region=b: fails percent 15, without the 2 largest 0 are left, the largest holds 0",
+    ]
+    assert "country=A: fails contributors 3, 2 contribute" in refused.value.detail
+    assert refused.value.detail.splitlines()[-1].startswith("the total: fails percent 15")
+
+
+def test_levels_are_published_by_their_names(tmp_path: Path) -> None:
+    """Where codes repeat across levels, as places 1 to 4 in counties 1 and 2; and two variables at one level."""
+    path = tmp_path / "places.csv"
+    rows = ["1,1,u,f0,90", *(f"2,1,u,f{k},100" for k in (1, 2, 3)), *(f"3,2,v,f{k},100" for k in (4, 5, 6, 7))]
+    path.write_text("place,county,size,firm,v\n" + "\n".join([*rows, "4,2,v,f8,5"]))
+    by = {"contributors": 3, "contributor": "firm", "hierarchies": {"place": ["county"]}}
+    sums = [{"county": "1", "total": "390"}, {"county": "2", "total": "405"}]
+    found = only(magnitude_table(path, "v", ["place"], **by))
+    assert (found.rows, found.levels, found.variables) == (sums, ("county",), ("place",))
+    assert found.to_arrow().column_names == ["county", "total"]
+    assert repr(found) == "Sums by county of 2 cells; whose by firm"
+    assert [row for one in magnitude_table(path, "v", ["place"], **by, also=["county"]) for row in one.rows] == sums
+    both, sizes = magnitude_table(path, "v", ["place", "county"], **by, also=[["size"]])
+    assert both.rows == [{**row, "size": ALL} for row in sums]
+    assert sizes.rows[0] == {"county": ALL, "size": "u", "total": "390"}
+    path.write_text(path.read_text() + "\n4,1,v,f9,5")
+    with pytest.raises(InputError, match="hierarchy of 'place' is not nested: 1 categories of 'place'") as refused:
+        magnitude_table(path, "v", ["place"], **by)
+    assert refused.value.detail == "place = 4"
+
+
+def test_numbers_are_kept_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+
+    def total(values: Any, **settings: Any) -> str:
+        pq.write_table(pa.table({"region": ["a"] * len(values), "v": values}), path)
+        found = only(magnitude_table(path, "v", ["region"], contributors=1, **settings))
+        assert "each record is another contributor's" in repr(found)
+        return str(found.rows[0]["total"])
+
+    assert total([10**18, 10**18 - 1, 1]) == "2000000000000000000"
+    assert total(pa.array([10**18 - 1] * 20, pa.uint64())) == "19999999999999999980"
+    assert total([Decimal("0.00000001"), Decimal("999999999999.99999999")]) == "1000000000000"
+    assert total([0.1 + 0.2, 1e-9]) == "0.3"
+    assert total([0.0000005, 0.0000015]) == "0.000002"  # half to even
+    assert total(pa.array([0.1, 1e6], pa.float32())) == "1000000.1"
+    assert total(pa.array([0.5, 2], pa.float16())) == "2.5"
+    assert total(["0.30000000000000004", "1e-18", "+.5", "2."]) == "2.800000000000000041"
+    assert total(["0.15", "0.25", "1e-400"], decimals=1) == "0.4"
+    assert total(["-2.5", "-1.5"], decimals=0, negative="split") == "-4"
+    assert total(pa.array([1.5, 1.5, 2]).dictionary_encode()) == "5"
+    for values, settings, message in (
+        ([True], {}, "'v' has the type bool"),
+        ([1], {"decimals": 19}, "decimals = 19; give a whole number from 0 to 18"),
+        ([1], {"unique": True}, "unique = True, and no column says"),
+        ([-1], {"negative": "splt"}, "negative = 'splt'; choose refuse or split"),
+        ([1], {"alike": "all"}, "alike = 'all'; choose refuse or keep or merge"),
+    ):
+        with pytest.raises(InputError, match=message):
+            total(values, **settings)
+
+
+def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
+    """Files as offices write them, folders of parts and data frames; codes keep their commas."""
+    rows = {"code": ["1,5", "1,5", "Ärzte"], "v": [1.5, 2, 3]}
+    text = 'code;other;v\n"1,5";"";1,5\n1,5;x;2\nÄrzte;y;3\n'
+    expected = [{"code": "1,5", "total": "3.5"}, {"code": "Ärzte", "total": "3"}]
+    (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode("latin-1")))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    pq.write_table(pa.table(rows).slice(0, 2), parts / "0.parquet")
+    pq.write_table(pa.table({**rows, "code": pa.array(rows["code"]).dictionary_encode()}).slice(2), parts / "1.parquet")
+    office = {"csv": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}}
+    frames = [pd.DataFrame(rows), pl.DataFrame(rows), pl.LazyFrame(rows), pa.table(rows), duckdb.arrow(pa.table(rows))]
+    for source, given_ in [
+        (tmp_path / "t.csv", office),
+        (tmp_path / "t.csv.gz", office),
+        *((f, {}) for f in [parts, *frames]),
+    ]:
+        found = only(magnitude_table(source, "v", ["code"], contributors=1, **given_))
+        assert found.rows == expected, source
+    for source, message in (
+        (pd.DataFrame([[1, 2, 3]], columns=["code", "code", "v"]), "has 2 columns called 'code'"),
+        (tmp_path / "none.csv", "does not exist"),
+        (tmp_path / "t.csv", "t.csv"),
+        (pd.DataFrame({"code": [], "v": []}), "the data frame has no records"),
+    ):
+        with pytest.raises(InputError, match=message):
+            magnitude_table(source, "v", ["code"], contributors=1)

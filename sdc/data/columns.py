@@ -1,0 +1,74 @@
+"""Columns of records as they are, for what counts nothing: of a file, a folder, a glob, a URL or a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sdc.config.table import CsvConfig
+from sdc.data.frames import arrow_of
+from sdc.data.records import apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.source import SourcePart, open_source
+from sdc.data.vocabulary import namer
+from sdc.model.errors import InputError, nearest
+
+
+def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+    """One column as it is stored, and others as the names of their values, null where one is missing.
+
+    The decimal sign concerns numbers and no codes, so that it is left to whoever reads the values.
+    """
+    columns, as_stored = [value, *named], csv.model_copy(update={"decimal": "."})
+    if isinstance(source, str | Path):
+        found = open_source(source)
+        layouts, path = layouts_of(found.parts, csv), found.path
+        _require(columns, layouts[0].names, path)
+        require_once(layouts[0].names, columns, path)
+        check_kinds(found.parts, layouts, columns)
+        pieces = [_read(part, value, named, as_stored) for part in found.parts]
+        pieces = [piece for piece in pieces if len(piece)] or pieces[:1]
+        if len(types := {str(piece.schema.field(value).type) for piece in pieces}) > 1:
+            raise InputError(f"{path} has {value!r} as {' and as '.join(sorted(types))}; give it one type")
+        table = pa.concat_tables(pieces)
+    else:
+        table, path = arrow_of(source), "the data frame"
+        _require(columns, table.column_names, path)
+        table = _chosen(table, value, named)
+    if not len(table):
+        raise InputError(f"{path} has no records; name a file that has")
+    return table
+
+
+def _require(columns: Sequence[str], there: Sequence[str], path: str) -> None:
+    if lacking := [name for name in columns if name not in there]:
+        raise InputError(f"{path} has no column {lacking[0]!r}; {nearest(lacking[0], there)}")
+
+
+def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+    with part.at_rest():
+        return apart(_columns_of, part, value, named, csv)
+
+
+def _columns_of(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+    columns = [value, *named]
+    found = list(batches(part, columns, None, csv))
+    return _chosen(pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns}), value, named)
+
+
+def _chosen(table: pa.Table, value: str, named: Sequence[str]) -> pa.Table:
+    values = table.column(value)
+    plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    return pa.table({value: plain, **{name: _named(table.column(name), name) for name in named}})
+
+
+def _named(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Its values by name; an empty name is a missing value."""
+    name_of, chunks = namer(column.type, name), []
+    for chunk in column.chunks:
+        whole = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        names = [None if value is None else name_of(value) or None for value in whole.dictionary.to_pylist()]
+        chunks.append(pa.array(names, pa.string()).take(whole.indices))
+    return pa.chunked_array(chunks, pa.string())

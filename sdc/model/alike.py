@@ -1,0 +1,85 @@
+"""Names that are alike: spellings of what a reader takes for one name, such as Alba, "Alba " and ALBA, or 1 and 1.0."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from sdc.model.errors import MOST_LISTED, InputError
+
+Alike: TypeAlias = Literal["refuse", "keep", "merge"]
+
+_DECIMAL = {
+    sign: re.compile(rf"([-+]?)([0-9]{{0,99}}){re.escape(sign)}?([0-9]{{0,99}})(?:[eE]([-+]?[0-9]{{1,4}}))?")
+    for sign in (".", ",")
+}
+_CODE = re.compile(r"[-+]?0[0-9]")  # how no number begins
+_UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0").union(map(chr, range(0xFE00, 0xFE10)))
+
+
+def alike_key(name: str) -> str:
+    """The same text for all names that are alike, and for no others.
+
+    Names are alike if they are equal after NFC, removal of marks without width, case folding, and each run of blanks
+    made one, with none at the ends; or if they are the same decimal number. 01 is no number but a code.
+    """
+    if not name.isascii():
+        name = "".join(c for c in unicodedata.normalize("NFC", name) if not _is_unseen(c))
+    number = None if _CODE.match(name.strip()) else decimal_of(name)
+    if number is not None:
+        return "{}e{}".format(*number)
+    return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
+
+
+def look_alikes(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Each set of several different names that are alike; the shortest of a set is its first."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        found[alike_key(name)].add(name)
+    groups = [tuple(sorted(group, key=lambda name: (len(name), name))) for group in found.values() if len(group) > 1]
+    return sorted(groups)
+
+
+def one_spelling(names: Iterable[str], alike: Alike, what: str, remedy: str) -> dict[str, str]:
+    """For `merge` the spelling that stands for each name that has others; empty for `keep`.
+
+    InputError for `refuse` if some are alike: `what` has them, `remedy` says what to do, the detail quotes them.
+    """
+    groups = [] if alike == "keep" else look_alikes(names)
+    if groups and alike == "refuse":
+        count = f"{len(groups)} {'name' if len(groups) == 1 else 'names'} in several spellings that are alike"
+        raise InputError(f"{what} has {count} (blanks, case, Unicode or decimal form); {remedy}", quoted(groups))
+    return {name: group[0] for group in groups for name in group}
+
+
+def quoted(groups: Iterable[tuple[str, ...]]) -> str:
+    """One line for each set of spellings, escaped where two would look the same."""
+    lines = []
+    for group in groups:
+        same = len({unicodedata.normalize("NFC", name) for name in group}) < len(group)
+        more = f" and {len(group) - MOST_LISTED} more" * (len(group) > MOST_LISTED)
+        lines.append(", ".join(map(ascii if same else repr, group[:MOST_LISTED])) + more)
+    return "\n".join(lines)
+
+
+def _is_unseen(character: str) -> bool:
+    return unicodedata.category(character) == "Cf" or character in _UNSEEN
+
+
+def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:
+    """A decimal number as an integer that ends in no 0, and the power of ten that it is multiplied by; None for others.
+
+    sign  the decimal sign, a point or a comma; 1_200, 1,200.5, infinity and digits of other scripts are no numbers
+    """
+    match = _DECIMAL[sign].fullmatch(text.strip())
+    if match is None or not (match[2] or match[3]):
+        return None
+    digits = match[2] + match[3]
+    shorter = digits.rstrip("0")
+    if not shorter:
+        return 0, 0
+    power = int(match[4] or 0) - len(match[3]) + len(digits) - len(shorter)
+    return int(match[1] + shorter), power

@@ -1,0 +1,63 @@
+"""Which names are alike: by hand, and numbers against decimal arithmetic."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+from sdc.model.alike import alike_key, look_alikes, one_spelling
+from sdc.model.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["Alba", "Alba ", "\tALBA", "alba\u00a0", "Al\u200bba", "\ufeffAlba"],
+        ["Zoë", "Zoe\u0308", "ZOË", "zoë\ufe0e"],
+        ["Straße", "STRASSE", "strasse"],
+        ["New York", "New  York", "New\u00a0York", "NEW\u2009YORK "],
+        ["\u0130stanbul", "I\u0307stanbul", "i\u0307stanbul"],
+        ["1", "1.0", "1e0", " 1.", "+1", "10E-1", "0.1e1"],
+        ["0", "-0", "0.00", ".0", "0e9"],
+        ["1200", "1.2e3", "12E+2"],
+    ],
+)
+def test_spellings_of_one_name(spellings: list[str]) -> None:
+    assert len({alike_key(name) for name in spellings}) == 1
+    assert look_alikes(reversed(spellings)) == look_alikes(spellings) == [(*sorted(spellings, key=_by_length),)]
+
+
+def _by_length(name: str) -> tuple[int, str]:
+    return len(name), name
+
+
+def test_other_names() -> None:
+    words = "1 01 -1 10 1_0 1,0 1.1 1e e1 . ½ a a. nan 1e1234567890"
+    names = [*words.split(" "), "", "\u0661"]
+    assert look_alikes(names) == []
+    assert len({alike_key(name) for name in names}) == len(names)
+
+
+@given(hs.decimals(allow_nan=False, allow_infinity=False, places=4), hs.decimals(-9, 9, places=2), hs.integers(-5, 5))
+def test_numbers_are_alike_where_they_are_equal(one: Decimal, other: Decimal, power: int) -> None:
+    for text in (f"{one}e0", f"{one:+f}", f"{one.scaleb(-power)}e{power}".replace("E", "e").replace("ee", "e")):
+        if text.count("e") == 1:
+            assert alike_key(text) == alike_key(str(one))
+    assert (alike_key(str(one)) == alike_key(str(other))) == (one == other)
+
+
+@given(hs.text(max_size=8))
+def test_a_key_is_its_own_key(name: str) -> None:
+    assert alike_key(alike_key(name)) == alike_key(name)
+
+
+def test_what_is_done_with_them() -> None:
+    names = ["b", "a ", "A", "Ae\u0301", "A\u00e9"]
+    with pytest.raises(InputError, match=r"column 'x' has 2 names in several .* alike .*; rename") as e:
+        one_spelling(names, "refuse", "column 'x'", "rename them")
+    assert e.value.detail == "'A', 'a '\n'A\\xe9', 'Ae\\u0301'"
+    assert one_spelling(["a", "b"], "refuse", "x", "y") == one_spelling(names, "keep", "x", "y") == {}
+    assert one_spelling(names, "merge", "x", "y") == {"A": "A", "a ": "A", "A\u00e9": "A\u00e9", "Ae\u0301": "A\u00e9"}
