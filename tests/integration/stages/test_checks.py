@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 import yaml
 
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
-from sdc.stages.checks import check_before
+from sdc.stages.checks import check_before, check_names
 from sdc.stages.subject import Subject
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
@@ -99,3 +100,43 @@ def test_what_a_command_names_is_looked_for_first(kind: str, tmp_path: Path, mon
             Subject.open(path, named={option: [text], "--forbid": None})
     with pytest.raises(InputError, match=r"variables\.1"):
         Subject.open(str(tmp_path / "t.csv"), ["area", ""], named={"--release": ["area"]})
+
+
+QUOTED, FORMULA = 'status,region\n"5"" pipe",x\nb,y\n', "status,region\n=b,x\nc,y\n"
+NAMES = "".join(f"{k},{k},{k}\n" for k in range(110))
+
+
+@pytest.mark.parametrize(
+    ("text", "sections", "message"),
+    [
+        (QUOTED, {"publication": {"formats": ["csv", "px"]}}, "variable 'status' has a text with a quotation mark"),
+        (FORMULA, {"publication": {"formulas": "refuse"}}, "1 categories of 'status' would be run as formulas"),
+        ("a\n_x000D_\nx\n", {"publication": {"formats": ["csv", "xlsx"]}}, "a text that Excel reads as an escape"),
+        (
+            "a,b,c\n" + NAMES,
+            {"publication": {"formats": ["csv", "xlsx"], "zeros": True}, "release": {"require": ["a*b*c"]}},
+            r"a\*b\*c has 1331000 cells, and a sheet of Excel",
+        ),
+    ],
+)
+def test_what_a_format_cannot_carry_is_known_before_any_search(
+    tmp_path: Path, text: str, sections: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    file = tmp_path / "build.yaml"
+    file.write_text(yaml.safe_dump({"name": "f", "table": {"path": "t.csv"}, "risk": {"min_width": 1}, **sections}))
+    build = open_build(file)
+    table, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+    with pytest.raises(ReleaseError, match=message):
+        check_names(replace(build, given=origin), known, table)
+
+
+def test_a_format_need_not_carry_what_is_forbidden(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(QUOTED)
+    file = tmp_path / "build.yaml"
+    release = {"forbid": ["status"]}
+    content = {"name": "f", "table": {"path": "t.csv"}, "risk": {"min_width": 1}, "release": release}
+    file.write_text(yaml.safe_dump({**content, "publication": {"formats": ["csv", "px"]}}))
+    build = open_build(file)
+    table, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+    check_names(replace(build, given=origin), known, table)
