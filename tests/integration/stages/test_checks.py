@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+import sdc
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
@@ -140,3 +141,27 @@ def test_a_format_need_not_carry_what_is_forbidden(tmp_path: Path) -> None:
     build = open_build(file)
     table, known, origin = build.with_earlier(build.counted(IN_PROCESS))
     check_names(replace(build, given=origin), known, table)
+
+
+def test_a_table_below_a_level_is_not_rounded(tmp_path: Path) -> None:
+    """For region has 8 of sex f where its districts, each 2 or 3, could all become 0 or 5."""
+    rows = [f"d{k},r{k // 4},{sex},{2 + k // 4}" for k in range(8) for sex in "fm"]
+    (tmp_path / "t.csv").write_text("district,region,sex,count\n" + "\n".join(rows) + "\n")
+    levels = {"path": "t.csv", "hierarchies": {"geo": ["region", "district"]}}
+    message = r"district\*sex is not rounded, for its sums by region could be far from the true ones"
+    table = sdc.read_table(tmp_path / "t.csv", hierarchies=levels["hierarchies"])
+    with pytest.raises(InputError, match=message):
+        sdc.controlled_rounding(table, base=5)
+    assert sdc.controlled_rounding(table.marginal(0b110), base=5).counts.max() == 10
+    file = tmp_path / "build.yaml"
+    for of, way in (("district*sex", {"how": "round"}), ("district*sex", {"how": ["withhold", "round"]}), ("sex", {})):
+        parts = {"in_part": [{"of": of, "base": 5, **({"how": "round"} | way)}]}
+        content = {"name": "r", "table": levels, "risk": {"min_width": 1}, "release": parts}
+        file.write_text(yaml.safe_dump({**content, "execution": {"cluster": "in-process"}}))
+        build = open_build(file)
+        counted, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+        if of == "sex":
+            check_names(replace(build, given=origin), known, counted)
+            continue
+        with pytest.raises(ConfigError, match=message):
+            check_names(replace(build, given=origin), known, counted)
