@@ -72,7 +72,6 @@ def assess(
     as_json: Json = False,
 ) -> None:
     """Decide whether a release is safe, and show the deciding cells."""
-    from sdc import api
     from sdc.model.sharpness import Sharpness
     from sdc.storage.documents import assessment_facts
 
@@ -82,7 +81,7 @@ def assess(
     about = read_subject(subject, variables, structural_zeros, "assess", *asked, named=named)
     data, criteria = about.table, about.criteria(min_width, small_count, n_rule, limit)
     with executor_of(subject, workers) as executor:
-        answer = api.assess(data, about.public(release), criteria, executor=executor)
+        answer = about.assess(release, criteria, executor)
     if not release and (own := about.assessed(criteria.small_count)) is not None:
         answer = replace(answer, sharpness=Sharpness.of(*own))
     facts = assessment_facts(answer, data.schema)

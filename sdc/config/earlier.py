@@ -66,6 +66,13 @@ class EarlierConfig(Section):
         dict[Text, tuple[Category, ...]],
         Field(description="a list of its categories for each variable that are no totals, though they are called so"),
     ] = {}
+    code_lists: Annotated[
+        tuple[Text, ...],
+        Field(
+            description="of what version 0.1 published, which does not say it: variables whose categories its config "
+            "named, so that one of them may have no record"
+        ),
+    ] = ()
 
     @model_validator(mode="after")
     def _one_subject(self) -> EarlierConfig:
@@ -83,6 +90,11 @@ class EarlierConfig(Section):
         return f"entry {self.entry}" if self.folder is None else self.folder
 
     @property
+    def lists_alone(self) -> bool:
+        """Whether code lists are all that is said of an entry, which is of the table then."""
+        return self.entry is not None and bool(self.code_lists) and not (self.disjoint or self.where or self.variables)
+
+    @property
     def words(self) -> str:
         """What is said of its records and categories; nothing where it is of all records, as they are."""
         said = ["of other records, none of which is in this table"] if self.disjoint else []
@@ -91,6 +103,8 @@ class EarlierConfig(Section):
         if self.where:
             chosen = (f"{name} = {' or '.join(own)}" for name, own in self.where.items())
             said.append(f"of the records with {' and '.join(chosen)} alone")
+        if self.code_lists:
+            said.append(f"with categories of {', '.join(self.code_lists)} from a code list")
         for name, told in self.variables.items():
             groups = "" if told.groups is None else f", grouped as {', '.join(told.groups)}"
             said.append(f"its {name} is {told.of or name}{groups}")

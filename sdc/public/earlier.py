@@ -237,6 +237,8 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
         raise ConfigError(f"earlier has entry {relation.entry}, and the ledger has {len(entries)} before this build")
     if relation.disjoint and not entry.sub_tables:
         return ()  # its total alone, which is that of this table or tells nothing of it
+    if relation.lists_alone:
+        return ()  # an entry of this table has all that it published
     metadata = Path(entry.folder, METADATA)
     try:
         found = SHA256 + hashlib.sha256(metadata.read_bytes()).hexdigest()
@@ -251,7 +253,8 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
 
 
 def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
-    found = tuple(read_published(Path(folder), relation.total, relation.not_totals))
+    read = read_published(Path(folder), relation.total, relation.not_totals)
+    found = tuple(replace(one, met=one.met.difference(relation.code_lists)) for one in read)
     if fault := next((one.fault for one in found if one.fault), ""):
         raise InputError(f"{fault}; correct it, or take what was published")
     return found
@@ -270,8 +273,9 @@ def with_earlier(
     _require_related(table, publications)
     _require_others(table, publications)
     told = _NamedBefore(table)
+    lists = {relation.entry: relation.code_lists for relation, _ in publications.relations}
     for entry in _of_this_table(table, publications):
-        told.again(entry)
+        told.again(entry, lists.get(entry.number, ()))
         sources.append(f"entry {entry.number} of the ledger, {entry.name}, {entry.published}")
         sources += [f"{what}, with which that entry was judged" for what, _ in entry.known["foreign"]]
     for relation, tables in publications.relations:
@@ -372,7 +376,7 @@ def _require_related(table: Table, publications: Publications) -> None:
             raise InputError(
                 f"earlier says that entry {entry.number} is of other records, and it is of this very table; take it out"
             )
-        if entry.number not in own and relation is None:
+        if entry.number not in own and (relation is None or relation.lists_alone):
             universe = ", ".join(f"{key} {value}" for key, value in entry.universe.items()) or "nothing said of it"
             raise InputError(
                 f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); say in earlier "
@@ -560,13 +564,15 @@ class _NamedBefore:
                 found[name] = own
         return {name: own[kept] for name, own in found.items()}, kept
 
-    def again(self, entry: Publication) -> None:
-        """What an earlier release of this table published, and was judged together with."""
+    def again(self, entry: Publication, lists: Names) -> None:
+        """What an earlier release of this table published, and was judged together with.
+
+        lists  variables of code lists, where the entry is of a version that judged no labels and does not say it
+        """
         own, known = self.table.schema, entry.known
         variables, same = {v.name: v for v in own.variables}, dict[str, str]()
-        # an entry of a version that judged no labels has no lists
         if known["facts"] or known["hidden"]:
-            self._labels |= {v.name for v in own.variables}.difference(known.get("code_lists", ()))
+            self._labels |= {v.name for v in own.variables}.difference(known.get("code_lists", lists))
         for told in known["hidden"]:
             name, of = told["name"], Coarser(told["axis"], tuple(told["groups"]))
             variables[name] = Variable(name, tuple(told["categories"]), of)

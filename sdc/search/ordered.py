@@ -422,6 +422,11 @@ def _unproven_before(inquiry: Inquiry, judgement: Judgement) -> NothingReleasabl
         told = (
             f"a cell is proven to be too narrow for the minimum width {inquiry.criteria.floor}; ask for a smaller one"
         )
+        if named := ", ".join(st.label(fact.view, schema) for fact in inquiry.known.facts if fact.of_labels):
+            told += (
+                f". The labels of {named} count too: if the config that published them named the categories, name them "
+                f"in table.categories, and say earlier: [{{entry: ..., code_lists: [{named}]}}]"
+            )
     else:
         told = (
             f"no proof was found that {answer.open_cells} cells keep the minimum width {inquiry.criteria.floor}; "

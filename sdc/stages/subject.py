@@ -34,7 +34,8 @@ from sdc.model.schema import Schema
 from sdc.model.sharpness import SHARP_SECONDS, EndMethods
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.public.earlier import read_origin
+from sdc.public.earlier import listed_codes, read_origin
+from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
@@ -47,6 +48,7 @@ from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
+from sdc.storage.proofs import witnesses_of
 from sdc.storage.results import read_assessment, read_end_methods, read_search
 from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.storage.weighted import read_weights
@@ -138,11 +140,21 @@ class Subject:
 
     def public(self, given: Sequence[str] | None) -> Knowledge:
         """What is known with the release given, or the run's; ConfigError where there is neither."""
+        return self.known.plus(self._asked(given))
+
+    def _asked(self, given: Sequence[str] | None) -> Release:
         if given:
-            return self.known.plus(Release.of(st.parse(text, self.table.schema) for text in given))
+            return Release.of(st.parse(text, self.table.schema) for text in given)
         if self.released is None:
             raise ConfigError(f"{self.name} is no run with a release; give --release, such as --release 'age*sex'")
-        return self.known.plus(self.released)
+        return self.released
+
+    def assess(self, given: Sequence[str] | None, criteria: Criteria, executor: Executor) -> Assessment:
+        """Of the same release, judged as a build does: with what was proven before. Errors as `public`, `certified`."""
+        asked, effort = self._asked(given), Effort(self.budget, executor=executor)
+        before, witnesses = self.parts.before(self._whole), self.witnesses(self.known)
+        inquiry = Inquiry(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
+        return inquiry.ask(asked).assessment.named_by(self.table.schema)
 
     def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
         """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
@@ -163,15 +175,22 @@ class Subject:
 
         By the second it is told which small cells of sub-tables in part nothing can help.
         """
-        own = {*self.parts.facts}
-        whole = replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
         released = NOTHING if self.released is None else self.released
-        return self.known.plus(released), whole.plus(released)
+        return self.known.plus(released), self._whole.plus(released)
+
+    @property
+    def _whole(self) -> Knowledge:
+        own = {*self.parts.facts}
+        return replace(self.known, facts=tuple(fact for fact in self.known.published if fact not in own))
 
     def witnesses(self, known: Knowledge) -> Witnesses | None:
-        """Feasible tables for anyone who knows that, by a run's certificate; errors as `certified`."""
+        """Feasible tables for anyone who knows that, by a run's certificate, or beside a config's ledger, if any.
+
+        Errors as `certified`.
+        """
         if self.released is None:
-            return None
+            own = self.build
+            return None if own is None else witnesses_of(self.table, known, own.proofs(own.origin))
         return Witnesses.of(self.table, known, lifted(self.start[1], self.table))
 
     def judge_rounded(self, sub_table: str, base: int) -> None:
@@ -331,7 +350,7 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     config.require(*asked)
     require_recorded(folder, *{"table", "search"} & set(records))
     build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
-    known = read_known(path / TABLE, table)
+    known = read_known(path / TABLE, table, listed_codes(config.table.code_lists, table.schema))
     there = "search" in records
     found = read_search(path / "search", table.schema) if there else None
     weights = None if config.table.weight is None else read_weights(path / TABLE, table)

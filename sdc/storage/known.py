@@ -25,7 +25,7 @@ from sdc.model.schema import Schema
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LOW, OF_KNOWN_CELLS, PART_CELLS
+from sdc.run_format import HIGH, KNOWN, KNOWN_CELLS, KNOWN_FORMAT, LISTED, LOW, OF_KNOWN_CELLS, PART_CELLS
 from sdc.storage.parquet import read_cells, write_cells
 from sdc.storage.run_folder import read_format, write_json
 
@@ -80,8 +80,8 @@ def write_known(known: Knowledge, folder: Path, **more: Any) -> None:
     write_json(folder / KNOWN, {"format": KNOWN_FORMAT, **told, **more})
 
 
-def read_known(folder: Path, table: Table) -> Knowledge:
-    """What `write_known` wrote.
+def read_known(folder: Path, table: Table, listed: Pattern = ()) -> Knowledge:
+    """What `write_known` wrote; with what code lists name where it does not say, as none of version 0.1 does.
 
     RunFolderError or InputError names the file that is missing or damaged, is of another format, or names what the
     table does not have; InputError where something that is known is not true of the table.
@@ -89,7 +89,7 @@ def read_known(folder: Path, table: Table) -> Knowledge:
     told = {name: part for name, part in _read(folder).items() if name in _OWN}
     document = typed(KnownDocument, told, folder / KNOWN, table.schema)
     found = read(document, table.schema, table.total, folder / KNOWN)
-    return Knowledge.of(table, found.release, found.zeros, found.facts, found.listed)
+    return Knowledge.of(table, found.release, found.zeros, found.facts, found.listed if LISTED in told else listed)
 
 
 def read_more(folder: Path) -> dict[str, Any]:

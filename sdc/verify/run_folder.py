@@ -172,13 +172,19 @@ def _check_manifest(evidence: EvidenceFolder, manifest: dict[str, Any], recorded
 
 
 def _check_code_lists(evidence: EvidenceFolder, table: dict[str, Any]) -> None:
-    """No label is taken for one of a code list but those that the section of the config names, outside hierarchies."""
+    """No label is taken for one of a code list but those that the section of the config names, outside hierarchies.
+
+    Those are taken where the run folder does not say, as none of version 0.1 does.
+    """
     recoded = {v: recode.get("bins") or recode.get("groups") or () for v, recode in table.get("recodes", {}).items()}
     named, levels = {**table.get("categories", {}), **recoded}, {*chain(*table.get("hierarchies", {}).values())}
-    for v, codes in evidence.listed.items():
-        own = {*named.get(v, ())} if v not in levels else set[str]()
-        met = {evidence.categories[v][code] for code in codes & {*evidence.table[v].tolist()}}
-        evidence.holds((f"no code list of {v} in the config has the category {min(met - own, default='')}", met - own))
+    own = {v: {*named.get(v, ())} if v not in levels else set[str]() for v in evidence.axes}
+    if evidence.says_listed is None:
+        codes = {v: [k for k, name in enumerate(evidence.categories[v]) if name in own[v]] for v in own}
+        evidence.listed = {v: frozenset(codes[v]) for v in own if codes[v]}
+    for v, listed in evidence.listed.items():
+        met = {evidence.categories[v][code] for code in listed & {*evidence.table[v].tolist()}} - own.get(v, set())
+        evidence.holds((f"no code list of {v} in the config has the category {min(met, default='')}", met))
 
 
 def _digest_of(folder: Path) -> tuple[str, list[str]]:
@@ -223,6 +229,8 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
         notes.append(f"{len(narrow)} cells are not proven, and nothing is released")
     if own[0]:
         notes.append(_of_parts(*own))
+    if evidence.says_listed is None and evidence.listed and any(own):
+        notes.append(f"{names.RELEASE}/ does not say that the config names categories of {', '.join(evidence.listed)}")
     if own[1] and is_out and risk["undecided"] != names.UNPROVEN_IS_ALLOWED:
         evidence.failures.append(f"released, and {_of_parts(*own)}")
     refutations = check_refutations(evidence, risk)

@@ -129,7 +129,8 @@ class EvidenceFolder:
         self.cells, self.small = {v: codes[self.rows] for v, codes in self.table.items()}, self.counts[self.rows]
         told = self.read_json(names.TABLE, names.KNOWN, version=names.KNOWN_FORMAT)
         self.known = self.before = self.read_known(names.TABLE, told)
-        self.listed = self.levels.pattern(told.get(names.LISTED, ()))
+        self.says_listed = told.get(names.LISTED)  # of versions that judged no labels nothing
+        self.listed = self.levels.pattern(self.says_listed or ())
         self.labels = [*self.labels_beside(self.before)]
         self.in_part = InPart([], [])
         self.hidden = frozenset(told.get(names.HIDDEN, ()))  # none, and all that is judged is to be published
@@ -238,8 +239,8 @@ class EvidenceFolder:
         for what, one, other in zip(("sub-tables", "structural zeros", "facts"), known, self.known, strict=True):
             same = {*map(identity, one)} == {*map(identity, other)}
             check(same, f"what was known before is of other {what} than {names.TABLE}/{names.KNOWN} says")
-        listed = self.levels.pattern(content[names.PUBLIC_BEFORE].get(names.LISTED, ()))
-        check(listed == self.listed, f"it names other code lists than {names.TABLE}/{names.KNOWN}")
+        listed = content[names.PUBLIC_BEFORE].get(names.LISTED)
+        check(listed == self.says_listed, f"it names other code lists than {names.TABLE}/{names.KNOWN}")
         asked, between = (self.levels.subtables(content[key]) for key in (names.ASKED, "separators"))
         self.hidden -= self.tried.intersection(*[[v for element in asked for v in self.levels.telling(element)]])
         check(len(content[names.PUBLIC_IN_PART]) <= 1, "it says twice what goes out in part")

@@ -55,7 +55,7 @@ def check_release(evidence: EvidenceFolder) -> tuple[list[SubTable], bool]:
     own = {v for v, c in evidence.categories.items() if any(" or " in label or " to " in label for label in c)}
     own |= frozenset[str]().union(*(fact.view for fact in evidence.in_part.facts))
     own &= frozenset[str]().union(*shown) & frozenset[str]().union(*(evidence.levels.told[v] for v in evidence.listed))
-    lists = [v for v in evidence.categories if v in own - evidence.hidden]
+    lists = [] if evidence.says_listed is None else [v for v in evidence.categories if v in own - evidence.hidden]
     check(metadata.get(names.CODE_LISTS, []) == lists, "what it says of code lists is not so")
     check(metadata.get(names.LEVELS, []) == _levels(evidence, shown), "what it says of levels is not so")
     _check_sums(evidence)

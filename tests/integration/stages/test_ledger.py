@@ -244,6 +244,18 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
     assert len(read_ledger(nines / "led").entries) == 2
 
 
+def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(nines: Path) -> None:
+    """The message names the way, and the way is there."""
+    part = {"require": ["A*B"], "only": "required", "in_part": "withhold"}
+    assert built(config(nines, "first", [], ledger="led", release=part)).made.found.release.frontier == (0,)
+    margins = {"require": ["A", "B"], "only": "required"}
+    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
+        built(config(nines, "whole", [], ledger="led", release=margins))
+    later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
+    assert later.made.found.parts.tables
+    assert verify_run(later.folder.path).verified
+
+
 def test_an_entry_has_all_that_is_public_and_a_release_of_the_build_that_differs_is_refused(nines: Path) -> None:
     build = built(config(nines, "t", [], **SUPPRESSED))
     ledger = read_ledger(nines / "led")

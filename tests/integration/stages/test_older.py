@@ -1,7 +1,8 @@
 """What commit 94e8d48 wrote is read, verified and built upon: ledgers, run folders, and releases of each kind.
 
-In it `t` has suppressed cells, `round` rounded ones, `merge` merged categories, and `whole` levels, totals and
-a signature. They were built in /agency, which is not there: the fixture says where the files are now.
+In it `t` has suppressed cells, `round` rounded ones, `merge` merged categories, `whole` levels, totals and a signature,
+and `lists` suppressed cells whose categories the config names. They were built in /agency, which is not there: the
+fixture says where the files are now.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import sdc
+from sdc.model.errors import NothingReleasableError
 from sdc.public.published import read_published
 from sdc.record.ledger import read_ledger
 from sdc.stages.compare import compare
@@ -23,6 +26,7 @@ from tests.helpers.builds import built, made
 OLD = Path(__file__).with_name("written_by_94e8d48.tar.xz")
 CORNER = [[0, 0], [0, 1], [1, 0], [1, 1]]
 PUBLISHED = {
+    "lists": [("A", [[1], [2], [3]])],
     "merge": [("B*A_merged", None)],
     "round": [("A*B", 5)],
     "t": [("A", None), ("B", None), ("A*B", CORNER)],
@@ -54,7 +58,7 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
     labels = ["the labels of A: A is within no clique; run the build again"]
     assert [*found.failures] == (labels if name == "merge" else [])
     assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
-    assert (found.known == "read again from all that the config names") is (name in ("round", "t"))
+    assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
     told = {one.label: one.base or one.withheld.tolist() or None for one in read_published(run / "release")}
     assert sorted(told.items()) == sorted(PUBLISHED[name])
     assert sdc.check(run / "release").consistent
@@ -63,7 +67,7 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
 
 def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -> None:
     runs = read_runs(older / "runs")
-    assert [run.state for run in runs] == ["finished"] * 4
+    assert [run.state for run in runs] == ["finished"] * 5
     assert superfluous(runs, unfinished=True) == []
     assert compare(run_of(older, "round"), run_of(older, "t")).in_part == {"A*B": ("rounded to multiples of 5", 4)}
     subject = Subject.open(str(run_of(older, "t")))
@@ -91,3 +95,18 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
     assert part.fact.between is not None
     assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.between.cells.tolist())}
     assert verify_run(build.folder.path).verified
+
+
+def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older: Path) -> None:
+    """Its suppressed cells have 3 records: if each of the three categories had one, all would be known."""
+    config = yaml.safe_load((older / "lists.yaml").read_text())
+    config |= {"name": "later", "release": {"require": ["B"], "only": "required"}}
+    (older / "later.yaml").write_text(yaml.safe_dump(config))
+    said = r"labels of A count too: .* name them in table.categories, and say .*\{entry: ..., code_lists: \[A\]\}\]"
+    with pytest.raises(NothingReleasableError, match=said):
+        built(older / "later.yaml")
+    (older / "later.yaml").write_text(yaml.safe_dump({**config, "earlier": [{"entry": 1, "code_lists": ["A"]}]}))
+    build = built(older / "later.yaml")
+    assert verify_run(build.folder.path).verified
+    (_, entry) = read_ledger(older / "led4").entries
+    assert entry.known["declared"] == ["entry 1: with categories of A from a code list"]

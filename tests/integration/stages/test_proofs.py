@@ -44,6 +44,14 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     published(ledger.parent, "third", require=["area*age"], in_part="withhold", only="required", seconds=SECONDS)
 
 
+def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Path) -> None:
+    file = config(ledger.parent, "later", ledger="led", release={"seconds": SECONDS})
+    assert invoked("assess", file, "--release", "area").stdout.startswith("releasable")
+    (proof,) = ledger.with_name("led.proofs").iterdir()
+    proof.unlink()
+    assert invoked("assess", file, "--release", "area").stdout.startswith("undecided")
+
+
 def test_clean_leaves_proofs_alone(ledger: Path) -> None:
     """Of a run that it removes too, whose folder they are not in."""
     published(ledger.parent, "first", **FIRST, seconds=2)
