@@ -262,7 +262,7 @@ def release(
     settings = about.search(method, given)
     data = about.table
     if out is not None and about.build is not None:
-        check_names(about.build, about.known)
+        check_names(about.build, about.known, data)
     with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as ending:
         found = api.find_release(
             data,

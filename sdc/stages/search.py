@@ -135,7 +135,7 @@ class Search:
         """What is required was judged, or nothing is left to search for."""
         build, path = self._build, self._build.folder.checkpoint(SEARCH.name)
         table, known = build.made.table, build.made.known
-        check_names(build, known)  # again: the table may be of a build with other settings
+        check_names(build, known, table)  # again: the table may be of a build with other settings
         for line in build.settings().found_before(known):
             self._say(f"search: {line}")
 
