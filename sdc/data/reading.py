@@ -21,7 +21,6 @@ import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +44,7 @@ from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
+from sdc.model.alike import decimal_of
 from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -519,12 +519,8 @@ def _count(value: object, where: str, decimal: str) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
     if isinstance(value, str) and _BETWEEN.fullmatch(value):
         raise UntoldError(f"{where} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}")
-    # Decimal, because a float of 2^53 + 1 would pass for 2^53
-    try:
-        number = Decimal(value.replace(decimal, ".") if isinstance(value, str) else str(value))
-    except InvalidOperation:
-        number = Decimal("NaN")
-    if not (number.is_finite() and 0 <= number <= MAX_TOTAL and number == int(number)):
+    digits, power = decimal_of(str(value), decimal if isinstance(value, str) else ".") or (-1, 0)
+    if power < 0 or not 0 <= (number := digits * 10**power) <= MAX_TOTAL:
         raise InputError(
             f"{where} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
             f"write 2-4 where it is between two, nothing where it is not told, and ask {WHO_TAKES}",

@@ -21,7 +21,7 @@ from sdc.treat.dominance import Rules, Values, judge
 PLACES, MOST_PLACES = 6, 18  # decimals of a unit where the values have no more, and at most
 LIMIT = 10 ** (18 + MOST_PLACES)  # of a value, in the finest unit
 ALL = "(all)"
-MOST_QUOTED = 100
+MOST_QUOTED, MOST_NAMED = 100, 10_000
 OUTPUT = ("total", "part")  # columns of what is published
 Coded = Mapping[str, tuple[list[str], Values]]
 """Of each column its categories, and the code of each record."""
@@ -52,6 +52,8 @@ class Sums:
         groupings = [tuple(variables), *(tuple(g.split("*") if isinstance(g, str) else g) for g in also)]
         coarser = {n: (own,) if isinstance(own, str) else tuple(own) for n, own in (hierarchies or {}).items()}
         for grouping in groupings:
+            if not grouping:
+                raise InputError("a table is by no variable; name one at least")
             if len(set(grouping)) < len(grouping) or groupings.count(grouping) > 1:
                 raise InputError(f"{'*'.join(grouping)} is named twice, or names a variable twice; name each once")
         found = Sums(value, tuple(groupings), coarser, contributor)
@@ -205,7 +207,7 @@ def magnitude_table(
     for chosen in product(*([name, *sums.coarser.get(name, ()), ALL] for name in names)):
         heads = _heads(names, chosen)
         if too_fine := [cell for part in parts for cell in part.failing(chosen, heads, coded, rules, places)]:
-            failing += too_fine
+            failing += too_fine[: MOST_NAMED - len(failing)]
             continue
         own = dict.fromkeys(
             tuple(c if n in kept else ALL for n, c in zip(names, chosen, strict=True)) for kept in sums.groupings

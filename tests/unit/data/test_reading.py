@@ -307,6 +307,7 @@ def test_no_records(tmp_path: Path) -> None:
         ([(1 << 53) + 1], "has the value 9007199254740993"),
         (["1e400"], "has the value 1e400"),
         (["many"], "has the value many"),
+        (["1_200"], "has the value 1_200"),
         ([float("inf")], "has the value inf"),
         ([1, None], "column 'count' has 1 missing values; give each cell its count"),
     ],

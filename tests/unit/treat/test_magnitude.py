@@ -292,6 +292,9 @@ def test_groupings_whose_difference_fails_a_rule_become_coarser(tmp_path: Path) 
         (["sales"], [], {}, "'sales' is summed, and would be published by its own values"),
         (["region"], [], {"firm": ["region"]}, "a hierarchy is given of 'firm', which no grouping has"),
         (["colour"], [], {}, "has no column 'colour'"),
+        ([], [], {}, "a table is by no variable"),
+        (["region"], [], {"region": ["region"]}, "hierarchy of 'region' names region; name each level once"),
+        (["total"], [], {}, "a column of sums is called 'total'"),
     ],
 )
 def test_groupings_that_make_no_table_are_refused(
