@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
-from sdc.data.alike import alikes
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.vocabulary import kind_of, namer
+from sdc.model.alike import alikes
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
