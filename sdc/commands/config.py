@@ -110,6 +110,10 @@ def init(
     out: Annotated[
         Path | None, typer.Option(parser=checked_path, metavar="FILE", help="Write the config to this new file.")
     ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What separates columns of a text file; else guessed.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="The encoding of a text file; else guessed.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal sign of a text file; else guessed.")] = None,
+    quote: Annotated[str | None, typer.Option(help='What values are quoted by, or none; default ".')] = None,
     as_json: Json = False,
 ) -> None:
     """Propose a first config for a table.
@@ -126,7 +130,9 @@ def init(
     # absolute, so that the config may lie anywhere
     source = open_source(table if "://" in table else checked_path(table).absolute())
     is_asked = sys.stdin.isatty() and not as_json
-    text, facts = written(source, config_name(table), _ask if is_asked else never_amounts)
+    csv = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "quote": quote}
+    given = {key: value for key, value in csv.items() if value is not None}
+    text, facts = written(source, config_name(table), _ask if is_asked else never_amounts, given)
     for one in facts["variables"]:
         if one["used"] and one["unsure"]:
             print(

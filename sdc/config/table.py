@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import codecs
 from itertools import pairwise
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
+from sdc.model.alike import Alike
 from sdc.model.schema import MAX_CATEGORIES
 from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
-Alike: TypeAlias = Literal["refuse", "keep", "merge"]
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sdc.data.alike import key_of
+from sdc.model.alike import alike_key
 from sdc.model.errors import InputError
 
 
@@ -50,7 +50,7 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
 
 
 def _is_used(name: object, used: Collection[str] | None) -> bool:
-    return used is None or (isinstance(name, str) and key_of(name) in used)
+    return used is None or (isinstance(name, str) and alike_key(name) in used)
 
 
 def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:

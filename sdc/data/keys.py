@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
-from sdc.data.alike import key_of
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.vocabulary import kind_of, namer
+from sdc.model.alike import alike_key
 from sdc.model.errors import InputError
 
 SETTING = "earlier.key"
@@ -32,7 +32,7 @@ def require_disjoint(own: Source, others: Source, column: str, records: int, csv
             "that it is of"
         )
     # what is 1 in one file may be 1.0 in the other
-    if both := set(map(key_of, keys)) & set(map(key_of, other_keys)):
+    if both := set(map(alike_key, keys)) & set(map(alike_key, other_keys)):
         raise InputError(
             f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; say "
             "by where which records the publication is of"

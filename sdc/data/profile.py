@@ -10,16 +10,19 @@ from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import floor, gcd, isfinite, log10
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
-from sdc.data.alike import alikes
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
+from sdc.data.reading import settings_of as table_settings
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
+from sdc.data.text import guessed
 from sdc.data.vocabulary import kind_of, namer
+from sdc.model.alike import alikes
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
@@ -38,6 +41,9 @@ MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null
 DENSE, ALIKE = 0.8, 0.7  # of amounts: how many of all steps occur, how far neighbours are as frequent as each other
 
 
+_CSV = CsvConfig()
+
+
 @dataclass
 class Column:
     """What was met in a column: its kind, values with their numbers of rows, and rows without a value."""
@@ -48,6 +54,11 @@ class Column:
     missing: int = 0
     is_cut: bool = False
     marks: tuple[str, ...] = ()  # texts that seem to stand for missing values
+    decimal: str = "."
+
+    def number(self, value: str) -> float:
+        """A value as a number; ValueError where it is none."""
+        return float(value if self.decimal == "." else value.replace(".", "_.").replace(",", "."))
 
     @property
     def rows(self) -> int:
@@ -57,7 +68,7 @@ class Column:
     def numbers(self) -> list[float] | None:
         """The values as numbers, ascending, where all of them are."""
         try:
-            found = sorted(float(value) for value in self.values)
+            found = sorted(map(self.number, self.values))
         except ValueError:
             return None
         return found if all(map(isfinite, found)) else None
@@ -91,21 +102,21 @@ class Proposal:
         return sum(missing > share for share in LITTLE_MISSING), 3 - 2 * is_stored - is_text
 
 
-def columns_of(source: Source) -> list[Column]:
+def columns_of(source: Source, csv: CsvConfig = _CSV) -> list[Column]:
     """Every column but that of counts, each value with its number of rows; one pass over the parts."""
-    layouts = layouts_of(source.parts, CsvConfig())
+    layouts = layouts_of(source.parts, csv)
     kinds = dict(layouts[0].columns)
     found = {}
     for name, kind in kinds.items():
         if name != COUNT and not (COUNT in kinds and looks_like_counts(name)):
             try:
-                found[name] = Column(name, kind_of(kind, name))
+                found[name] = Column(name, kind_of(kind, name), decimal=csv.decimal)
             except InputError:
                 continue  # a nested type, which makes no categories
     if not found:
         raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
     for part in source.parts:
-        for name, (values, missing, is_cut) in apart(_met, part, list(found)).items():
+        for name, (values, missing, is_cut) in apart(_met, part, list(found), csv).items():
             column = found[name]
             column.values.update(values)
             column.missing += missing
@@ -120,15 +131,16 @@ def columns_of(source: Source) -> list[Column]:
 def _find_marks(column: Column) -> None:
     """Takes texts among numbers that usually stand for missing values for such; elsewhere NA may be a code."""
     marks = [value for value in column.values if value.strip() in MARKS]
-    rest = Column("", "", column.values - Counter({mark: column.values[mark] for mark in marks}))
+    left = column.values - Counter({mark: column.values[mark] for mark in marks})
+    rest = Column("", "", left, decimal=column.decimal)
     if marks and rest.values and rest.numbers is not None:
         column.marks = tuple(sorted({mark.strip() for mark in marks}))
         column.missing += sum(column.values.pop(mark) for mark in marks)
 
 
-def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str], int, bool]]:
+def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tuple[Counter[str], int, bool]]:
     met = {name: (Counter[str](), 0, False) for name in names}
-    for batch in batches(part, list(names)):
+    for batch in batches(part, list(names), None, csv):
         for name in names:
             counts, missing, is_cut = met[name]
             column = batch.column(name)
@@ -148,6 +160,24 @@ def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str]
                 del counts[total]  # of a published table, whose cells are read alone
             met[name] = counts, missing, is_cut
     return met
+
+
+def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
+    """How text files are written: as given, else as the first part seems to be; InputError for what cannot be."""
+    first = source.parts[0]
+    if first.suffix == ".parquet":
+        return _csv_settings(source.path, given)
+    csv = _csv_settings(source.path, guessed(first, given))
+    if "decimal" in given or csv.delimiter == ",":
+        return csv
+    commas = csv.model_copy(update={"decimal": ","})
+    with_commas = [one for one in columns_of(source, commas) if any("," in value for value in one.values)]
+    return commas if any(column.numbers is not None for column in with_commas) else csv
+
+
+def _csv_settings(path: str, given: Mapping[str, Any]) -> CsvConfig:
+    """A section `csv`; InputError for what cannot be."""
+    return table_settings(path, {"csv": given}).csv
 
 
 Ask: TypeAlias = Callable[[Column], bool]
@@ -221,9 +251,11 @@ def are_amounts(column: Column, numbers: Sequence[float]) -> bool | None:
     met once; or where nearly all in a row occur, each about as often as the next.
     """
     name = column.name.lower()
+    if any(_ZERO.match(value) for value in column.values):
+        return False
     if not are_whole(numbers):
         return True
-    if _CODES.search(name) or any(value.startswith("0") and len(value) > 1 for value in column.values):
+    if _CODES.search(name):
         return False
     return True if _AMOUNTS.search(name) or len(numbers) > column.rows / 2 or _is_smooth(column, numbers) else None
 
@@ -232,7 +264,7 @@ def _is_smooth(column: Column, numbers: Sequence[float]) -> bool:
     step = gcd(*(int(above - below) for below, above in pairwise(numbers))) or 1
     if len(numbers) < DENSE * ((numbers[-1] - numbers[0]) / step + 1):
         return False
-    rows = np.array([rows for _, rows in sorted((float(value), rows) for value, rows in column.values.items())])
+    rows = np.array([rows for _, rows in sorted((column.number(value), rows) for value, rows in column.values.items())])
     return bool(np.ptp(rows)) and float(np.corrcoef(rows[:-1], rows[1:])[0, 1]) > ALIKE
 
 
@@ -255,7 +287,7 @@ def _unused(name: str, column: Column) -> str:
 
 def _bins(column: Column) -> dict[str, Any]:
     """Some five bins of about as many records, at round edges and open at the ends; two at least."""
-    by_value = sorted((float(value), rows) for value, rows in column.values.items())
+    by_value = sorted((column.number(value), rows) for value, rows in column.values.items())
     places = np.cumsum([rows for _, rows in by_value]) / column.rows
     cuts = [by_value[int(np.searchsorted(places, q / BINS))][0] for q in range(1, BINS)]
     low, high = by_value[0][0], by_value[-1][0]
@@ -283,20 +315,20 @@ def _label(start: float | None, below: float | None, is_whole: bool) -> str:
     return f"{start:g} to {below - 1:g}" if is_whole and below - 1 > start else f"{start:g} to below {below:g}"
 
 
-def settings_of(path: str, found: Sequence[Proposal]) -> TableConfig:
+def settings_of(path: str, found: Sequence[Proposal], csv: CsvConfig = _CSV) -> TableConfig:
     """The table that the proposals make."""
     on = [p for p in found if p.why is None]
     return TableConfig(
         path=path,
         columns={COUNT: None} if _counts(found) else {},
-        csv=CsvConfig(missing={p.column.name: p.column.marks for p in on if p.column.marks}),
+        csv=csv.model_copy(update={"missing": {p.column.name: p.column.marks for p in on if p.column.marks}}),
         variables=tuple(p.column.name for p in on),
         recodes={p.column.name: RecodeConfig.model_validate(p.recode) for p in on if p.recode},
         missing={p.column.name: _unused("missing", p.column) for p in on if p.column.missing},
     )
 
 
-def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
+def _nested(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> list[tuple[str, str]]:
     """Of the variables that are switched on and may be categories as they are: bins would hide what is nested."""
     few = [p.column for p in found if p.why is None and p.column.is_stored]
     if not few:
@@ -304,7 +336,7 @@ def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
     missing = {column.name: _unused("missing", column) for column in few if column.missing}
     called = _called_totals(few)
     own: dict[str, Any] = {"variables": tuple(called), "missing": missing, "not_totals": called, "alike": "keep"}
-    settings = settings_of(source.path, found).model_copy(update={**own, "recodes": {}})
+    settings = settings_of(source.path, found, csv).model_copy(update={**own, "recodes": {}})
     return list(nested(count_records(source, settings).table))
 
 
@@ -340,16 +372,22 @@ def nested(table: Table) -> Iterator[tuple[str, str]]:
                 yield names[c], names[f]
 
 
-def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, dict[str, Any]]:
-    """The config as commented YAML, and the same in a document."""
-    found = proposals(columns_of(source), ask)
+def written(
+    source: Source, name: str, ask: Ask = never_amounts, given: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[str, dict[str, Any]]:
+    """The config as commented YAML, and the same in a document.
+
+    given  settings of `csv`; others are guessed
+    """
+    csv = csv_of(source, given)
+    found = proposals(columns_of(source, csv), ask)
     called = _called_totals([p.column for p in found if p.why is None])
-    settings = settings_of(source.path, found).model_copy(update={"not_totals": called})
+    settings = settings_of(source.path, found, csv).model_copy(update={"not_totals": called})
     alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
     table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
     sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
-    levels = _nested(source, found)
+    levels = _nested(source, found, csv)
     facts = {
         "records": table.total,
         "cells": table.schema.cells,
@@ -360,7 +398,7 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
         "sums": [list(pair) for pair in sums],
         "alike": alike,
     }
-    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums, alike)) + "\n", facts
+    return "\n".join(_lines(settings, name, found, table, empty, levels, sums, alike)) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -378,7 +416,7 @@ def _facts(proposal: Proposal) -> dict[str, Any]:
 
 
 def _lines(
-    path: str,
+    settings: TableConfig,
     name: str,
     found: Sequence[Proposal],
     table: Table,
@@ -387,12 +425,11 @@ def _lines(
     sums: Sequence[SumCategory],
     alike: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
-    settings = settings_of(path, found)
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
     yield "# `sdc config --explain` says what every key is, `sdc plan` what a build would need, `sdc run` builds."
     yield f"name: {name}"
     yield "table:"
-    yield f"  path: {_text(path)}"
+    yield f"  path: {_text(settings.path)}"
     yield "  variables:"
     for p in found:
         about = f"{p.column.kind}, {len(p.column.values):,} values, {p.column.missing:,} missing"
@@ -404,9 +441,9 @@ def _lines(
     if recoded:
         yield "  recodes:  # suggested; choose those that readers know"
         yield from (f"    {_text(p.column.name)}: {json.dumps(p.recode, ensure_ascii=False)}" for p in recoded)
-    if settings.csv.missing:
-        marks = json.dumps(settings.csv.missing, ensure_ascii=False)
-        yield f"  csv: {{missing: {marks}}}  # texts that seem to stand for missing values"
+    none = set() if settings.csv.missing else {"missing"}
+    if written_as := settings.csv.model_dump(exclude_defaults=True, exclude=none):
+        yield f"  csv: {json.dumps(written_as, ensure_ascii=False)}  # as the file seems to be written"
     if settings.missing:
         yield "  missing:  # a category for records without a value; without it they are refused"
         yield from (f"    {_text(name)}: {_text(category)}" for name, category in settings.missing.items())
@@ -452,6 +489,7 @@ def _text(value: str) -> str:
 
 
 _WEIGHT = re.compile(r"(^|[^a-z])([a-z]?weights?|[a-z]*wgt[a-z]?|wt)([^a-z]|$)")
+_ZERO = re.compile("0[0-9]")
 _CODES = re.compile(
     r"(^|[^a-z])(codes?|id|zip|postcode|plz|fips|naics|nace|isco|isic|soc|occ(upation)?|ind(ustry)?|county|district|"
     r"municipality|country|region|area|state|sector|class|recode)([^a-z]|$)|code$"

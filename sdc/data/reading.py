@@ -11,7 +11,7 @@ bins and codes at the ends. The order of the categories of a variable is
 
 A variable has the categories that the settings name, and those that good records have; what occurs only in records
 that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out. Categories that are alike, see
-`sdc.data.alike`, are refused, kept apart or merged. A missing value is a null, a NaN or an empty string; it gets its
+`sdc.model.alike`, are refused, kept apart or merged. A missing value is a null, a NaN or an empty string; it gets its
 category before any recode.
 """
 
@@ -34,7 +34,6 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
-from sdc.data.alike import alikes, differences, key_of
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
@@ -44,7 +43,7 @@ from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
 from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.model.alike import decimal_of
+from sdc.model.alike import alike_key, alikes, decimal_of, differences
 from sdc.model.errors import InputError, UntoldError, nearest
 from sdc.model.schema import MAX_CATEGORIES, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
@@ -131,7 +130,7 @@ def _used(settings: TableConfig) -> frozenset[str] | None:
         return None
     recodes = [recode.column for recode in settings.recodes.values()]
     named = {*settings.variables, *settings.columns.values(), *recodes, settings.weight, COUNT}
-    return frozenset(key_of(name) for name in named if name is not None)
+    return frozenset(alike_key(name) for name in named if name is not None)
 
 
 def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
@@ -353,7 +352,7 @@ def _coding(
 
 def _alike(name: str, columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
     """The one column that is called alike; InputError where nothing says that it is meant, or which."""
-    found = [column for column in columns if key_of(column) == key_of(name)]
+    found = [column for column in columns if alike_key(column) == alike_key(name)]
     if found and (len(found) > 1 or settings.alike != "merge"):
         raise InputError(
             f"{path} has no column {name!a} but {found[0]!a}, alike but for {differences({name: found[0]})}; rename "

@@ -6,7 +6,6 @@ import re
 from decimal import Decimal
 
 from sdc.config.table import RecodeConfig
-from sdc.data.alike import key_of
 
 # 1e+16 as floats are written to CSV; 1E5 may be a code
 NUMERAL = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf")
@@ -23,7 +22,7 @@ def of_number(name: str, recode: RecodeConfig) -> str | None:
         return top_label(recode)
     if recode.bottom is not None and number <= recode.bottom:
         return bottom_label(recode)
-    return key_of(name)
+    return f"{number.normalize() or abs(number):f}" if number.is_finite() else name
 
 
 def labels_of(recode: RecodeConfig) -> tuple[str, ...] | None:

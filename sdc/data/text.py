@@ -12,7 +12,7 @@ import codecs
 import csv as standard
 import gzip
 import lzma
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -28,6 +28,7 @@ from sdc.model.errors import InputError
 
 _BLOCK = 1 << 22  # bytes that are split at a time
 _LONGEST = 1 << 26  # bytes of a line
+_LINES = 100  # from which a delimiter is guessed
 _ROWS, _VALUES = 1 << 17, 1 << 16  # of a batch, and different ones of a column in it
 _QUOTED = 80  # bytes of a line in a detail
 _AS_UTF8 = ("utf-8", "utf-8-sig")
@@ -42,6 +43,34 @@ def header_of(part: SourcePart, csv: CsvConfig) -> list[str]:
         if at := _first(lines.text):
             return _names(lines, at)
     raise InputError(f"{part} is empty; give a file with a header and records")
+
+
+def guessed(part: SourcePart, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `given` does not say of a text file, from its first lines: for a proposal that somebody reads, see `init`.
+
+    The encoding, and the delimiter that divides all lines into as many fields, the more the better.
+    """
+    first = next(iter(_bytes(part, None)), b"")
+    sign = next((sign for sign in _SIGNS[1:] if first.startswith(sign)), None)
+    encodings = ["utf-16"] if sign else ["utf-8", "cp1252", "latin-1"]
+    found = {"encoding": next(e for e in encodings if _is_encoded(first, e)), **given}
+    lines = [line for line in first.decode(found["encoding"], "replace").splitlines()[:_LINES] if line]
+    lines = lines[:-1] or lines  # the last may be cut
+
+    def fields(delimiter: str) -> int:
+        widths = {len(row) for row in standard.reader(lines, delimiter=delimiter)}
+        return widths.pop() if len(widths) == 1 else 0
+
+    by_width = max([CsvConfig().delimiter_of(part.suffix), ",", ";", "\t", "|"], key=fields)
+    return {"delimiter": by_width, **found}
+
+
+def _is_encoded(content: bytes, encoding: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(content)
+    except UnicodeError:
+        return False
+    return True
 
 
 def may_be_cut(part: SourcePart, csv: CsvConfig) -> bool:

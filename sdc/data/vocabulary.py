@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.config.table import Alike, RecodeConfig
+from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
-from sdc.data.alike import alikes, differences, key_of
 from sdc.data.order import canonical_order
 from sdc.data.recodes import bottom_label, labels_of, of_number, top_label
+from sdc.model.alike import Alike, alike_key, alikes, differences
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
@@ -114,7 +114,7 @@ class Coding:
 
     def spelled(self, name: str) -> str | None:
         """What the settings name alike, and not so; None where they name it so, or not at all."""
-        return None if self.is_number or name in self._known else self._alike.get(key_of(name, self.decimal))
+        return None if self.is_number or name in self._known else self._alike.get(alike_key(name, self.decimal))
 
     def _pointed(self, name: str) -> str:
         if self.decimal == ".":
@@ -157,7 +157,7 @@ class Coding:
 
     @cached_property
     def _alike(self) -> dict[str, str]:
-        return {key_of(name, self.decimal): name for name in self._known}
+        return {alike_key(name, self.decimal): name for name in self._known}
 
     @cached_property
     def _others(self) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache, reduce
 from typing import Literal, TypeAlias
 
 from sdc.model.errors import MOST_LISTED, InputError
@@ -20,15 +21,16 @@ _CODE = re.compile(r"[-+]?0[0-9]")  # how no number begins
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0").union(map(chr, range(0xFE00, 0xFE10)))
 
 
-def alike_key(name: str) -> str:
+@lru_cache(1 << 16)
+def alike_key(name: str, sign: str = ".") -> str:
     """The same text for all names that are alike, and for no others.
 
     Names are alike if they are equal after NFC, removal of marks without width, case folding, and each run of blanks
     made one, with none at the ends; or if they are the same decimal number. 01 is no number but a code.
     """
     if not name.isascii():
-        name = "".join(c for c in unicodedata.normalize("NFC", name) if not _is_unseen(c))
-    number = None if _CODE.match(name.strip()) else decimal_of(name)
+        name = _seen(unicodedata.normalize("NFC", name))
+    number = None if _CODE.match(name.strip()) else decimal_of(name, sign)
     if number is not None:
         return "{}e{}".format(*number)
     return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
@@ -55,6 +57,35 @@ def one_spelling(names: Iterable[str], alike: Alike, what: str, remedy: str) -> 
     return {name: group[0] for group in groups for name in group}
 
 
+def alikes(names: Iterable[str], first: Collection[str] = (), decimal: str = ".") -> dict[str, str]:
+    """Of names that are alike each but one, with that: one of the first, the shortest, the lowest by code point."""
+    spelled: dict[str, str] = {}
+    others: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (name not in first, len(name), name)):
+        chosen = spelled.setdefault(alike_key(name, decimal), name)
+        if chosen != name:
+            others[name] = chosen
+    return others
+
+
+def differences(pairs: Mapping[str, str]) -> str:
+    """In what names differ from those that they are alike, without quoting any."""
+    kinds: dict[str, Callable[[str], str]] = {
+        "composed accents": lambda name: unicodedata.normalize("NFC", name),
+        "marks without width": _seen,
+        "blanks": lambda name: " ".join(name.split()),
+        "capitals": str.casefold,
+    }
+
+    def differ(left_out: str) -> bool:
+        undo = [same for kind, same in kinds.items() if kind != left_out]
+        return any(
+            len({reduce(lambda name, same: same(name), undo, name) for name in pair}) > 1 for pair in pairs.items()
+        )
+
+    return ", ".join(filter(differ, kinds)) if not differ("") else "how numbers are written"
+
+
 def quoted(groups: Iterable[tuple[str, ...]]) -> str:
     """One line for each set of spellings, escaped where two would look the same."""
     lines = []
@@ -65,8 +96,8 @@ def quoted(groups: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def _is_unseen(character: str) -> bool:
-    return unicodedata.category(character) == "Cf" or character in _UNSEEN
+def _seen(name: str) -> str:
+    return "".join(c for c in name if unicodedata.category(c) != "Cf" and c not in _UNSEEN)
 
 
 def decimal_of(text: str, sign: str = ".") -> tuple[int, int] | None:

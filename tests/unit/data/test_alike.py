@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from sdc.config.table import TableConfig
-from sdc.data.alike import alikes, differences, key_of
 from sdc.data.profile import written
 from sdc.data.reading import read_table
 from sdc.data.source import open_source
+from sdc.model.alike import alike_key, alikes, differences
 from sdc.model.errors import InputError
 
 COMMA = {"delimiter": ";", "decimal": ","}
@@ -76,7 +76,7 @@ def test_names_that_are_not() -> None:
 
 @given(name=some.text(max_size=6))
 def test_a_key_is_its_own(name: str) -> None:
-    assert key_of(key_of(name)) == key_of(name) == key_of(f" {name.strip()}\u200b")
+    assert alike_key(alike_key(name)) == alike_key(name) == alike_key(f" {name.strip()}\u200b")
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])

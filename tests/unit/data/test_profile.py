@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from sdc.commands.cli import main
 from sdc.config.file import read_config
-from sdc.data.profile import config_name, written
-from sdc.data.reading import count_records
+from sdc.data.profile import config_name, csv_of, written
+from sdc.data.reading import count_records, read_table
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
 
@@ -216,3 +217,25 @@ def test_what_is_only_called_so_is_a_variable(tmp_path: Path) -> None:
     pq.write_table(pa.table(columns), path)
     _, _, table = first(path, tmp_path)
     assert table.schema.names == ("weight", "weightless", "growth")
+
+
+EUROPEAN = "größe;lohn;nace\n" + "".join(f"{n % 3};{n},5;0{n % 2}.10\nx;NA;01.10\n" for n in range(9))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_how_a_text_file_is_written(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(EUROPEAN.encode(encoding))
+    source = open_source(path)
+    found = csv_of(source, {})
+    assert (found.delimiter, found.encoding, found.decimal) == (";", encoding, ",")
+    text, facts = written(source, "t")
+    assert [one["name"] for one in facts["variables"]] == ["größe", "lohn", "nace"]
+    config = yaml.safe_load(text)["table"]
+    assert config["csv"]["missing"] == {"lohn": ["NA"]}
+    assert list(config["recodes"]) == ["lohn"]
+    assert read_table(path, **{key: value for key, value in config.items() if key != "path"}).total == 18
+    with pytest.raises(InputError, match="the one column"):
+        written(source, "t", given={"delimiter": "|", "encoding": encoding})
+    with pytest.raises(InputError, match=r"csv\.delimiter = 'x'"):
+        written(source, "t", given={"delimiter": "x"})
