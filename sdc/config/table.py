@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
 
@@ -12,6 +12,7 @@ from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Sec
 from sdc.model.schema import MAX_CATEGORIES
 from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
+Alike: TypeAlias = Literal["refuse", "keep", "merge"]
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
@@ -83,7 +84,11 @@ class CsvConfig(Section):
         Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
     ] = "utf-8"
     decimal: Annotated[
-        Literal[".", ","], Field(description="the decimal sign of numbers, one of . and , in quotes")
+        Literal[".", ","],
+        Field(
+            description="the decimal sign of numbers in bins, top, bottom, weights and counts, one of . and , in "
+            "quotes; categories stay as they are written"
+        ),
     ] = "."
     quote: Annotated[
         Literal['"', "none"],
@@ -91,6 +96,18 @@ class CsvConfig(Section):
             description="what values with a delimiter are put in, one of '\"' and none: marks are part of the values"
         ),
     ] = '"'
+
+    missing: Annotated[
+        tuple[Text, ...] | dict[Text, tuple[Text, ...]],
+        Field(
+            description="a list of texts that stand for missing values, such as NA, in any source; or such a list for "
+            "each column"
+        ),
+    ] = ()
+
+    def missing_of(self, column: str) -> frozenset[str]:
+        """The texts that stand for missing values of a column."""
+        return frozenset(self.missing.get(column, ()) if isinstance(self.missing, dict) else self.missing)
 
     def delimiter_of(self, suffix: str) -> str:
         """That of a file whose name ends so."""
@@ -146,22 +163,18 @@ class TableConfig(Section):
     path: Annotated[
         Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
     ]
-    ignore: Annotated[
-        tuple[Text, ...],
-        Field(
-            description="a list of patterns, such as readme*, of names in a folder or glob that are no parts; names "
-            "that begin with a dot are none, nor those that begin with _ and do not end as parts do; any other file "
-            "that is no part is refused"
-        ),
-    ] = ()
     variables: Annotated[
         tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
     ] = None
     columns: Annotated[
-        dict[Text, Text], Field(description="the column of each variable that is not called as its column")
+        dict[Text, Text | None],
+        Field(
+            description="the column of each variable that is not called as its column; `count` is that of the counts, "
+            "null where no column counts and every row is a record"
+        ),
     ] = {}
     csv: Annotated[
-        CsvConfig, Field(description="a section with delimiter, encoding, decimal and quote, of text files")
+        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote and missing, of text files")
     ] = CsvConfig()
     categories: Annotated[
         dict[Text, tuple[Category, ...]],
@@ -188,6 +201,21 @@ class TableConfig(Section):
             "rounded totals of weights go with them, see weighted; default none"
         ),
     ] = None
+    ignore: Annotated[
+        tuple[Text, ...],
+        Field(
+            description="a list of patterns, such as readme*, of names in a folder or glob that are no parts; names "
+            "that begin with a dot are none, nor those that begin with _ and do not end as parts do; any other file "
+            "that is no part is refused"
+        ),
+    ] = ()
+    alike: Annotated[
+        Alike,
+        Field(
+            description="what to do with names that are equal but for blanks at their ends, capitals, composed "
+            "accents or marks without width, or as numbers: refuse them, keep them apart, or merge them"
+        ),
+    ] = "refuse"
     bad_records: Annotated[
         Literal["refuse", "set_aside"],
         Field(
@@ -240,8 +268,10 @@ class TableConfig(Section):
 
     @field_validator("columns")
     @classmethod
-    def _one_name(cls, columns: dict[str, str]) -> dict[str, str]:
-        named = list(columns.values())
+    def _one_name(cls, columns: dict[str, str | None]) -> dict[str, str | None]:
+        named = [column for name, column in columns.items() if column is not None or name != "count"]
+        if None in named:
+            raise ValueError("only count may be null: no column counts records")
         if twice := next((column for column in named if named.count(column) > 1), None):
             raise ValueError(f"the column {twice!r} is there twice; one variable is of it, others by recodes")
         return columns

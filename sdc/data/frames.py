@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pyarrow as pa
 
+from sdc.data.alike import key_of
 from sdc.model.errors import InputError
 
 
-def arrow_of(frame: Any) -> pa.Table:
+def arrow_of(frame: Any, used: Collection[str] | None = None) -> pa.Table:
     """The columns of a data frame; of a LazyFrame and of a relation, which are queries, what these give.
+
+    used  keys of the names of those that are used, all without: what is wrong with others is nobody's concern
 
     No message quotes what it holds. InputError for what is no data frame, for a query that fails, for columns of one
     name, for an index that would be lost, and for a column of mixed types.
@@ -19,7 +22,7 @@ def arrow_of(frame: Any) -> pa.Table:
     kind = type(frame).__name__
     library = type(frame).__module__.partition(".")[0]
     if library == "pandas" and hasattr(frame, "columns"):
-        table = _of_pandas(frame)
+        table = _of_pandas(frame, used)
     elif library == "polars" and hasattr(frame, "collect"):
         table = _of_query(frame, frame.collect)
     elif kind != "Series" and (isinstance(frame, pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__")):
@@ -30,7 +33,7 @@ def arrow_of(frame: Any) -> pa.Table:
             f"from a relation of DuckDB; this is a {kind}"
         )
     names = table.column_names
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted({name for name in names if names.count(name) > 1 and _is_used(name, used)}):
         raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
     return table
 
@@ -46,8 +49,13 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
         ) from None
 
 
-def _of_pandas(frame: Any) -> pa.Table:
-    names = list(frame.columns)
+def _is_used(name: object, used: Collection[str] | None) -> bool:
+    return used is None or (isinstance(name, str) and key_of(name) in used)
+
+
+def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:
+    places = [place for place, name in enumerate(frame.columns) if _is_used(name, used)]
+    names = [frame.columns[place] for place in places]
     if odd := [name for name in names if not isinstance(name, str)]:
         raise InputError(
             f"the data frame has {len(odd)} columns whose names are no text, such as one of the type "
@@ -57,18 +65,30 @@ def _of_pandas(frame: Any) -> pa.Table:
         raise InputError(f"the data frame has {names.count(twice[0])} columns called {twice[0]!r}; rename or drop one")
     index = frame.index
     # a range without a name is what pandas counts rows by; anything else is a variable that somebody may miss
-    if type(index).__name__ != "RangeIndex" or index.name is not None:
+    if used is None and (type(index).__name__ != "RangeIndex" or index.name is not None):
         called = ", ".join(repr(name) for name in index.names)
         raise InputError(
             f"the index of the data frame ({called}) would be lost; call reset_index(), with drop=True if it is not "
             "needed"
         )
+    chosen = frame.iloc[:, places]
     for name in names:
-        _check_types(name, frame[name])
+        _check_types(name, chosen[name])
     try:
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        found = pa.Table.from_pandas(chosen, preserve_index=False)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError("the data frame has a column that Arrow cannot hold; store it as text", str(error)) from None
+    for place, name in enumerate(frame.columns):
+        if place not in places and isinstance(name, str):  # looked at for counts and totals alone
+            found = found.append_column(name, _whatever(frame.iloc[:, place]))
+    return found
+
+
+def _whatever(column: Any) -> pa.Array:
+    try:
+        return pa.Array.from_pandas(column)
+    except (pa.ArrowException, TypeError, ValueError):
+        return pa.array([str(value) for value in column], pa.string())
 
 
 def _check_types(name: str, column: Any) -> None:

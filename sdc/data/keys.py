@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
+from sdc.data.alike import key_of
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.vocabulary import kind_of, namer
@@ -30,7 +31,8 @@ def require_disjoint(own: Source, others: Source, column: str, records: int, csv
             f"{SETTING}: {others.path} has {len(other_keys)} records, and the publication is of {records}; name those "
             "that it is of"
         )
-    if both := keys & other_keys:
+    # what is 1 in one file may be 1.0 in the other
+    if both := set(map(key_of, keys)) & set(map(key_of, other_keys)):
         raise InputError(
             f"{others.path} is called disjoint from {own.path}, and by {column!r} {len(both)} records are in both; say "
             "by where which records the publication is of"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
+from decimal import Decimal
 
-from sdc.data.recodes import INTEGER, NUMERAL, plain
-from sdc.model.errors import InputError
+from sdc.data.recodes import NUMERAL
 
 _NUMBER = r"[-+]?[$€£]?\d[\d,]*(?:\.\d+)?"
 _UNIT = r"(?:%|K|M| ?(?!(?:to|or|and|up|through|plus)\b)[a-z]+\.?)?"
@@ -27,34 +27,21 @@ _INTERVALS = tuple(
     )
 )
 _Interval = tuple[float, float]
-MOST_QUOTED = 100
 
 
-def canonical_order(names: Collection[str], column: str) -> tuple[list[str], dict[str, str]]:
-    """The categories in order, and the category of each name that is not itself one, such as 2 of 2.0.
+def canonical_order(names: Collection[str]) -> list[str]:
+    """The categories in order.
 
     By number where all are numerals; by their ends where they are intervals such as "under 15", "15 to 64" and "65 and
-    over", the others after them; else by code point. InputError where a numeral among numerals is no whole number.
+    over", the others after them; else by code point.
     """
     if all(NUMERAL.fullmatch(name) for name in names):
-        return _by_number(names, column)
+        return sorted(names, key=lambda name: (Decimal(name), name))
     interval_of = {name: interval for name in names if (interval := _interval(name))}
     if not any(low != high for low, high in interval_of.values()):
-        return sorted(names), {}
+        return sorted(names)
     inside = sorted(interval_of, key=lambda name: (interval_of[name], name))
-    return [*inside, *sorted(name for name in names if name not in interval_of)], {}
-
-
-def _by_number(names: Collection[str], column: str) -> tuple[list[str], dict[str, str]]:
-    known = {name: plain(name) for name in names}
-    fractions = sorted(name for name, number in known.items() if not INTEGER.fullmatch(number))
-    if fractions:
-        raise InputError(
-            f"column {column!r} has {len(fractions)} values that are not whole numbers; bin the column, "
-            "list its values under `categories`, or leave it out of `variables`",
-            f"column {column!r} has the values {', '.join(fractions[:MOST_QUOTED])}",
-        )
-    return sorted(set(known.values()), key=int), known
+    return [*inside, *sorted(name for name in names if name not in interval_of)]
 
 
 def _interval(name: str) -> _Interval | None:

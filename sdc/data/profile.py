@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import floor, gcd, isfinite, log10
@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
-from sdc.data.reading import COUNT, count_records
+from sdc.data.alike import alikes
+from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.records import apart, batches, layouts_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.vocabulary import kind_of, namer
@@ -33,6 +34,7 @@ LEAST_EXPECTED = 5.0
 MOST_EMPTY = 100
 LITTLE_MISSING = (0.05, 0.2)  # shares; up to one is as good as none
 MOST_MISSING = 0.5
+MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "\\N", ".", "-", "?"))
 DENSE, ALIKE = 0.8, 0.7  # of amounts: how many of all steps occur, how far neighbours are as frequent as each other
 
 
@@ -45,6 +47,7 @@ class Column:
     values: Counter[str] = field(default_factory=Counter)
     missing: int = 0
     is_cut: bool = False
+    marks: tuple[str, ...] = ()  # texts that seem to stand for missing values
 
     @property
     def rows(self) -> int:
@@ -94,7 +97,7 @@ def columns_of(source: Source) -> list[Column]:
     kinds = dict(layouts[0].columns)
     found = {}
     for name, kind in kinds.items():
-        if name != COUNT:
+        if name != COUNT and not (COUNT in kinds and looks_like_counts(name)):
             try:
                 found[name] = Column(name, kind_of(kind, name))
             except InputError:
@@ -107,9 +110,20 @@ def columns_of(source: Source) -> list[Column]:
             column.values.update(values)
             column.missing += missing
             column.is_cut |= is_cut or len(column.values) > MOST_VALUES
+    for column in found.values():
+        _find_marks(column)
     if not any(column.rows for column in found.values()):
         raise InputError(f"{source.path} has no records; give a table with at least one")
     return list(found.values())
+
+
+def _find_marks(column: Column) -> None:
+    """Takes texts among numbers that usually stand for missing values for such; elsewhere NA may be a code."""
+    marks = [value for value in column.values if value.strip() in MARKS]
+    rest = Column("", "", column.values - Counter({mark: column.values[mark] for mark in marks}))
+    if marks and rest.values and rest.numbers is not None:
+        column.marks = tuple(sorted({mark.strip() for mark in marks}))
+        column.missing += sum(column.values.pop(mark) for mark in marks)
 
 
 def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str], int, bool]]:
@@ -123,7 +137,11 @@ def _met(part: SourcePart, names: Sequence[str]) -> dict[str, tuple[Counter[str]
                 name_of = namer(column.type, name)
                 for pair in column.value_counts().to_pylist():
                     if pair["values"] is not None:
-                        counts[name_of(pair["values"])] += pair["counts"]
+                        try:
+                            value = name_of(pair["values"])
+                        except InputError:
+                            value = str(pair["values"])  # it is no category, and may be left out
+                        counts[value] += pair["counts"]
                 is_cut = len(counts) > MOST_VALUES
             missing += counts.pop("", 0)
             for total in [value for value in counts if is_reserved(value)]:
@@ -166,8 +184,12 @@ def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
 
 def _proposal(column: Column) -> Proposal:
     distinct, numbers = len(column.values), column.numbers
+    if not column.name or INDEX.fullmatch(column.name):
+        return Proposal(column, "the index of a data frame, or without a name")
     if is_weight(column):
         return Proposal(column, "by its name a survey weight")
+    if looks_like_counts(column.name):
+        return Proposal(column, "by its name the count of a cell's records")
     if column.is_cut:
         return Proposal(column, f"more than {MOST_VALUES:,} values: an identifier, or a number to be binned by hand")
     if distinct < 2 and not (distinct and column.missing and column.is_stored):
@@ -266,6 +288,8 @@ def settings_of(path: str, found: Sequence[Proposal]) -> TableConfig:
     on = [p for p in found if p.why is None]
     return TableConfig(
         path=path,
+        columns={COUNT: None} if _counts(found) else {},
+        csv=CsvConfig(missing={p.column.name: p.column.marks for p in on if p.column.marks}),
         variables=tuple(p.column.name for p in on),
         recodes={p.column.name: RecodeConfig.model_validate(p.recode) for p in on if p.recode},
         missing={p.column.name: _unused("missing", p.column) for p in on if p.column.missing},
@@ -279,8 +303,14 @@ def _nested(source: Source, found: Sequence[Proposal]) -> list[tuple[str, str]]:
         return []
     missing = {column.name: _unused("missing", column) for column in few if column.missing}
     called = _called_totals(few)
-    settings = TableConfig(path=source.path, variables=tuple(called), missing=missing, not_totals=called)
+    own: dict[str, Any] = {"variables": tuple(called), "missing": missing, "not_totals": called, "alike": "keep"}
+    settings = settings_of(source.path, found).model_copy(update={**own, "recodes": {}})
     return list(nested(count_records(source, settings).table))
+
+
+def _counts(found: Sequence[Proposal]) -> list[str]:
+    """Columns that are called as counts are: that of a table of counted cells is not among them."""
+    return [p.column.name for p in found if looks_like_counts(p.column.name)]
 
 
 def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
@@ -315,7 +345,8 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
     found = proposals(columns_of(source), ask)
     called = _called_totals([p.column for p in found if p.why is None])
     settings = settings_of(source.path, found).model_copy(update={"not_totals": called})
-    table = count_records(source, settings).table
+    alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
+    table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
     sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
     levels = _nested(source, found)
@@ -327,8 +358,9 @@ def written(source: Source, name: str, ask: Ask = never_amounts) -> tuple[str, d
         "empty_two_way_cells": [{"cell": cell, "expected": round(n, 1)} for cell, n in empty[:MOST_EMPTY]],
         "nested": [list(pair) for pair in levels],
         "sums": [list(pair) for pair in sums],
+        "alike": alike,
     }
-    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums)) + "\n", facts
+    return "\n".join(_lines(source.path, name, found, table, empty, levels, sums, alike)) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -353,6 +385,7 @@ def _lines(
     empty: Sequence[tuple[dict[str, str], float]],
     levels: Sequence[tuple[str, str]],
     sums: Sequence[SumCategory],
+    alike: Mapping[str, Mapping[str, str]],
 ) -> Iterator[str]:
     settings = settings_of(path, found)
     yield f"# A first config, made from {table.total:,} records. Confidential: it lists categories of the data."
@@ -371,6 +404,9 @@ def _lines(
     if recoded:
         yield "  recodes:  # suggested; choose those that readers know"
         yield from (f"    {_text(p.column.name)}: {json.dumps(p.recode, ensure_ascii=False)}" for p in recoded)
+    if settings.csv.missing:
+        marks = json.dumps(settings.csv.missing, ensure_ascii=False)
+        yield f"  csv: {{missing: {marks}}}  # texts that seem to stand for missing values"
     if settings.missing:
         yield "  missing:  # a category for records without a value; without it they are refused"
         yield from (f"    {_text(name)}: {_text(category)}" for name, category in settings.missing.items())
@@ -382,6 +418,14 @@ def _lines(
         yield "  # are categories:"
         own = {name: [category for v, category in sums if v == name] for name, _ in sums}
         yield f"  # not_totals: {json.dumps(own, ensure_ascii=False)}"
+    if counts := _counts(found):
+        yield f"  # columns: {{count: {_text(counts[0])}}}  # does it count the records of a cell? else {{count: null}}"
+    if alike:
+        yield "  # these are alike; correct them, or say that they are one category, or that they are several:"
+        yield from (
+            f"  #   {_text(v)}: {one!a} and {other!a}" for v, pairs in alike.items() for one, other in pairs.items()
+        )
+        yield "  # alike: merge   # or keep"
     weights = [p.column.name for p in found if is_weight(p.column)]
     if weights:
         yield f"  # weight: {_text(weights[0])}  # is it one? rounded totals of it then go out beside the counts"

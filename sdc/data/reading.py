@@ -1,19 +1,18 @@
 """Reading microdata or counted cells, Parquet or CSV, one file or many parts, into a table.
 
 What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
-many workers count them within how much memory. Category names are strings; an integer is its decimal numeral, a
-boolean `false` or `true`, a date its ISO form. The order of the categories of a variable is
+many workers count them within how much memory. A category is a text, as it is written. What is stored as a number, a
+truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31. Texts become numbers only for
+bins and codes at the ends. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
 2. otherwise canonical, see `canonical_order`: by number, by interval or by text, top and bottom codes at the ends.
    Never that of the file: it may tell which record came first.
 
 A variable has the categories that the settings name, and those that good records have; what occurs only in records
-that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out.
-
-A column in which every value is a numeral, some with a decimal point or exponent, has whole numbers as categories
-(2.0 is 2, as pandas writes integers beside missing values); it is refused where one is not whole and `categories`
-does not list it. A missing value is a null, a NaN or an empty string; it gets its category before any recode.
+that are set aside, in rows of count 0 or in an unused entry of a dictionary is left out. Categories that are alike, see
+`sdc.data.alike`, are refused, kept apart or merged. A missing value is a null, a NaN or an empty string; it gets its
+category before any recode.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ from sdc.config.file import faults_of
 from sdc.config.given import require_names
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
+from sdc.data.alike import alikes, differences, key_of
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
@@ -60,6 +60,7 @@ MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
 
 FRAME = "the data frame"
+INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls one in Parquet
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS = 1 << 17
@@ -78,7 +79,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
 
     variables         columns to use, in this order; default all
     ignore            patterns of names in the folder or glob that are no parts
-    columns           the column of each variable that is not called as its column
+    columns           the column of each variable that is not called as its column, and that of `count`
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
     missing           category name for missing values, by variable; last where `categories` does not list it.
@@ -87,6 +88,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
     not_totals        categories that are no totals, though they are called or count like them, by variable
+    alike             refuse, keep apart or merge categories that are alike
     bad_records       refuse, or set_aside: leave them out
     max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
 
@@ -119,8 +121,17 @@ def _count_source(
     named = {name: value for name, value in given.items() if value is not None}
     settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
     if not is_path:
-        return count_frame(arrow_of(source), settings, memory)
+        return count_frame(arrow_of(source, _used(settings)), settings, memory)
     return count_records(open_source(source, ignore=settings.ignore), settings, executor, memory)
+
+
+def _used(settings: TableConfig) -> frozenset[str] | None:
+    """Keys of the columns that are used; None for all."""
+    if settings.variables is None:
+        return None
+    recodes = [recode.column for recode in settings.recodes.values()]
+    named = {*settings.variables, *settings.columns.values(), *recodes, settings.weight, COUNT}
+    return frozenset(key_of(name) for name in named if name is not None)
 
 
 def settings_of(path: str, given: Mapping[str, Any]) -> TableConfig:
@@ -163,11 +174,14 @@ def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], t
     """
     layouts = layouts_of(source.parts, settings.csv)
     names = layouts[0].names
-    require_once(names, names if settings.variables is None else [COUNT], source.path)
-    codings = _codings(names, settings, source.path)
-    require_once(names, [settings.weight, *(coding.column for coding in codings)], source.path)
-    if source.parts[0].suffix == ".parquet" and COUNT not in layouts[0].names:
+    count = count_of(names, settings, source.path)
+    require_once(names, names if settings.variables is None else [], source.path)
+    codings = _codings(names, count, settings, source.path, _reals(layouts))
+    require_once(names, [count, settings.weight, *(coding.column for coding in codings)], source.path)
+    if source.parts[0].suffix == ".parquet" and count is None:
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
+    if source.parts[0].suffix == ".parquet":
+        _check_csv(settings, source.path)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
 
@@ -200,9 +214,10 @@ def count_records(
     folder = scratch_of(runner)
     # results of several units may be with this process at once, beside the cells that it merges them into
     share = memory // (8 * len(ranges))
-    is_counted, unused = COUNT in layouts[0].names, _unused(layouts[0].columns, codings, settings)
+    count = count_of(layouts[0].names, settings, source.path)
+    unused = _unused(layouts[0].columns, codings, count, settings)
     units = [
-        PartUnit(part, groups, codings, is_counted, settings.weight, memory, folder, share, settings.csv, unused)
+        PartUnit(part, groups, codings, count, settings.weight, memory, folder, share, settings.csv, unused)
         for part, groups in ranges
     ]
     tally = Tally(codings, memory, folder, settings.weight is not None)
@@ -213,7 +228,7 @@ def count_records(
                 raise found
             tally.unite(found)
         _check(tally, settings, source.path)
-        return _settled(tally.close(memory), settings, runner, source.path, is_counted)
+        return _settled(tally.close(memory), settings, runner, source.path, count is not None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -221,16 +236,18 @@ def count_records(
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
     """The same of a table that is in memory."""
     part, names = SourcePart(FRAME, None, ""), frame.column_names
-    codings = _codings(names, settings, FRAME)
+    _check_csv(settings, FRAME)
+    count = count_of(names, settings, FRAME)
+    codings = _codings(names, count, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
-    unused = _unused(zip(names, frame.schema.types, strict=True), codings, settings)
-    unit = PartUnit(part, None, codings, COUNT in names, settings.weight, memory, folder, memory, settings.csv, unused)
+    unused = _unused(zip(names, frame.schema.types, strict=True), codings, count, settings)
+    unit = PartUnit(part, None, codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
             _count_batch(batch, tally, unit)
         _check(tally, settings, FRAME)
-        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, COUNT in names)
+        return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, count is not None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -238,68 +255,138 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
 # Settings and columns
 
 
-def _codings(columns: list[str], settings: TableConfig, path: str) -> tuple[Coding, ...]:
+def _reals(layouts: Sequence[Layout]) -> frozenset[str]:
+    """Columns that are floats in some part: pandas makes 1.0 of 1 beside what is missing."""
+    columns = (column for layout in layouts for column in layout.columns)
+    return frozenset(name for name, kind in columns if pa.types.is_floating(kind))
+
+
+def _check_csv(settings: TableConfig, path: str) -> None:
+    """InputError for settings of text files where there are none."""
+    for key in ("delimiter", "encoding", "quote"):
+        if (given := getattr(settings.csv, key)) != CsvConfig.model_fields[key].default:
+            raise InputError(f"table.csv.{key} = {given!r} is of text files, and {path} is none; take it out")
+
+
+_COUNTS = re.compile(
+    r"counts?|cell.?counts?|freqs?|frequenc(y|ies)|n|n.?obs|cases|anzahl|häufigkeit|effectifs?|frecuencia|aantal|antall?"
+)
+
+
+def looks_like_counts(column: str) -> bool:
+    """Whether a column is called as those of counts are."""
+    return _COUNTS.fullmatch(column.strip().casefold()) is not None
+
+
+def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
+    """The column of counts: what the settings name, or `count`; None where each row is a record.
+
+    InputError where a column that is used for nothing else looks like one, and nothing is said of it.
+    """
+    if COUNT in settings.columns:
+        return settings.columns[COUNT]
+    if COUNT in columns:
+        return COUNT
+    recodes = [recode.column for recode in settings.recodes.values()]
+    said = {settings.weight, *(settings.variables or ()), *settings.columns.values(), *recodes}
+    if asked := next((column for column in columns if looks_like_counts(column) and column not in said), None):
+        raise InputError(
+            f"{path} has the column {asked!r}, and nothing says whether it counts the records of a cell; say "
+            f"table.columns: {{count: {asked!r}}} if it does, or {{count: null}} if each row is a record"
+        )
+    return None
+
+
+def _codings(
+    columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str] = frozenset()
+) -> tuple[Coding, ...]:
     """How each variable is made, in the order of the table."""
     recodes = settings.recodes
     made = [name for name, recode in recodes.items() if recode.column is not None and name not in columns]
-    _check_columns(columns, settings, path)
-    if settings.variables is None and "" in columns:
-        raise InputError(f"{path}: column {columns.index('') + 1} has no name; name it, or name the variables to use")
-    _check_weight(columns, settings, path)
+    _check_columns(columns, count, settings, path)
+    if settings.variables is None and (odd := [name for name in columns if not name or INDEX.fullmatch(name)]):
+        what = f"is called {odd[0]!r}, the index of a data frame" if odd[0] else "has no name"
+        raise InputError(f"{path}: column {columns.index(odd[0]) + 1} {what}; name it, or name the variables to use")
+    _check_weight(columns, count, settings, path)
     names = {column: name for name, column in settings.columns.items()}
-    known = [names.get(name, name) for name in columns if name not in (COUNT, settings.weight)] + made
+    known = [names.get(name, name) for name in columns if name not in (count, settings.weight)] + made
+    known = [name for name in known if name != COUNT]  # a column that counts nobody
     chosen = known if settings.variables is None else list(settings.variables)
     for name in chosen:
         if name == COUNT:
             raise InputError(f"{COUNT!r} cannot be a variable: it is the column of counts; rename the column")
         if name == settings.weight:
             raise InputError(f"{name!r} cannot be a variable: it is the weight of a record; take it off the variables")
-        if name not in known:
+        if name not in known and not _alike(name, columns, settings, path):
             raise InputError(f"{path} has no column {name!r}; {nearest(name, columns)}")
-        if settings.variables is None and name.strip().lower() == COUNT:
-            raise InputError(f"{path} has the column {name!r}; rename it to {COUNT!r} if it counts records, or drop it")
+    if (pairs := alikes(chosen)) and settings.alike != "keep":
+        (one, other), *_ = pairs.items()
+        raise InputError(
+            f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
+            "leave it out of the variables, or say table.alike: keep"
+        )
     for setting in ("categories", "missing", "recodes", "not_totals"):
-        _check_known(setting, getattr(settings, setting), known, path)
+        _check_known(setting, getattr(settings, setting), [*known, *chosen], path)
+    if isinstance(settings.csv.missing, dict):
+        _check_known("csv.missing", settings.csv.missing, columns, path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
     schema = Schema(tuple(Variable(name, settings.categories.get(name, ("",))) for name in chosen))
-    return tuple(_coding(name, columns, settings, path) for name in schema.names)
+    return tuple(_coding(name, columns, count, settings, path, reals) for name in schema.names)
 
 
-def _coding(name: str, columns: list[str], settings: TableConfig, path: str) -> Coding:
+def _coding(
+    name: str, columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str]
+) -> Coding:
     recode = settings.recodes.get(name)
-    column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name, name)
-    if column not in columns or column == COUNT:
+    column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name) or name
+    column = column if column in columns else _alike(column, columns, settings, path) or column
+    if column not in columns or column == count:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
-    coding = Coding(name, column, settings.missing.get(name), settings.categories.get(name), recode, limit)
+    missing, listed, decimal = settings.missing.get(name), settings.categories.get(name), settings.csv.decimal
+    marks = settings.csv.missing_of(column)
+    coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, column in reals)
     if reserved := sorted(filter(is_reserved, coding.named)):
         raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
     return coding
 
 
+def _alike(name: str, columns: Sequence[str], settings: TableConfig, path: str) -> str | None:
+    """The one column that is called alike; InputError where nothing says that it is meant, or which."""
+    found = [column for column in columns if key_of(column) == key_of(name)]
+    if found and (len(found) > 1 or settings.alike != "merge"):
+        raise InputError(
+            f"{path} has no column {name!a} but {found[0]!a}, alike but for {differences({name: found[0]})}; rename "
+            "it, or say table.alike: merge to take it for the same"
+        )
+    return found[0] if found else None
+
+
 _ROUNDED = re.compile(rf"{ROUNDED_COUNT}\d+")
 
 
-def _check_columns(columns: list[str], settings: TableConfig, path: str) -> None:
+def _check_columns(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
     """InputError where a variable is of a column that is not there, or called as another one, or counts are rounded."""
     if rounded := [column for column in columns if _ROUNDED.fullmatch(column)]:
         raise UntoldError(f"{path} has rounded counts, {rounded[0]!r}; give each cell its count, or ask {WHO_TAKES}")
     for name, column in settings.columns.items():
-        if column not in columns or column == COUNT:
+        if column is None:
+            continue
+        if column not in columns or (column == count) != (name == COUNT):
             raise InputError(f"columns makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
         if name in columns and name not in settings.columns.values():
             raise InputError(f"columns makes {name!r} of {column!r}, and {path} has a column {name!r}; rename both")
 
 
-def _check_weight(columns: list[str], settings: TableConfig, path: str) -> None:
+def _check_weight(columns: list[str], count: str | None, settings: TableConfig, path: str) -> None:
     """InputError where there is no such column, or what is weighted is counted cells."""
     if settings.weight is None:
         return
-    if settings.weight not in columns or settings.weight == COUNT:
+    if settings.weight not in columns or settings.weight == count:
         raise InputError(f"weight names {settings.weight!r}, no column of {path}; {nearest(settings.weight, columns)}")
-    if COUNT in columns:
+    if count is not None:
         raise InputError(
-            f"{path} has the column {COUNT!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
+            f"{path} has the column {count!r}, so that its rows are cells, and weight = {settings.weight!r} is that of "
             "a record; give the records"
         )
 
@@ -317,6 +404,7 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 class PartUnit:
     """A part, or some row groups or bytes of it, and how it is counted.
 
+    count       the column of counts
     weight      the column of a record's weight
     memory      bytes for cells in the process that counts it
     folder      where runs go
@@ -328,7 +416,7 @@ class PartUnit:
     part: SourcePart
     span: range | None
     codings: tuple[Coding, ...]
-    counted: bool
+    count: str | None
     weight: str | None
     memory: int
     folder: Path
@@ -339,8 +427,8 @@ class PartUnit:
     @property
     def columns(self) -> list[str]:
         """Those that are read."""
-        used = [coding.column for coding in self.codings] + [COUNT] * self.counted + [*self.unused]
-        return list(dict.fromkeys(used if self.weight is None else [*used, self.weight]))
+        used = [*(coding.column for coding in self.codings), self.count, *self.unused, self.weight]
+        return list(dict.fromkeys(column for column in used if column is not None))
 
 
 def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
@@ -377,14 +465,14 @@ def _counted(part: SourcePart, unit: PartUnit) -> Tally:
 
 
 def _unused(
-    columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], settings: TableConfig
+    columns: Iterable[tuple[str, pa.DataType]], codings: Sequence[Coding], count: str | None, settings: TableConfig
 ) -> dict[str, Sequence[str]]:
     """Columns of texts of counted cells that make no variable: their rows of totals would be counted too."""
     kinds = dict(columns)
-    used = {COUNT, settings.weight, *(coding.column for coding in codings)}
+    used = {count, settings.weight, *(coding.column for coding in codings)}
     may_be = pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_dictionary
     texts = [name for name, kind in kinds.items() if name not in used and any(is_text(kind) for is_text in may_be)]
-    return {name: settings.not_totals.get(name, ()) for name in texts if COUNT in kinds}
+    return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
 
 
 def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
@@ -400,44 +488,43 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
-        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part)))
+        tally.add_weighted(
+            columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part), unit.csv.decimal)
+        )
         return
-    counts, total = _counts(batch.column(COUNT), unit.part) if unit.counted else (None, len(batch))
+    counts, total = _counts(batch, unit) if unit.count is not None else (None, len(batch))
     tally.add(columns, len(batch), counts, total)
 
 
-def _counts(column: pa.Array, part: SourcePart) -> tuple[Counts, int]:
+def _counts(batch: pa.RecordBatch, unit: PartUnit) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
+    assert unit.count is not None  # its rows are cells
+    column, where = batch.column(unit.count), f"{unit.part}: column {unit.count!r}"
     if pa.types.is_nested(column.type):
-        raise InputError(
-            f"{part}: column {COUNT!r} has the type {str(column.type).partition('<')[0]}; a count is a whole number"
-        )
+        raise InputError(f"{where} has the type {str(column.type).partition('<')[0]}; a count is a whole number")
     if column.null_count:
         raise UntoldError(
-            f"{part}: column {COUNT!r} has {column.null_count} missing values; give each cell its count, or ask "
-            f"{WHO_TAKES}"
+            f"{where} has {column.null_count} missing values; give each cell its count, or ask {WHO_TAKES}"
         )
     if not pa.types.is_dictionary(column.type):
         # each distinct value is looked at once, and multiplied as a Python integer: the sum of a batch may pass int64
         column = column.dictionary_encode()
-    distinct = [_count(value, part) for value in column.dictionary.to_pylist()]
+    distinct = [_count(value, where, unit.csv.decimal) for value in column.dictionary.to_pylist()]
     indices = column.indices.to_numpy()
     times = np.bincount(indices, minlength=len(distinct))
     return np.array(distinct, np.int64)[indices], sum(c * int(n) for c, n in zip(distinct, times, strict=True))
 
 
-def _count(value: object, part: SourcePart) -> int:
+def _count(value: object, where: str, decimal: str) -> int:
     """A stored count as an integer; InputError where it is not one, negative, or more than 2^53."""
     if isinstance(value, str) and _BETWEEN.fullmatch(value):
-        raise UntoldError(
-            f"{part}: column {COUNT!r} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}"
-        )
-    digits, power = decimal_of(str(value)) or (-1, 0)
+        raise UntoldError(f"{where} has counts between two numbers; give each cell its count, or ask {WHO_TAKES}")
+    digits, power = decimal_of(str(value), decimal if isinstance(value, str) else ".") or (-1, 0)
     if power < 0 or not 0 <= (number := digits * 10**power) <= MAX_TOTAL:
         raise InputError(
-            f"{part}: column {COUNT!r} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
+            f"{where} has a value that is no count: a whole number from 0 to {MAX_TOTAL} (2^53); "
             f"write 2-4 where it is between two, nothing where it is not told, and ask {WHO_TAKES}",
-            f"column {COUNT!r} has the value {value}",
+            f"{where} has the value {value}",
         )
     return int(number)
 
@@ -540,11 +627,11 @@ def _without_nobodys(
     for variable, coding, counts in zip(table.schema.variables, codings, table.one_way(), strict=True):
         named = () if variable.name in of_levels else coding.named
         kept = [c for c, count in zip(variable.categories, counts, strict=True) if count or c in named]
-        order, known = (kept, dict[str, str]()) if coding.order is not None else _with_missing_last(kept, coding)
+        order = kept if coding.order is not None else _with_missing_last(kept, coding)
         variables.append(Variable(variable.name, tuple(order)))
         place = {category: number for number, category in enumerate(order)}
         # what nobody has gets any place: no cell has it
-        places.append(np.array([place.get(known.get(c, c), 0) for c in variable.categories]))
+        places.append(np.array([place.get(c, 0) for c in variable.categories]))
     if tuple(variables) == table.schema.variables:
         return table, np.arange(len(table))
     codes = np.stack([place[column] for place, column in zip(places, table.codes.T, strict=True)], axis=1)
@@ -552,9 +639,9 @@ def _without_nobodys(
     return renamed, renamed.schema.keys.matching(codes.astype(np.uint16), renamed.codes)
 
 
-def _with_missing_last(names: Sequence[str], coding: Coding) -> tuple[list[str], dict[str, str]]:
-    order, known = coding.in_order([name for name in names if name != coding.missing])
-    return [*order, *(name for name in names if name == coding.missing)], known
+def _with_missing_last(names: Sequence[str], coding: Coding) -> list[str]:
+    order = coding.in_order([name for name in names if name != coding.missing])
+    return [*order, *(name for name in names if name == coding.missing)]
 
 
 def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:

@@ -6,23 +6,14 @@ import re
 from decimal import Decimal
 
 from sdc.config.table import RecodeConfig
-from sdc.config.values import OTHERS
+from sdc.data.alike import key_of
 
-INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,99})")
 # 1e+16 as floats are written to CSV; 1E5 may be a code
-NUMERAL = re.compile(INTEGER.pattern + r"(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf")
+NUMERAL = re.compile(r"-?(0|[1-9][0-9]{0,99})(\.[0-9]+)?(e[+-][0-9]{1,2})?|-?inf")
 
 
-def plain(name: str) -> str:
-    """A numeral that is a whole number as an integer; any other name as it is."""
-    number = Decimal(name) if NUMERAL.fullmatch(name) else Decimal("inf")
-    return str(int(number)) if number.is_finite() and number == number.to_integral_value() else name
-
-
-def recoded(name: str, recode: RecodeConfig) -> str | None:
-    """The category of a value; None where the recode does not cover it."""
-    if recode.groups is not None:
-        return _group(name, recode)
+def of_number(name: str, recode: RecodeConfig) -> str | None:
+    """The category of a number by bins or by codes at the ends; None where they do not cover it."""
     if not NUMERAL.fullmatch(name):
         return None
     number = Decimal(name)
@@ -32,7 +23,7 @@ def recoded(name: str, recode: RecodeConfig) -> str | None:
         return top_label(recode)
     if recode.bottom is not None and number <= recode.bottom:
         return bottom_label(recode)
-    return plain(name)
+    return key_of(name)
 
 
 def labels_of(recode: RecodeConfig) -> tuple[str, ...] | None:
@@ -47,16 +38,6 @@ def top_label(recode: RecodeConfig) -> str:
 
 def bottom_label(recode: RecodeConfig) -> str:
     return f"{recode.bottom} or less"
-
-
-def _group(name: str, recode: RecodeConfig) -> str | None:
-    groups = recode.groups or {}
-    # as it is written first: 01 and 1 may be two codes; then 2.0 is found as 2
-    for wanted in (name, plain(name)):
-        for label, values in groups.items():
-            if wanted in values and values != OTHERS:
-                return label
-    return next((label for label, values in groups.items() if values == OTHERS), None)
 
 
 def _within(number: Decimal, start: float | None, below: float | None) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sdc.config.table import CsvConfig
@@ -22,7 +21,6 @@ _BATCH_ROWS = 1 << 17
 Result = TypeVar("Result")
 
 _CSV = CsvConfig()
-_POINT, _COMMA = r"^[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?$", r"^([+-]?[0-9]+),([0-9]+([eE][+-]?[0-9]+)?)$"
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ def batches(
     """The records of a part, of these row groups, or of the lines that begin in this range of bytes."""
     if part.suffix == ".parquet":
         return _parquet_batches(part, columns, span)
-    return _text_batches(part, columns, csv, span)
+    return _each(text_batches(part, columns, csv, span), part)
 
 
 def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
@@ -130,28 +128,6 @@ def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None)
             with readable(part.url):
                 batch.validate(full=True)  # Arrow has looked at neither indices into dictionaries nor at UTF-8
             yield batch
-
-
-def _text_batches(part: SourcePart, columns: list[str], csv: CsvConfig, span: range | None) -> Iterator[pa.RecordBatch]:
-    for batch in _each(text_batches(part, columns, csv, span), part):
-        yield batch if csv.decimal == "." else _with_points(batch, part)
-
-
-def _with_points(batch: pa.RecordBatch, part: SourcePart) -> pa.RecordBatch:
-    """The batch of a file whose decimal sign is a comma, with points.
-
-    InputError where a numeral has a point already: of 1.000 nobody knows whether it is 1 or 1000.
-    """
-    columns = []
-    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if pc.any(pc.match_substring_regex(column.dictionary, _POINT)).as_py():
-            raise InputError(
-                f"{part}: column {name!r} has numbers with a point, and table.csv.decimal is a comma; write them "
-                "without, or correct the setting"
-            )
-        pointed = pc.replace_substring_regex(column.dictionary, _COMMA, r"\1.\2")
-        columns.append(pa.DictionaryArray.from_arrays(column.indices, pointed))
-    return pa.record_batch(columns, names=batch.schema.names)
 
 
 def _each(found: Iterable[pa.RecordBatch], part: SourcePart) -> Iterator[pa.RecordBatch]:

@@ -143,16 +143,17 @@ class _Batch:
 
     def _check_headers(self, values: list[list[str | None]], columns: Sequence[str], names: Sequence[str]) -> None:
         """InputError where a line says the names of the columns again."""
+        same = _plain if len(names) > 1 else str  # of one column a value may well be called nearly as it
         alike = np.ones(self.codes.shape[1], np.bool_)
         for codes, own, column in zip(self.codes, values, columns, strict=True):
-            called = [code for code, value in enumerate(own) if value is not None and _plain(value) == _plain(column)]
+            called = [code for code, value in enumerate(own) if value is not None and same(value) == same(column)]
             if not called:
                 return
             alike &= np.isin(codes, called)
         for row in np.flatnonzero(alike).tolist():
             start = int(self.starts[row])
             line = self.lines.text[start:].split(b"\n", 1)[0].split(b"\r", 1)[0]
-            if list(map(_plain, self.lines.fields(line))) == list(map(_plain, names)):
+            if list(map(same, self.lines.fields(line))) == list(map(same, names)):
                 raise self.lines.fault(start, "the names of the columns are there again; take the line out")
 
 

@@ -6,27 +6,29 @@ met, not on when. All work is on dictionaries, never on records, so a recode cos
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.config.table import RecodeConfig
+from sdc.config.table import Alike, RecodeConfig
 from sdc.config.values import OTHERS
+from sdc.data.alike import alikes, differences, key_of
 from sdc.data.order import canonical_order
-from sdc.data.recodes import bottom_label, labels_of, plain, recoded, top_label
+from sdc.data.recodes import bottom_label, labels_of, of_number, top_label
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
 
+_POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
 _INDICES = pa.int32()
 
@@ -70,6 +72,10 @@ class Coding:
     listed   all categories in order; None where the data have them
     recode   from values to categories
     limit    categories it may have
+    decimal  the sign of numbers that are stored as text
+    marks    texts that stand for missing values
+    alike    whether names that are alike are refused, kept apart, or merged
+    is_real  whether whole numbers stand beside others in another part, and are named as these
     """
 
     name: str
@@ -78,20 +84,47 @@ class Coding:
     listed: tuple[str, ...] | None = None
     recode: RecodeConfig | None = None
     limit: int = MAX_CATEGORIES
+    decimal: str = "."
+    marks: frozenset[str] = frozenset()
+    alike: Alike = "refuse"
+    is_real: bool = False
 
     @property
     def order(self) -> tuple[str, ...] | None:
         """The categories in order where the settings give them."""
         return labels_of(self.recode) if self.recode is not None else self.listed
 
-    def category(self, name: str) -> str | Bad:
-        """The category of a value that is not missing."""
-        if self.recode is not None:
-            label = recoded(name, self.recode)
+    @property
+    def is_number(self) -> bool:
+        """Whether a recode takes the values for numbers."""
+        return self.recode is not None and self.recode.groups is None
+
+    def category(self, name: str, is_text: bool) -> str | Bad:
+        """The category of a value that is not missing; InputError where nobody knows what number it is."""
+        if self.is_number:
+            label = of_number(self._pointed(name) if is_text else name, cast(RecodeConfig, self.recode))
             return Bad(Fault.UNCOVERED, name) if label is None else label
-        if self.listed is None or name in self._known or name == self.missing:
+        if self.recode is None and (self.listed is None or name == self.missing):
             return name
-        return plain(name) if plain(name) in self._known else Bad(Fault.OUTSIDE, name)
+        # the spelling of a number or a date is ours, and that of the settings goes before it
+        if name not in self._known and (self.alike != "keep" or not is_text):
+            name = self.spelled(name) or name
+        bad = Bad(Fault.OUTSIDE if self.recode is None else Fault.UNCOVERED, name)
+        return self._known.get(name) or self._others or bad
+
+    def spelled(self, name: str) -> str | None:
+        """What the settings name alike, and not so; None where they name it so, or not at all."""
+        return None if self.is_number or name in self._known else self._alike.get(key_of(name, self.decimal))
+
+    def _pointed(self, name: str) -> str:
+        if self.decimal == ".":
+            return name
+        if _POINT.fullmatch(name):
+            raise InputError(
+                f"column {self.column!r} has numbers with a point, and table.csv.decimal is a comma; write them "
+                "without, or correct the setting"
+            )
+        return name.replace(",", ".", 1)
 
     @cached_property
     def grouped(self) -> frozenset[str]:
@@ -106,17 +139,30 @@ class Coding:
         ends = (bottom_label(recode), top_label(recode)) if recode is not None else ()
         return frozenset((*(self.order or ()), *ends, *((self.missing,) if self.missing is not None else ())))
 
-    def in_order(self, names: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """Categories that the data have, in order, and the category of each name that is not itself one."""
+    def in_order(self, names: Sequence[str]) -> list[str]:
+        """Categories that the data have, in order."""
         if self.recode is None:
-            return canonical_order(names, self.column)
+            return canonical_order(names)
         bottom, top = bottom_label(self.recode), top_label(self.recode)
-        order, known = canonical_order([name for name in names if name not in (bottom, top)], self.column)
-        return [*([bottom] if bottom in names else ()), *order, *([top] if top in names else ())], known
+        order = canonical_order([name for name in names if name not in (bottom, top)])
+        return [*([bottom] if bottom in names else ()), *order, *([top] if top in names else ())]
 
     @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.listed or ())
+    def _known(self) -> dict[str, str]:
+        """The category of each value that the settings name."""
+        if self.recode is None:
+            return {name: name for name in self.listed or ()}
+        groups = self.recode.groups or {}
+        return {value: label for label, values in groups.items() if values != OTHERS for value in values}
+
+    @cached_property
+    def _alike(self) -> dict[str, str]:
+        return {key_of(name, self.decimal): name for name in self._known}
+
+    @cached_property
+    def _others(self) -> str | None:
+        groups = (self.recode and self.recode.groups) or {}
+        return next((label for label, values in groups.items() if values == OTHERS), None)
 
 
 class Vocabulary:
@@ -128,7 +174,8 @@ class Vocabulary:
         self.nulls = 0
         self.bad: dict[Fault, BadRecords] = {}
         self.unmet = set(coding.grouped)  # values named in groups that no row has
-        self._known: dict[Any, str | Bad] = {}
+        self.alike: dict[str, str] = {}  # values that the settings name alike, and what these name
+        self._known: dict[Any, tuple[str, str | Bad]] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -142,25 +189,27 @@ class Vocabulary:
 
         What no row has is not met: a dictionary may name what is of nobody here.
         """
-        name_of = namer(column.type, self.coding.column)
+        name_of = namer(column.type, self.coding.column, self.coding.is_real)
+        is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # one entry more, for rows without a value: nulls are given its index
-        values = self._values(column.dictionary)
-        met = [self._met(value, name_of) for value in values] + [Bad(Fault.MISSING, "")]
+        met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
+        met.append(("", Bad(Fault.MISSING, "")))
         indices = column.indices
         if column.null_count:
             indices = indices.cast(_INDICES).fill_null(len(met) - 1)
         rows = indices.to_numpy(zero_copy_only=False)
         times = np.bincount(rows, minlength=len(met)).tolist()
-        if self.coding.recode is not None and self.coding.recode.groups is not None:
-            self._note_groups([name_of(v) for v, n in zip(values, times[:-1], strict=True) if n and v is not None])
-        return np.array([self._code(*one, part) for one in zip(met, times, strict=True)], np.int64), rows
+        if self.coding.order is not None:
+            self._note([name for (name, _), n in zip(met, times, strict=True) if n and name], is_text)
+        return np.array([self._code(c, n, part) for (_, c), n in zip(met, times, strict=True)], np.int64), rows
 
     def unite(self, other: Vocabulary) -> npt.NDArray[np.int64]:
         """Takes over what another vocabulary of the same variable has met; gives this one's code for each of its."""
         self.nulls += other.nulls
         self.unmet &= other.unmet
+        self.alike |= other.alike
         for fault, bad in other.bad.items():
             self.bad[fault] = self.bad[fault] + bad if fault in self.bad else bad
         return np.array([self._running(category) for category in other.codes], np.int64)
@@ -168,18 +217,16 @@ class Vocabulary:
     def settle(self) -> tuple[Variable, npt.NDArray[np.int64]]:
         """The variable, its categories in order, and the final code for each running code.
 
-        A fault has the code -1 - its place in FAULTS.
+        A fault has the code -1 - its place in FAULTS. InputError for names that are alike, where nothing else is said.
         """
         missing, given = self.coding.missing, self.coding.order
         names = [name for name in self.codes if isinstance(name, str)]
+        known = self._merged(names)
+        names = list(dict.fromkeys(known.get(name, name) for name in names))
         # a category for missing values that nobody lists comes last, and only where a record has it
         last = [missing] if missing is not None and (self.nulls or (given and missing in self.codes)) else []
         last += [name for name in names if is_reserved(name)]
-        known: dict[str, str] = {}
-        if given is None:
-            order, known = self.coding.in_order([name for name in names if name not in last])
-        else:
-            order = list(given)
+        order = self.coding.in_order([n for n in names if n not in last]) if given is None else list(given)
         categories = tuple(order + [name for name in last if name not in order])
         if len(categories) > self.coding.limit:
             raise _too_many(self.coding)
@@ -188,11 +235,33 @@ class Vocabulary:
         codes = [place[c if isinstance(c, Fault) else known.get(c, c)] for c in self.codes]
         return Variable(self.coding.name, categories), np.array(codes, np.int64)
 
-    def _note_groups(self, names: Sequence[str]) -> None:
-        """InputError where a row of totals, by its name, would go to the group of all others."""
+    def _merged(self, names: Sequence[str]) -> dict[str, str]:
+        """Of names that are alike each with the one that it is taken for; InputError where nothing is said of them."""
+        coding = self.coding
+        if coding.alike == "keep" or coding.is_number:
+            return {}
+        found = {**self.alike, **alikes(names, coding.named, coding.decimal)}
+        if found and coding.alike == "refuse":
+            raise InputError(
+                f"column {coding.column!r} has {len(found)} values that are alike others but for "
+                f"{differences(found)}; correct them, or say table.alike: merge to take them for one, or keep",
+                "\n".join(f"column {coding.column!r} has {one!a} and {other!a}" for one, other in found.items()),
+            )
+        return found
+
+    def _note(self, names: Sequence[str], is_text: bool) -> None:
+        """What the settings name alike or in groups.
+
+        InputError where a row of totals, by its name, would go to the group of all others.
+        """
         grouped, recode = self.coding.grouped, self.coding.recode
-        self.unmet -= {name if name in grouped else plain(name) for name in names}
-        totals = [name for name in names if name not in grouped and is_plain(name) and not is_reserved(name)]
+        alike = {name: spelled for name in names if (spelled := self.coding.spelled(name)) is not None}
+        self.unmet -= {*names, *alike.values()}
+        if is_text:
+            self.alike |= alike
+        totals = [
+            name for name in names if name not in grouped | alike.keys() and is_plain(name) and not is_reserved(name)
+        ]
         if totals and recode is not None and OTHERS in (recode.groups or {}).values():
             raise InputError(
                 f"column {self.coding.column!r} has {totals[0]!r}, by its name a total, which the group of all others "
@@ -210,15 +279,19 @@ class Vocabulary:
             ) from None
         return values
 
-    def _met(self, value: Any, name_of: Callable[[Any], str]) -> str | Bad:
-        """The category of a stored value, which may be missing."""
+    def _met(self, value: Any, name_of: Callable[[Any], str], is_text: bool) -> tuple[str, str | Bad]:
+        """The name and the category of a stored value, which may be missing."""
         if value not in self._known:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             name = "" if value is None else name_of(value)
+            name = "" if is_text and name.strip() in self.coding.marks else name
             _check_lines(name, self.coding.column)
-            category = "".join(name.split()).casefold() if is_reserved(name) else self.coding.category(name)
-            self._known[value] = category if name else Bad(Fault.MISSING, "")
+            if is_reserved(name):
+                category: str | Bad = "".join(name.split()).casefold()
+            else:
+                category = self.coding.category(name, is_text) if name else Bad(Fault.MISSING, "")
+            self._known[value] = name, category
         return self._known[value]
 
     def _code(self, category: str | Bad, times: int, part: str) -> int:
@@ -260,14 +333,20 @@ def _too_many(coding: Coding) -> InputError:
     )
 
 
-def namer(kind: pa.DataType, column: str) -> Callable[[Any], str]:
-    """How values of an Arrow type are named; an empty name is a missing value. InputError for types without names.
+def namer(kind: pa.DataType, column: str, is_real: bool = False) -> Callable[[Any], str]:
+    """How values of an Arrow type are named, as Python and pandas write them; an empty name is a missing value.
 
-    A narrow float has the shortest numeral that is read as it, as it has in a text file.
+    is_real  whether whole numbers are to be named as others are: 1.0
+
+    A narrow float has the shortest numeral that is read as it. InputError for types without names.
     """
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
-    return name if narrow is None else lambda value: name(float(str(narrow(value))))
+    if narrow is not None:
+        return lambda value: name(float(str(narrow(value))))
+    if pa.types.is_timestamp(stored):
+        return lambda value: _day(value, column)
+    return (lambda value: name(float(value))) if is_real and pa.types.is_integer(stored) else name
 
 
 def kind_of(kind: pa.DataType, column: str) -> str:
@@ -279,7 +358,7 @@ def kind_of(kind: pa.DataType, column: str) -> str:
         "truth value": (types.is_boolean,),
         "number": (types.is_integer, types.is_floating, types.is_decimal),
         "text": (types.is_string, types.is_large_string, types.is_string_view),
-        "date": (types.is_date,),
+        "date": (types.is_date, types.is_timestamp),
         "nothing": (types.is_null,),
     }
     for name, tests in kinds.items():
@@ -292,20 +371,25 @@ def kind_of(kind: pa.DataType, column: str) -> str:
     )
 
 
+def _day(value: datetime, column: str) -> str:
+    if value.tzinfo is not None or value.time() != time():
+        raise InputError(
+            f"column {column!r} has the type timestamp with times of day, which has no categories; recode it as text, "
+            "or leave it out of `variables`"
+        )
+    return value.date().isoformat()
+
+
 def _number_name(value: float | Decimal) -> str:
-    if isinstance(value, int):
-        return str(value)
-    if math.isnan(value):
+    if value != value:
         return ""
-    if math.isinf(value):
-        return str(value)
-    numeral = f"{Decimal(str(value)):f}"
-    return plain(numeral.rstrip("0").rstrip(".") if "." in numeral else numeral)
+    found = value if value else abs(value)  # there is one zero
+    return f"{found:f}" if isinstance(found, Decimal) else str(found)
 
 
 _NARROW = ((pa.float32(), np.float32), (pa.float16(), np.float16))
 _NAMERS: dict[str, Callable[[Any], str]] = {
-    "truth value": lambda value: "true" if value else "false",
+    "truth value": str,
     "number": _number_name,
     "text": str,
     "date": lambda value: str(value.isoformat()),

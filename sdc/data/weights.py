@@ -14,12 +14,12 @@ from sdc.model.weights import UNIT
 Reals = npt.NDArray[np.float64]
 
 
-def weights_of(column: pa.Array, name: str, part: str) -> Counts:
+def weights_of(column: pa.Array, name: str, part: str, decimal: str = ".") -> Counts:
     """(records,) int64, in millionths: six decimals are kept, and what is more is rounded off.
 
     InputError where one is missing, no number, negative, zero to six decimals, or too large; no value is quoted.
     """
-    values = _numbers(column, f"{part}: weight {name!r}")
+    values = _numbers(column, f"{part}: weight {name!r}", decimal)
     missing, infinite = int(np.isnan(values).sum()), int(np.isinf(values).sum())
     if missing:
         raise InputError(f"{part}: weight {name!r} has missing values; give each record its weight, or leave it out")
@@ -35,7 +35,7 @@ def weights_of(column: pa.Array, name: str, part: str) -> Counts:
     return found
 
 
-def _numbers(column: pa.Array, where: str) -> Reals:
+def _numbers(column: pa.Array, where: str, decimal: str) -> Reals:
     """(records,) doubles, NaN where missing."""
     values, indices = column, None
     if pa.types.is_dictionary(column.type):
@@ -44,6 +44,8 @@ def _numbers(column: pa.Array, where: str) -> Reals:
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     if not (is_text or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         raise InputError(f"{where} has the type {str(kind).partition('<')[0]}; a weight is a number")
+    if is_text and decimal != ".":
+        values = pc.replace_substring(values, decimal, ".", max_replacements=1)
     try:
         found: Reals = pc.cast(values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:

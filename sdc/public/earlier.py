@@ -382,7 +382,9 @@ def _require_related(table: Table, publications: Publications) -> None:
                 f"entry {entry.number} of the ledger, {entry.name}, is of another table ({universe}); say in earlier "
                 f"how its records relate: {{entry: {entry.number}, disjoint: true}} where none of them is in this "
                 "table, or where and variables where some are. A corrected table cannot be published beside the one it "
-                "corrects: their difference tells who was corrected"
+                "corrects: their difference tells who was corrected. If it is of this very table, whose categories "
+                "version 0.1 named otherwise (1 for 1.0, true for True), list its names under table.categories, with "
+                "table.alike: merge"
             )
         if entry.number not in own and relation is not None and not relation.disjoint:
             _require_named(entry, publications)

@@ -59,7 +59,7 @@ def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
     """Without weights of cells, whose categories are not known yet."""
     if isinstance(release.in_part, str):
         return release
-    in_part = tuple(one.model_copy(update={"cost": "cells"}) for one in release.in_part)
+    in_part = tuple(one.model_copy(update={"cost": None}) for one in release.in_part)
     return release.model_copy(update={"in_part": in_part})
 
 

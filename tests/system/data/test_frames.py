@@ -18,7 +18,6 @@ from sdc.model.errors import InputError
 duckdb, pd, pl = (pytest.importorskip(name) for name in ("duckdb", "pandas", "polars"))
 SECRET = "Vanda Nováková"
 names = some.text(some.characters(categories=["L", "N", "S"], exclude_characters="\u2028"), min_size=1, max_size=3)
-names = names.map("n".__add__)  # numbers that are not whole are refused
 columns = some.integers(1, 12).flatmap(
     lambda rows: some.tuples(
         some.lists(names, min_size=rows, max_size=rows),
@@ -37,11 +36,11 @@ def test_a_frame_is_the_same_table_as_a_file(
     plain = dict(zip("abc", found, strict=True))
     arrow = pa.table(plain)
     pq.write_table(arrow, tmp_path / "t.parquet")
-    expected = sdc.read_table(tmp_path / "t.parquet")
+    expected = sdc.read_table(tmp_path / "t.parquet", alike="keep")
     frames = [pd.DataFrame(plain), pl.DataFrame(plain), arrow, arrow.to_batches()[0], arrow.to_reader()]
     frames += [pl.LazyFrame(plain), pl.scan_parquet(tmp_path / "t.parquet"), duckdb.sql("SELECT * FROM arrow")]
     for frame in frames:
-        assert sdc.read_table(frame) == expected
+        assert sdc.read_table(frame, alike="keep") == expected
 
 
 def refused(frame: Any, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import csv
+import datetime
 import gzip
 import io
 import lzma
@@ -254,3 +255,54 @@ def test_a_file_that_is_no_part_is_refused_by_name(other: str, tmp_path: Path) -
 def test_a_tab_in_files_that_are_called_so(tmp_path: Path) -> None:
     (tmp_path / "t.tsv").write_text(PLAIN.replace(",", "\t"))
     assert read_table(tmp_path / "t.tsv", variables=USED).total == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "used", "other"),
+    [
+        ("", "a", {"": ["1", "2"], "a": ["x", "y"]}),
+        ("__index_level_0__", "a", {"a": ["x", "y"], "__index_level_0__": [0, 1]}),
+        ("b", "a", {"a": ["x", "y"], "b": [[1], [2]]}),
+        ("b", "a", {"a": ["x", "y"], "b": [datetime.datetime(2024, 1, 1, 12)] * 2}),
+    ],
+)
+def test_unused_columns_stop_no_read(name: str, used: str, other: dict[str, Any], tmp_path: Path) -> None:
+    frame = pa.table(other)
+    pq.write_table(frame, tmp_path / "t.parquet")
+    for source in (frame, tmp_path / "t.parquet"):
+        assert read_table(source, variables=[used]).total == 2
+        with pytest.raises(InputError, match=r"has no name|the index of a data frame|no categories"):
+            read_table(source)
+
+
+def test_the_unnamed_column_of_a_csv_file_of_pandas(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(",sex,area,area\n0,f,n,s\n1,m,n,s\n")
+    assert read_table(tmp_path / "t.csv", variables=["sex"]).total == 2
+    (tmp_path / "t.csv").write_text(",sex,area\n0,f,n\n1,m,n\n")
+    with pytest.raises(InputError, match=r"t\.csv: column 1 has no name; name it, or name the variables to use"):
+        read_table(tmp_path / "t.csv")
+
+
+MISSING = "sex,age\nf,34\nm,NA\nf,NA \nm,.\nf,9\n"
+
+
+@pytest.mark.parametrize("marks", [["NA", "."], {"age": ["NA", "."]}])
+def test_texts_that_stand_for_missing_values(marks: Any, tmp_path: Path) -> None:
+    """Beside bins, as a category or left out; and as they are where nothing is said."""
+    (tmp_path / "t.csv").write_text(MISSING)
+    header, *rows = (line.split(",") for line in MISSING.splitlines())
+    frame = pa.table({name: [row[v] for row in rows] for v, name in enumerate(header)})
+    pq.write_table(frame, tmp_path / "t.parquet")
+    bins: dict[str, Any] = {"recodes": {"age": {"bins": {"young": [0, 18], "old": [18, None]}}}}
+    for source in (tmp_path / "t.csv", tmp_path / "t.parquet", frame):
+        with pytest.raises(InputError, match="column 'age' has values that no bin or group of 'age' covers"):
+            read_table(source, **bins)
+        with pytest.raises(InputError, match="missing values: 3 in column 'age'"):
+            read_table(source, csv={"missing": marks}, **bins)
+        kept = read_table(source, csv={"missing": marks}, missing={"age": "unknown"}, **bins)
+        assert kept.schema.variables[1].categories == ("young", "old", "unknown")
+        assert kept.one_way()[1].tolist() == [1, 1, 3]
+        assert read_table(source, csv={"missing": marks}, bad_records="set_aside", **bins).total == 2
+        assert read_table(source, variables=["age"], alike="keep").schema.sizes == (5,)
+    with pytest.raises(InputError, match=r"csv\.missing names 'agee', no variable of"):
+        read_table(tmp_path / "t.csv", csv={"missing": {"agee": ["NA"]}})

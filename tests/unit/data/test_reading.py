@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import traceback
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -37,7 +37,8 @@ def write(path: Path, columns: Mapping[str, Any]) -> Path:
     if path.suffix == ".parquet":
         pq.write_table(table, path)
     else:
-        pyarrow.csv.write_csv(table, path)
+        with path.open("w", newline="") as file:  # as Python and pandas write values
+            csv.writer(file).writerows([table.column_names, *zip(*table.to_pydict().values(), strict=True)])
     return path
 
 
@@ -88,11 +89,13 @@ def test_quotes_and_the_word_na_are_values(tmp_path: Path) -> None:
         (["10", "9", "-1"], ("-1", "9", "10")),
         (["10", "9", "x"], ("10", "9", "x")),
         (["10", "9", "01"], ("01", "10", "9")),
-        ([True, False], ("false", "true")),
-        ([2.0, 10.0], ("2", "10")),
-        (pa.array([-0.0, 1e16]), ("0", "10000000000000000")),
-        ([Decimal("20.0"), Decimal("3.0")], ("3", "20")),
+        ([True, False], ("False", "True")),
+        ([2.0, 10.0], ("2.0", "10.0")),
+        ([0.5, 0.0, 1e16], ("0.0", "0.5", "1e+16")),
+        ([Decimal("20.0"), Decimal("3.0")], ("3.0", "20.0")),
         (pa.array([3, 1], pa.date32()), ("1970-01-02", "1970-01-04")),
+        (["01.10", "10.2", "A", "5"], ("01.10", "10.2", "5", "A")),
+        (["1,2", "1,3", "1"], ("1", "1,2", "1,3")),
         (pa.array(["c", "b"], pa.large_string()), ("b", "c")),
     ],
 )
@@ -130,7 +133,7 @@ def test_what_no_record_has_is_no_category(tmp_path: Path) -> None:
 
 
 def test_what_nobody_has_does_not_decide_the_order(tmp_path: Path) -> None:
-    content = {"a": ["10", "9", "9.0", "n/a"], "count": [2, 1, 3, 0]}
+    content = {"a": ["10", "9", "n/a"], "count": [2, 4, 0]}
     table = read_table(write(tmp_path / "t.csv", content))
     assert (categories_of(table), table.counts.tolist()) == (("9", "10"), [4, 2])
 
@@ -274,7 +277,7 @@ def test_parts_with_different_columns(tmp_path: Path, other: dict[str, Any]) -> 
 def test_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", {"a": [1], "b": [2]})
     refused(path, "t.csv has no column 'z'; it has a, b", variables=["a", "z"])
-    refused(path, r"t.csv has no column 'A'; did you mean a. it has a, b", variables=["A", "b"])
+    refused(path, r"t.csv has no column 'A' but 'a', alike but for capitals", variables=["A", "b"])
     refused(path, r"columns makes 'c' of 'B', no column of .*t.csv; did you mean b. it has a, b", columns={"c": "B"})
     refused(path, "variable 'a' occurs 2 times", variables=["a", "b", "a"])
     refused(path, "0 variables; a table has 1 to 63", variables=[])
@@ -283,7 +286,7 @@ def test_columns(tmp_path: Path) -> None:
     refused(path, "missing names 'count', no variable of", missing={"count": "none"})
     refused(text(path, "a,b,a\n1,2,3\n"), "t.csv has 2 columns called 'a'; rename or drop one")
     refused(text(path, ",b\n1,2\n"), "t.csv: column 1 has no name; name it, or name the variables to use")
-    refused(text(path, "a,Count\n1,2\n"), "column 'Count'; rename it to 'count' if it counts records")
+    refused(text(path, "a,Count\n1,2\n"), "has the column 'Count', and nothing says whether it counts")
     refused(text(path, "a,count\n1,2\n"), "'count' cannot be a variable", variables=["a", "count"])
     many = write(tmp_path / "m.parquet", {f"v{v}": [1] for v in range(64)})
     refused(many, "64 variables; a table has 1 to 63")
@@ -329,7 +332,7 @@ def test_types_that_are_none(tmp_path: Path) -> None:
 def test_values_of_one_name_are_one_category(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"a": [0.0, -0.0, float("nan"), None, 5.0, 0.0, 7.0]})
     table = read_table(path, missing={"a": "-"}, max_categories=4)
-    assert (categories_of(table), table.counts.tolist()) == (("0", "5", "7", "-"), [3, 1, 1, 2])
+    assert (categories_of(table), table.counts.tolist()) == (("0.0", "5.0", "7.0", "-"), [3, 1, 1, 2])
 
 
 def test_too_many_categories(tmp_path: Path) -> None:
@@ -342,9 +345,9 @@ def test_too_many_categories(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_fractions(tmp_path: Path, suffix: str) -> None:
-    for fraction, shown in ((2.5, "2.5"), (1e-7, "(0.0000001|1e-7)"), (float("-inf"), "-inf")):
-        path = write(tmp_path / f"t{suffix}", {"a": [1.0, fraction]})
-        refused(path, "column 'a' has 1 values that are not whole numbers; bin the column", shown)
+    for fraction, shown in ((2.5, "2.5"), (1e-7, "1e-07"), (float("inf"), "inf")):
+        path = write(tmp_path / f"t{suffix}", {"a": [fraction, -1.0]})
+        assert categories_of(read_table(path)) == ("-1.0", shown)
 
 
 def test_values_of_several_lines(tmp_path: Path) -> None:

@@ -1,0 +1,222 @@
+"""Categories are texts, the same from every format; what looks the same is refused, kept apart or merged."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from sdc.config.table import TableConfig
+from sdc.data.alike import alikes, differences, key_of
+from sdc.data.profile import written
+from sdc.data.reading import read_table
+from sdc.data.source import open_source
+from sdc.model.errors import InputError
+
+COMMA = {"delimiter": ";", "decimal": ","}
+
+
+def rows(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def names(table: Any, v: int = 0) -> tuple[str, ...]:
+    found: tuple[str, ...] = table.schema.variables[v].categories
+    return found
+
+
+@pytest.mark.parametrize(
+    ("names", "difference"),
+    [
+        (("m", "m "), "blanks"),
+        (("m", "m\u00a0"), "blanks"),
+        (("a b", "a  b"), "blanks"),
+        (("m", "m\u200b"), "marks without width"),
+        (("São Tomé", "Sa\u0303o Tome\u0301"), "composed accents"),
+        (("North", "NORTH"), "capitals"),
+        (("straße", "STRASSE"), "capitals"),
+        (("Ém", "e\u0301m "), "composed accents, blanks, capitals"),
+        (("1", "1.0"), "how numbers are written"),
+        (("1", "1e0"), "how numbers are written"),
+        (("100", "1E+2"), "how numbers are written"),
+        (("0", "-0.00"), "how numbers are written"),
+        ((".5", "0.50"), "how numbers are written"),
+    ],
+)
+def test_names_that_are_alike(names: tuple[str, str], difference: str, tmp_path: Path) -> None:
+    pairs = alikes(names)
+    assert pairs == {max(names, key=lambda name: (len(name), name)): min(names, key=lambda name: (len(name), name))}
+    assert differences(pairs) == difference
+    path = rows(tmp_path / "t.csv", "a,b", f"{names[0]},x", f"{names[1]},x")
+    frame = pa.table({"a": list(names), "b": ["x", "x"]})
+    pq.write_table(frame, tmp_path / "t.parquet")
+    for source in (path, tmp_path / "t.parquet", frame):
+        with pytest.raises(InputError, match=f"column 'a' has 1 values that are alike .* for {difference};") as caught:
+            read_table(source)
+        assert all(ascii(name) in caught.value.detail for name in names)
+        assert len(read_table(source, alike="keep")) == 2
+        merged = read_table(source, alike="merge")
+        assert (merged.schema.variables[0].categories, merged.counts.tolist()) == ((*pairs.values(),), [2])
+
+
+def test_names_that_are_not() -> None:
+    for pair in ("1", "01"), ("1", "-1"), ("a", "b"), ("1.0", "1.01"), ("e", "é"), ("1", "1a"), ("I", "l"):
+        assert not alikes(pair)
+
+
+@given(name=some.text(max_size=6))
+def test_a_key_is_its_own(name: str) -> None:
+    assert key_of(key_of(name)) == key_of(name) == key_of(f" {name.strip()}\u200b")
+
+
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_alike_in_different_parts(parts: int, tmp_path: Path) -> None:
+    values = ["m", "m ", "M", "f"]
+    for part in range(parts):
+        rows(tmp_path / f"{part}.csv", "a,b", *(f"{value},x" for value in values[part::parts]))
+    with pytest.raises(InputError, match="column 'a' has 2 values that are alike others but for blanks, capitals"):
+        read_table(tmp_path)
+    assert names(read_table(tmp_path, alike="merge")) == ("M", "f")
+
+
+def test_what_the_settings_name_alike(tmp_path: Path) -> None:
+    path = rows(tmp_path / "t.csv", "a,b", "Yes,x", "yes ,x", "no,x", ",x")
+    listed: dict[str, Any] = {"categories": {"a": ["yes", "no"]}, "missing": {"a": "?"}}
+    groups: dict[str, Any] = {"recodes": {"a": {"groups": {"yes": ["yes"], "other": "*"}}}, "missing": {"a": "?"}}
+    for given_ in (listed, groups):
+        with pytest.raises(InputError, match="column 'a' has 2 values that are alike"):
+            read_table(path, **given_)
+        merged = read_table(path, alike="merge", **given_)
+        assert dict(zip(names(merged), merged.one_way()[0].tolist(), strict=True))["yes"] == 2
+    with pytest.raises(InputError, match="column 'a' has values outside its categories"):
+        read_table(path, alike="keep", **listed)
+    with pytest.raises(InputError, match="alike others but for capitals"):
+        read_table(rows(tmp_path / "u.csv", "a,b", "Unknown,x", ",x"), missing={"a": "unknown"})
+
+
+VALUES: dict[str, list[Any]] = {
+    "whole": [1, 10, 9, None],
+    "floats": [1.0, 10.0, 2.5, None],
+    "whole beside missing": [1.0, 2.0, None],
+    "large": [1e16, 123456789.0, 1e-7],
+    "decimals": [Decimal("1.50"), Decimal("10.25"), None],
+    "truth": [True, False, None],
+    "dates": [datetime.date(2024, 1, 31), datetime.date(1999, 12, 1), None],
+    "times at midnight": [datetime.datetime(2024, 1, 31), None],
+    "texts": ["01", "1", "1.10", "NA", "-", "true", None],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_same_categories_from_every_format(kind: str, tmp_path: Path) -> None:
+    values = VALUES[kind]
+    frame = pa.table({"a": values, "b": ["x"] * len(values)})
+    pq.write_table(frame, tmp_path / "t.parquet")
+    with (tmp_path / "t.csv").open("w", newline="") as file:
+        texts = [v.date() if isinstance(v, datetime.datetime) else v for v in values]  # as pandas writes days
+        csv.writer(file).writerows([("a", "b"), *((value, "x") for value in texts)])
+    expected = read_table(tmp_path / "t.csv", missing={"a": "none"})
+    assert set(names(expected)) == {str(value) for value in texts if value is not None} | (
+        {"none"} if None in values else set()
+    )
+    for source in (tmp_path / "t.parquet", frame):
+        assert read_table(source, missing={"a": "none"}) == expected
+
+
+def test_a_timestamp_with_a_time_of_day() -> None:
+    frame = pa.table({"a": [datetime.datetime(2024, 1, 31, 12)], "b": ["x"]})
+    with pytest.raises(
+        InputError, match="column 'a' has the type timestamp with times of day, which has no categories"
+    ):
+        read_table(frame)
+
+
+def test_whole_numbers_that_are_floats_in_another_part(tmp_path: Path) -> None:
+    """As pandas writes parts of which some lack values."""
+    for part, values in enumerate([pa.array([1, 2]), pa.array([1.0, None])]):
+        pq.write_table(pa.table({"a": values, "b": ["x", "x"]}), tmp_path / f"{part}.parquet")
+    table = read_table(tmp_path, missing={"a": "-"})
+    assert (names(table), table.counts.tolist()) == (("1.0", "2.0", "-"), [2, 1, 1])
+
+
+def test_the_spelling_of_the_settings_goes_before_that_of_a_number() -> None:
+    """So that what was published under the names of version 0.1 goes on under them."""
+    frame = pa.table({"a": [1.0, 2.0, None], "b": [True, False, True]})
+    listed = {"a": ["1", "2"], "b": ["false", "true"]}
+    table = read_table(frame, categories=listed, missing={"a": "-"})
+    assert (names(table), names(table, 1)) == (("1", "2", "-"), ("false", "true"))
+
+
+def test_the_table_of_version_0_1(tmp_path: Path) -> None:
+    """What it made of 1.0 and True is what the settings list."""
+    was = read_table(rows(tmp_path / "was.csv", "a,b", "1,true", "2,false"))
+    path = rows(tmp_path / "t.csv", "a,b", "1.0,True", "2.0,False")
+    listed = {v.name: v.categories for v in was.schema.variables}
+    assert read_table(path).digest != was.digest
+    assert read_table(path, categories=listed, alike="merge").digest == was.digest
+
+
+def test_codes_beside_a_decimal_comma(tmp_path: Path) -> None:
+    path = rows(tmp_path / "t.csv", "nace;lang;score", "01.10;1,2;1,5", "A;1,3;0,5", "10.20;none;2")
+    table = read_table(path, csv=COMMA, recodes={"score": {"bins": {"low": [0, 1], "high": [1, None]}}})
+    assert [variable.categories for variable in table.schema.variables] == [
+        ("01.10", "10.20", "A"),
+        ("1,2", "1,3", "none"),
+        ("low", "high"),
+    ]
+    with pytest.raises(InputError, match=r"column 'nace' has numbers with a point, and table\.csv\.decimal is a comma"):
+        read_table(path, csv=COMMA, recodes={"nace": {"top": 5}})
+
+
+def test_numbers_begin_where_a_recode_asks_for_them(tmp_path: Path) -> None:
+    path = rows(tmp_path / "t.csv", "a,b", "1,x", "1.0,x", "1.50,x", "1.5,x", "7,x")
+    assert names(read_table(path, recodes={"a": {"top": 3}})) == ("1", "1.5", "3 or more")
+    assert names(read_table(path, recodes={"a": {"bins": {"lo": [0, 1.5], "hi": [1.5, 9]}}})) == ("lo", "hi")
+
+
+def test_columns_that_are_alike(tmp_path: Path) -> None:
+    path = rows(tmp_path / "t.csv", "gro\u0308ße,sex,Sex ", "1,f,f", "2,m,m")
+    with pytest.raises(
+        InputError, match=r"has the columns 'Sex ' and 'sex', alike but for blanks, capitals; rename one"
+    ):
+        read_table(path)
+    assert read_table(path, alike="keep").total == 2
+    assert read_table(path, variables=["sex"]).total == 2
+    with pytest.raises(
+        InputError, match=r"has no column 'gr\\xf6\\xdfe' but 'gro\\u0308\\xdfe', alike but for composed"
+    ):
+        read_table(path, variables=["größe", "sex"])
+    assert read_table(path, variables=["größe", "sex"], alike="merge").schema.names == ("größe", "sex")
+
+
+@pytest.mark.parametrize("key", ["delimiter", "encoding", "quote"])
+def test_settings_of_text_files_for_what_is_none(key: str, tmp_path: Path) -> None:
+    frame = pa.table({"a": ["x"], "b": ["y"]})
+    pq.write_table(frame, tmp_path / "t.parquet")
+    value = {"delimiter": ";", "encoding": "latin-1", "quote": "none"}[key]
+    for source in (frame, tmp_path / "t.parquet"):
+        with pytest.raises(InputError, match=f"table.csv.{key} = .* is of text files, and .* is none; take it out"):
+            read_table(source, csv={key: value})
+
+
+def test_init_names_what_is_alike(tmp_path: Path) -> None:
+    path = rows(tmp_path / "t.csv", "sex,b", *(f"{value},{n % 2}" for n, value in enumerate(["m", "f", "m ", "f"] * 9)))
+    text, facts = written(open_source(path), "t")
+    assert facts["alike"] == {"sex": {"m ": "m"}}
+    assert "#   sex: 'm ' and 'm'" in text
+    assert "# alike: merge" in text
+
+
+def test_the_choice_is_one_of_the_config() -> None:
+    assert TableConfig(path="t.csv").alike == "refuse"
+    assert np.all([TableConfig(path="t.csv", alike=one).alike == one for one in ("refuse", "keep", "merge")])  # type: ignore[arg-type]
