@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import chain, pairwise, product
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,15 @@ from sdc.model.alike import Alike, decimal_of, one_spelling
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.named import Named
 from sdc.model.totals import is_reserved, is_usual
-from sdc.treat.dominance import Rules, Values, judge
+from sdc.treat.dominance import Judged, Rules, Values, judge
 
 PLACES, MOST_PLACES = 6, 18  # decimals of a unit where the values have no more, and at most
 LIMIT = 10 ** (18 + MOST_PLACES)  # of a value, in the finest unit
 ALL = "(all)"
 MOST_QUOTED, MOST_NAMED = 100, 10_000
 OUTPUT = ("total", "part")  # columns of what is published
-Coded = Mapping[str, tuple[list[str], Values]]
+Names: TypeAlias = tuple[str, ...]
+Coded: TypeAlias = Mapping[str, tuple[list[str], Values]]
 """Of each column its categories, and the code of each record."""
 
 
@@ -36,7 +37,7 @@ class Sums:
     """
 
     value: str
-    groupings: tuple[tuple[str, ...], ...]
+    groupings: tuple[Names, ...]
     coarser: Mapping[str, tuple[str, ...]]
     contributor: str | None
 
@@ -70,12 +71,12 @@ class Sums:
         return found
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The variables of all groupings."""
         return tuple(dict.fromkeys(chain(*self.groupings)))
 
     @property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> Names:
         """All columns that are read as names."""
         who = () if self.contributor is None else (self.contributor,)
         return tuple(dict.fromkeys((*self.names, *chain(*self.coarser.values()), *who)))
@@ -110,10 +111,10 @@ class MagnitudeTable(Named):
     failing       cells that fail at the levels that are not published; confidential, and in no row
     """
 
-    variables: tuple[str, ...]
-    levels: tuple[str, ...]
-    chosen: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
+    variables: Names
+    levels: Names
+    chosen: Names
+    cells: tuple[Names, ...]
     totals: tuple[int, ...]
     contributors: tuple[int, ...]
     part: str
@@ -142,7 +143,7 @@ class MagnitudeTable(Named):
         return [{**cell, "total": written(total, self.places)} for cell, total in zip(named, self.totals, strict=True)]
 
 
-def _heads(variables: Sequence[str], chosen: Sequence[str]) -> tuple[str, ...]:
+def _heads(variables: Sequence[str], chosen: Sequence[str]) -> Names:
     """What columns are called: a level's name where there is one, for its categories are not those of the variable."""
     return tuple(name if level == ALL else level for name, level in zip(variables, chosen, strict=True))
 
@@ -235,14 +236,15 @@ def magnitude_table(
 
 @dataclass(frozen=True, eq=False)
 class _SignedPart:
-    """Records of one sign: which of all they are, their values without it, and whose they are."""
+    """Records of one sign: which of all they are, their values without it, whose they are, and what was judged."""
 
     name: str
     rows: npt.NDArray[np.bool_]
     values: Values
     owners: Values
+    known: dict[Names, tuple[tuple[Names, ...], Judged]] = field(default_factory=dict)
 
-    def table(self, levels: tuple[str, ...], coded: Coded, rules: Rules) -> Any:
+    def table(self, levels: Names, coded: Coded, rules: Rules) -> Any:
         """The cells, their totals and contributors; None where a cell fails."""
         cells, judged = self._judged(levels, coded, rules)
         if not judged.passes:
@@ -250,9 +252,7 @@ class _SignedPart:
         totals = tuple((-judged.totals if self.name == "negative" else judged.totals).tolist())
         return cells, totals, tuple(judged.contributors.tolist())
 
-    def failing(
-        self, levels: tuple[str, ...], heads: tuple[str, ...], coded: Coded, rules: Rules, places: int
-    ) -> Iterator[FailingCell]:
+    def failing(self, levels: Names, heads: Names, coded: Coded, rules: Rules, places: int) -> Iterator[FailingCell]:
         """The cells that fail; of negative values the figures are without their sign."""
         cells, judged = self._judged(levels, coded, rules)
         for cell in np.flatnonzero(judged.fails).tolist():
@@ -260,12 +260,19 @@ class _SignedPart:
             for rule, figures in rules.broken(judged, cell, lambda number: written(number, places)):
                 yield FailingCell(where, rule, figures)
 
-    def _judged(self, levels: tuple[str, ...], coded: Coded, rules: Rules) -> tuple[tuple[tuple[str, ...], ...], Any]:
-        named = [([ALL], np.zeros(len(self.rows), np.int64)) if name == ALL else coded[name] for name in levels]
-        keys = np.stack([codes[self.rows] for _, codes in named], axis=1)
-        distinct, cells = np.unique(keys, axis=0, return_inverse=True)
-        judged = judge(cells.reshape(-1), self.values, self.owners, len(distinct), rules)
-        return tuple(tuple(named[v][0][code] for v, code in enumerate(cell)) for cell in distinct.tolist()), judged
+    def _judged(self, levels: Names, coded: Coded, rules: Rules) -> tuple[tuple[Names, ...], Judged]:
+        """The categories of each cell with records, in C order, and its judgement, which is made once."""
+        if levels not in self.known:
+            nothing = [ALL], np.zeros(len(self.rows), np.int64)
+            named = [nothing if name == ALL else coded[name] for name in levels]
+            cells = np.zeros(len(self.values), np.int64)
+            for categories, codes in named:
+                cells = np.unique(cells * len(categories) + codes[self.rows], return_inverse=True)[1].reshape(-1)
+            first = np.unique(cells, return_index=True)[1]
+            columns = [[own[code] for code in codes[self.rows][first].tolist()] for own, codes in named]
+            judged = judge(cells, self.values, self.owners, len(first), rules)
+            self.known[levels] = tuple(zip(*columns, strict=True)), judged
+        return self.known[levels]
 
 
 def _parts(values: Values, owners: Values, name: str, negative: str) -> list[_SignedPart]:
