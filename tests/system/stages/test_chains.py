@@ -26,7 +26,7 @@ import numpy as np
 import pytest
 
 from sdc.model import subtable as st
-from sdc.model.errors import InputError, NotReleasableError, SdcError
+from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
 from sdc.public.earlier import OUTER_CATEGORY
 from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
@@ -45,7 +45,7 @@ BASE, WAYS = 3, {"suppressed": "withhold", "rounded": "round", "recoded": "coars
 KINDS = (*["whole"] * 4, "all that fits", *[*WAYS] * 2, "suppressed or rounded", "recoded or suppressed")
 VERBS, SERVER = ("sdc suppress", "sdc round") * 2, ("server",) * 5
 SUFFIXES = {"csv": ".csv", "parquet": ".parquet", "json-stat": ".json", "px": ".px"}
-SAID = ("cannot be expressed", "in the release as it is")  # by refusals that are no judgement
+SAID = ("cannot be expressed", "in the release as it is", "is not rounded, for its sums")  # what is refused unjudged
 
 
 @dataclass(frozen=True)
@@ -236,10 +236,11 @@ class Chain:
             self.said.append(f"{kind} {'*'.join(names)}")
             try:
                 told = self._published(number, kind, names)
-            except (NotReleasableError, InputError) as error:
-                if isinstance(error, InputError) and not any(text in str(error) for text in SAID):
+            except (NotReleasableError, InputError, ConfigError) as error:
+                is_judged = isinstance(error, NotReleasableError)
+                if not is_judged and not any(text in str(error) for text in SAID):
                     raise
-                safe = " though safe" if isinstance(error, NotReleasableError) and self._is_safe(kind, names) else ""
+                safe = " though safe" if is_judged and self._is_safe(kind, names) else ""
                 self.outcomes[f"{kind}: refused{safe}"] += 1
                 continue
             if told.facts or told.own:
