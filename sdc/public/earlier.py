@@ -85,9 +85,13 @@ class Origin:
         hidden = self.hidden[: len(self.hidden) - len(self.merged)]
         return replace(self, hidden=hidden, merged=(), tried=(), left=(), planned=None)
 
-    def hides(self, schema: Schema, release: Release = NOTHING) -> SubTable:
-        """The hidden levels, as bits; of those that were tried not what names a released sub-table."""
-        named = st.union(map(schema.levels.telling, release.frontier))
+    def hides(self, schema: Schema, release: Release = NOTHING, asked: Iterable[SubTable] = ()) -> SubTable:
+        """The hidden levels, as bits; of those that were tried not what names a released sub-table.
+
+        Nor what went out of those asked for, though something that was published before tells it.
+        """
+        coarser = self.coarsened(asked, release, schema).values()
+        named = st.union(map(schema.levels.telling, [*release.frontier, *coarser]))
         tried = named & st.of(schema.index(level) for _, level in self.tried)
         return st.of(map(schema.index, self.hidden)) & ~tried
 
@@ -625,10 +629,12 @@ class _NamedBefore:
         if is_renaming(coding):
             return schema.names[v]
         own = one.published.table.schema.variables[place]
-        labels = [*own.categories, *[OUTER_CATEGORY] * (int(coding.max()) + 1 - len(own.categories))]
+        labels = [*own.categories]
+        while len(labels) <= coding.max():
+            labels.append(_free(OUTER_CATEGORY, labels))
         name = f"{own.name}, published before"
         axis, groups = schema.levels.axis_of[v], coding[schema.levels.groups[v]]
-        return self._level(axis, groups, tuple(dict.fromkeys(labels)), name)
+        return self._level(axis, groups, tuple(labels), name)
 
     def _codes(self, name: str, inside: npt.NDArray[np.bool_]) -> tuple[int, ...]:
         """The codes of a variable that tells which categories of its axis are inside, of those that are."""

@@ -30,8 +30,8 @@ def _utc_now() -> datetime:
 class Chain:
     """The record of what it is about, open. It can be used from several threads; `open` or `read` makes one."""
 
-    def __init__(self, database: Database, now: Callable[[], datetime]) -> None:
-        self._database, self._now = database, now
+    def __init__(self, database: Database, now: Callable[[], datetime], key: bytes = b"") -> None:
+        self._database, self._now, self.key = database, now, key
 
     @staticmethod
     def open(
@@ -42,33 +42,36 @@ class Chain:
         *,
         begins: Mapping[str, Any] | None = None,
         now: Callable[[], datetime] = _utc_now,
+        key: bytes = b"",
     ) -> Chain:
         """The chain of what `about` names, to be written to; made where the database is new.
 
         url    a path or sqlite:///path, or postgresql://..., which servers share
         about  what makes it the history of this table and no other: its digest, the criterion, the variables
         begins what a new one says of itself beside that; one that is there keeps what it says
+        key    of the hashes of its entries; without one anybody who may write the database can make them
 
         ConfigError for another kind of URL. ChainError where it is of another table or version, is held by another
         server, or is damaged; ChainUnavailableError where it cannot be reached.
         """
-        return Chain._checked(Database(url, use, noun), now, about, begins or {})
+        return Chain._checked(Database(url, use, noun), now, key, about, begins or {})
 
     @staticmethod
-    def read(url: str, use: Use = Use.READ, noun: str = HISTORY) -> Chain:
+    def read(url: str, use: Use = Use.READ, noun: str = HISTORY, key: bytes = b"") -> Chain:
         """One that is there; nothing is made, and by READ nothing is locked or changed. Errors as of `open`."""
-        return Chain._checked(Database(url, use, noun), _utc_now)
+        return Chain._checked(Database(url, use, noun), _utc_now, key)
 
     @staticmethod
     def _checked(
         database: Database,
         now: Callable[[], datetime],
+        key: bytes,
         about: Mapping[str, Any] | None = None,
         begins: Mapping[str, Any] = MappingProxyType({}),
     ) -> Chain:
         """Of this version, and about what is asked; it is made where that is said."""
         try:
-            chain = Chain(database, now)
+            chain = Chain(database, now, key)
             if about is not None:
                 chain._make()
             chain._check()
@@ -229,7 +232,7 @@ class Turn:
             raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database keeps")
         (seq, previous), at = self.last, self._chain._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
-        entry = replace(entry, hash=entry.digest)
+        entry = replace(entry, hash=entry.hash_by(self._chain.key))
         self._rows.append({**vars(entry), "body": text})
         self.last = entry.seq, entry.hash
         return entry

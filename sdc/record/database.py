@@ -122,6 +122,8 @@ class Database:
         except SQLAlchemyError as error:
             # not from it: what it quotes goes to no log
             raise fault(self.called, _code_of(getattr(error, "orig", None) or error)) from None
+        except UnicodeDecodeError:  # what SQLite says quotes what is damaged
+            raise fault(self.called, _DAMAGED[0]) from None
 
 
 def fault(called: str, code: str) -> ChainError:

@@ -7,6 +7,8 @@ last hash elsewhere, as `sdc audit` prints it.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +31,7 @@ class Entry:
     subject   what it is about, such as a sub-table's label "A*B"; may be empty
     body      what it tells, as JSON has it
     previous  hash of the entry before
-    hash      SHA-256 over the canonical JSON of all of the above
+    hash      SHA-256 over the canonical JSON of all of the above; of a chain with a key HMAC-SHA-256 of that
     """
 
     seq: int
@@ -46,11 +48,17 @@ class Entry:
         """What its hash has to be; ValueError where it has what no canonical JSON has."""
         return digest_of({name: value for name, value in vars(self).items() if name != "hash"})
 
+    def hash_by(self, key: bytes) -> str:
+        """Its hash in a chain with this key, or with none."""
+        return hmac.new(key, self.digest.encode(), hashlib.sha256).hexdigest() if key else self.digest
 
-def broken_links(entries: Iterable[Entry], seq: int = 0, previous: str = FIRST) -> Iterator[tuple[int, str]]:
+
+def broken_links(
+    entries: Iterable[Entry], seq: int = 0, previous: str = FIRST, key: bytes = b""
+) -> Iterator[tuple[int, str]]:
     """Of entries that were written after that of this number and hash, what shows that one is another; and its number.
 
-    Nothing where none was changed, removed or put between.
+    Nothing where none was changed, removed or put between. `key` as the chain has it.
     """
     for entry in entries:
         if entry.seq != seq + 1:
@@ -58,7 +66,7 @@ def broken_links(entries: Iterable[Entry], seq: int = 0, previous: str = FIRST) 
         if entry.previous != previous:
             yield entry.seq, f"entry {entry.seq} does not have the hash of the entry before it"
         try:
-            is_its_own = entry.digest == entry.hash
+            is_its_own = entry.hash_by(key) == entry.hash
         except ValueError:  # what no canonical JSON has was not written by a server
             is_its_own = False
         if not is_its_own:

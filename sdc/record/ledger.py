@@ -1,6 +1,7 @@
 """The ledger: every publication of an agency, in a chain of its own.
 
-What a table was is kept as a keyed digest: who has the ledger without its key cannot try tables until one fits.
+What a table was is kept as a keyed digest: who has the ledger without its key cannot try tables until one fits. The
+hashes of entries are made with the key too: who has not got it can change no entry and add none.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from sdc.record.entry import Entry, broken_links
 if TYPE_CHECKING:
     from sdc.record.chain import Chain
 
-LEDGER, FORMAT = "ledger", 5  # 4 and those before were no chain of `sdc.record.chain`
+LEDGER, FORMAT = "ledger", 6
+UNSEALED = 5  # of version 0.1, whose hashes anybody can make; 4 and those before were no chain of `sdc.record.chain`
+SEALED = "hmac-sha256 "  # before a key: no ledger is its own whose hashes are not made with it
 PUBLISHED = "published"
 MOST_NAMED = 3  # of what differs, in a message
 KEY = ".key"  # after the name of the ledger: the file of its key
@@ -162,16 +165,16 @@ def new_ledger(path: Path) -> None:
             raise InputError(f"{file} is there already; name another ledger, or go on with it")
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
-            into.write(secrets.token_hex(32) + "\n")
+            into.write(f"{SEALED}{secrets.token_hex(32)}\n")
     except OSError as error:
         raise InputError(f"the ledger {path} cannot be made: {error}; name a folder that can be written") from error
-    Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER).close()
+    Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER, key=_key(path)[0]).close()
 
 
 def read_ledger(path: Path) -> Ledger:
     """InputError where it is not there, is none, has another format, or where its chain is broken."""
     with _opened(path) as chain:
-        return _ledger(path, chain.entries(), _key(path))
+        return _ledger(path, chain.entries(), chain.key, _key(path)[0])
 
 
 def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
@@ -183,7 +186,7 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
     were recorded since.
     """
     with _opened(judged.path) as chain, chain.turn() as turn:
-        ledger = _ledger(judged.path, turn.entries(0), judged.key)
+        ledger = _ledger(judged.path, turn.entries(0), chain.key, judged.key)
         if own := next((entry for entry in ledger.entries if entry.build == content["build"]), None):
             _require_same(ledger.path, own, content)
             return own
@@ -237,16 +240,28 @@ def _opened(path: Path) -> Iterator[Chain]:
         )
     # shared even to be read: what another process left half-written is taken back first
     with closing(Chain.read(str(path), Use.SHARE, LEDGER)) as chain:
-        if chain.about != {LEDGER: FORMAT}:
+        if chain.about not in ({LEDGER: FORMAT}, {LEDGER: UNSEALED}):
             raise InputError(
                 f"the ledger {path} has the format {chain.about.get(LEDGER)}, this version reads {FORMAT}; use the one "
                 "that wrote it"
             )
+        key, is_sealed = _key(path)
+        if is_sealed != (chain.about[LEDGER] == FORMAT):
+            raise InputError(
+                f"{_key_file(path)} is the key of a ledger of another format than {path}; take the last good copies of "
+                "both"
+            )
+        chain.key = key if is_sealed else b""
         yield chain
 
 
-def _ledger(path: Path, entries: Sequence[Entry], key: bytes) -> Ledger:
-    for seq, _ in broken_links(entries):
+def _ledger(path: Path, entries: Sequence[Entry], seal: bytes, key: bytes) -> Ledger:
+    for seq, _ in broken_links(entries, key=seal):
+        if seq == 1:
+            raise InputError(
+                f"{_key_file(path)} is not the key of the ledger {path}, or the first entry was changed; take the last "
+                "good copies of both"
+            )
         raise InputError(
             f"the chain of the ledger {path} is broken at entry {seq - 1}: it was changed or one was removed; take its "
             "last good copy, and find out what was published"
@@ -274,15 +289,17 @@ def _key_file(path: Path) -> Path:
     return path.with_name(path.name + KEY)
 
 
-def _key(path: Path) -> bytes:
+def _key(path: Path) -> tuple[bytes, bool]:
+    """The key, and whether the hashes of the ledger are made with it."""
     file = _key_file(path)
     require_own(file)
     try:
-        key = bytes.fromhex(file.read_text(encoding="ascii").strip())
+        text = file.read_text(encoding="ascii").strip()
+        key = bytes.fromhex(text.removeprefix(SEALED))
     except OSError as error:
         raise AbsentError(f"the key {file} of the ledger cannot be read: {error}; put it back") from error
     except ValueError as error:
         raise InputError(f"the key {file} of the ledger is none: {error}; put it back") from error
     if len(key) != 32:
         raise InputError(f"the key {file} of the ledger has {len(key)} bytes, not 32; put it back")
-    return key
+    return key, text.startswith(SEALED)

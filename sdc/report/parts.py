@@ -102,10 +102,8 @@ class CoarserRow:
 
 def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
     """What goes out with merged categories, as the search found it."""
-    schema, required = audit.table.schema, audit.found.required
-    if required is None:
-        return []
-    found = audit.origin.coarsened(required.in_part, audit.found.release, schema)
+    schema = audit.table.schema
+    found = audit.origin.coarsened(audit.found.asked_in_part, audit.found.release, schema)
     return [
         CoarserRow(
             st.label(view, schema),

@@ -116,14 +116,14 @@ class Build:
     @property
     def hidden(self) -> SubTable:
         """Levels of the table that are judged, and not published with what was found."""
-        return self.origin.hides(self.made.table.schema, self.made.found.release)
+        found = self.made.found
+        return self.origin.hides(self.made.table.schema, found.release, found.asked_in_part)
 
     @property
     def coarsened(self) -> dict[SubTable, SubTable]:
         """Of each sub-table that went out with merged categories what went out of it."""
         found = self.made.found
-        asked = () if found.required is None else found.required.in_part
-        return self.origin.coarsened(asked, found.release, self.made.table.schema)
+        return self.origin.coarsened(found.asked_in_part, found.release, self.made.table.schema)
 
     @cached_property
     def folder(self) -> RunFolder:

@@ -54,7 +54,7 @@ def space_of_run(path: Path) -> QuerySpace:
         widths=read_widths(folder.stage(WIDTHS)),
         table=about.table,
         forbid=named("forbid", about.forbid, schema),
-        hidden=about.build.origin.hides(schema, found.release),
+        hidden=about.build.origin.hides(schema, found.release, found.asked_in_part),
     )
     totals = about.config.totals
     return replace(space, notes=(INSTEAD, *space.notes)) if totals and totals.publish == "instead" else space

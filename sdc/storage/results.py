@@ -127,6 +127,11 @@ class SearchRecord(NamedTuple):
     candidates: tuple[Candidate, ...] = ()
     suppressed: tuple[Suppression, ...] = ()
 
+    @property
+    def asked_in_part(self) -> tuple[SubTable, ...]:
+        """The required sub-tables that do not go out whole."""
+        return () if self.required is None else tuple(self.required.in_part)
+
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
     """Sub-tables as names and as uint64 bit sets, with their critical widths in records, in the list's order."""

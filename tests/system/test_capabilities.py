@@ -197,7 +197,9 @@ def test_a_command_refuses_a_config_before_its_table_is_read(tmp_path: Path) -> 
     for verb, one, other in verbs:
         name = other.name if one.name == verb else one.name
         asked = method_for([name])
-        if [*table.refusals(asked)] or name == verb or tried[verb] == scaled(32, fewest=2):
+        # what is published one after the other is always tried: each such pair is refused before any search
+        is_left_out = tried[verb] >= scaled(32, fewest=2) and not {verb, name} & {*table.BEFORE, *table.IN_PARTS}
+        if [*table.refusals(asked)] or name == verb or is_left_out:
             continue  # of which there is no config, or in CI no more of this command
         file = written(tmp_path, asked)
         words = [places.get(word, str(file) if word == "CONFIG" else word) for word in COMMANDS[verb]]

@@ -117,6 +117,28 @@ def test_recodes_published_before_are_levels(tmp_path: Path) -> None:
     assert (again.origin.hidden, released(again)) == ((), {("C",)})
 
 
+def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path: Path) -> None:
+    """Of groups that a file does not list each has a category of its own; the second merging is coarser."""
+    (tmp_path / "table.csv").write_text("A,count\na0,5\na1,2\na3,3\n")
+    (tmp_path / "one.csv").write_text("G,count\na0,5\na1 or a3,5\n")
+    groups = {"a0": ["a0"], "a1 or a3": ["a1", "a3"], "a2": ["a2"], "a4": ["a4"]}
+    sections = {
+        "table": {"path": "table.csv", "categories": {"A": ["a0", "a1", "a2", "a3", "a4"]}},
+        "risk": {"small_count": 2, "min_width": 2},
+        "release": {
+            "require": ["A"],
+            "only": "required",
+            "in_part": [{"of": "A", "how": "coarsen", "cost": "records"}],
+        },
+    }
+    relation = {"folder": "one.csv", "variables": {"G": {"of": "A", "groups": groups}}}
+    build = built(config(tmp_path, "t", [relation], **sections))
+    assert build.made.table.schema.variables[1].categories == ("a0", "a1 or a3", "elsewhere", "elsewhere 2")
+    (file,) = build.folder.stage("release").glob("0*.csv")
+    assert file.read_text().startswith("A_merged,count\na0,5\na1 or a2 or")
+    assert verify_run(build.folder.path).verified
+
+
 def test_a_difference_of_universes_is_refused(tmp_path: Path) -> None:
     """All but five persons were published by others: to publish all tells where each of these is."""
     schema = schema_of([2, 2, 3])

@@ -21,7 +21,7 @@ from sdc.model.table import Table
 from sdc.public.published import read_published
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError, Use
-from sdc.record.ledger import Ledger, new_ledger, read_ledger, record
+from sdc.record.ledger import SEALED, Ledger, new_ledger, read_ledger, record
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
@@ -385,6 +385,11 @@ def broken(how: str) -> Callable[[Path], object]:
     return change
 
 
+def no_utf8(path: Path) -> None:
+    """What SQLite says of its tables it says in these bytes."""
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE entries", b"CREATE TABLX \x9cntries"))
+
+
 def of_format_4(path: Path) -> None:
     path.unlink()
     with sqlite3.connect(path) as database:
@@ -409,13 +414,16 @@ def entered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (broken("UPDATE entries SET body = replace(body, 'first', 'worst')"), "is broken at entry 1"),
         (broken("DELETE FROM entries WHERE seq = 2"), "is broken at entry 2"),
-        (broken("UPDATE entries SET body = replace(body, '\"ledger\":5', '\"ledger\":9')"), "format 9, this version"),
+        (broken("UPDATE entries SET body = replace(body, '\"ledger\":6', '\"ledger\":9')"), "format 9, this version"),
+        (broken("UPDATE entries SET body = replace(body, '\"ledger\":6', '\"ledger\":5')"), "of another format"),
         (broken("UPDATE entries SET body = '{}' WHERE seq = 2"), "is broken at entry 1"),
         (of_format_4, "has no mark of a migration, .*; use the one that wrote it"),
         (lambda path: path.write_text("none of these"), "the ledger .*led is no SQLite database, or damaged"),
+        (no_utf8, "the ledger .*led is no SQLite database, or damaged"),
         (lambda path: path.unlink(), "there is no ledger .*; if it was moved, .* first one with sdc ledger .* --new"),
         (lambda path: path.with_name("led.key").unlink(), "the key .* of the ledger cannot be read"),
         (lambda path: path.with_name("led.key").write_text("00"), "has 1 bytes, not 32"),
+        (lambda path: path.with_name("led.key").write_text(f"{SEALED}{'0' * 64}"), "is not the key of the ledger"),
     ],
 )
 def test_a_ledger_that_does_not_hold_is_refused(
@@ -429,10 +437,10 @@ def test_a_ledger_that_does_not_hold_is_refused(
 
 def test_a_history_is_no_ledger_and_the_other_way_around(tmp_path: Path) -> None:
     new_ledger(tmp_path / "led")
-    with pytest.raises(ChainError, match='of another table: table is missing, not "t"; ledger is 5, not missing'):
+    with pytest.raises(ChainError, match='of another table: table is missing, not "t"; ledger is 6, not missing'):
         Chain.open(str(tmp_path / "led"), {"table": "t"})
     Chain.open(str(tmp_path / "history.db"), {"table": "t"}).close()
-    with pytest.raises(InputError, match=r"the ledger .*history.db has the format None, this version reads 5; use"):
+    with pytest.raises(InputError, match=r"the ledger .*history.db has the format None, this version reads 6; use"):
         read_ledger(tmp_path / "history.db")
 
 
@@ -449,6 +457,7 @@ def test_a_ledger_that_has_a_publication_twice_is_refused(czech_folder: Path) ->
     new_ledger(czech_folder / "led")
     built(config(czech_folder, "first", [], ledger="led"))
     with closing(Chain.read(str(czech_folder / "led"), Use.SHARE, "ledger")) as chain, chain.turn() as turn:
+        chain.key = read_ledger(czech_folder / "led").key
         turn.append("published", "", "", turn.entries(1)[0].body)
     with pytest.raises(InputError, match="names one publication twice, as entries 1 and 2"):
         read_ledger(czech_folder / "led")
