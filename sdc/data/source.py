@@ -22,6 +22,7 @@ from sdc.config.table import KINDS, SUFFIXES, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
+from sdc.run_format import PART, SCHEMA
 
 SECONDS_TO_ANSWER = 30.0
 
@@ -271,6 +272,8 @@ def _require_marker(path: str, files: Any, folder: str, marker: str) -> None:
 
 def _source(path: str, files: Any, listed: list[str], what: str, ignore: Sequence[str]) -> Source:
     listed = [entry for entry in listed if not _is_ignored(_name(entry), ignore)]
+    if any(_name(entry) == PART.format(0) for entry in listed):  # a table of sdc, whose parts say what its schema says
+        listed = [entry for entry in listed if _name(entry) != SCHEMA]
     folders = [_name(entry) for entry in listed if files.isdir(entry)]
     if folders:
         raise InputError(f"{what} has the sub-folder {folders[0]!r}; put all parts into one folder")
