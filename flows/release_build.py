@@ -121,7 +121,8 @@ def _released(build: Build) -> dict[str, Any]:
     made, parts, coarsened = build.made, build.made.found.parts, build.coarsened
     facts = release_facts(made.found.release, made.table.schema)
     if parts.facts or coarsened:
-        facts[IN_PART] = part_facts(parts, coarsened, made.table, build.folder.stage(RELEASE))
+        to = build.folder.stage(RELEASE)
+        facts[IN_PART] = part_facts(parts, coarsened, made.table, to, made.found.suppressed)
     return facts
 
 

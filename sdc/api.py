@@ -466,10 +466,11 @@ def controlled_rounding(table: Table, *, base: int) -> Rounded:
     """The table in multiples of a base, its margins rounded too; see `sdc.search.rounding`.
 
     It is judged beside nothing and enters no ledger; what was `moved` is confidential. InputError for a base below 2 or
-    too many cells, ReleaseError where no such table is found.
+    too many cells or below a level of a hierarchy, ReleaseError where no such table is found.
     """
     from sdc.search import rounding
 
+    rounding.require_no_levels(st.full(len(table.schema)), table.schema)
     return rounding.controlled_rounding(table.dense, base).named_by(table.schema)
 
 

@@ -52,19 +52,6 @@ def _transform(dense: npt.NDArray[Any], sizes: Codings, step: int, summing: bool
 
 
 @kernel
-def incidence(codes: Codings, levels: Codings) -> Reals:
-    """(n, rows) 1 where a cell lies in a row: it has the row's levels where these are not 0."""
-    within = np.ones((len(codes), len(levels)))
-    for j in range(len(codes)):
-        for r in range(len(levels)):
-            for v in range(levels.shape[1]):
-                if levels[r, v] > 0 and levels[r, v] != codes[j, v]:
-                    within[j, r] = 0.0
-                    break
-    return within
-
-
-@kernel
 def unions(levels: Codings, strides: Codings, cells: int) -> npt.NDArray[np.int32]:
     """(rows, rows) of each pair, the first not after the second, the anchor of what is in both; `cells` if none."""
     rows = len(levels)

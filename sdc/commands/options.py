@@ -182,6 +182,8 @@ def print_release(facts: dict[str, Any]) -> None:
             continue
         of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
         print(f"in part       {name}: {of} withheld, with {records}")
+        for cell in part["largest"][:1]:
+            print(f"largest       {cell['text']}")
 
 
 def print_required(facts: dict[str, Any]) -> None:

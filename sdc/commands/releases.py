@@ -127,7 +127,7 @@ def why_command(
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """
     from sdc import api
-    from sdc.storage.documents import reason_facts
+    from sdc.storage.documents import largest_facts, reason_facts
 
     verb = "redesign" if redesign else "why"
     named, asked = {"SUB_TABLE": [sub_table], "--release": release}, [N_RULE] * bool(n_rule)
@@ -153,12 +153,15 @@ def why_command(
     facts = reason_facts(found, about.table.schema, about.labels)
     if not is_searched:
         facts["customer"] = None
+    facts["largest"] = largest_facts(about.suppressed, found.sub_table, about.table.schema) if not release else []
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
     if as_json:
         print_json(facts)
         return
     print(facts["text"])
+    for cell in facts["largest"]:
+        print(f"largest        {cell['text']}")
     if facts["customer"] is not None:
         print(f"to a customer  {facts['customer']}")
     print(f"critical width {facts['critical_width']}, required {criteria.width.min_width}")
@@ -259,7 +262,7 @@ def release(
     settings = about.search(method, given)
     data = about.table
     if out is not None and about.build is not None:
-        check_names(about.build, about.known)
+        check_names(about.build, about.known, data)
     with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as ending:
         found = api.find_release(
             data,

@@ -69,10 +69,14 @@ def round_command(
     small counts. The command prints it separately and writes it to no file.
     """
     from sdc import api
+    from sdc.model import subtable as st
 
     _require_new(out, OF_TABLES)
     about = _subject(subject, variables, structural_zeros, "round")
     table = _marginal(about, sub_table)
+    if about.build is not None:  # levels that were published before are no levels of what goes out
+        hidden = about.build.origin.hides(about.table.schema)
+        table = about.table.marginal(st.parse(sub_table, about.table.schema) & ~hidden)
     beside = ALONE if about.build is None else _beside(about)
     judged = "nothing, for the table of a file has no criterion"
     if about.build is not None:

@@ -349,12 +349,13 @@ class InPartConfig(Section):
         Field(ge=2, description="what counts are rounded to multiples of, at least 2; for round alone"),
     ] = None
     cost: Annotated[
-        Literal["cells", "records"] | CostConfig,
+        Literal["cells", "records"] | CostConfig | None,
         Field(
             description="what is to be little of what is withheld or merged: cells, records and cells added up, or a "
-            "section with weights, which are added to cells"
+            "section with weights, which are added to cells; default records where cells are withheld, and cells where "
+            "categories are merged"
         ),
-    ] = "cells"
+    ] = None
     most: Annotated[
         float,
         Field(

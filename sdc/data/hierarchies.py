@@ -29,7 +29,11 @@ def hierarchies_of(named: Mapping[str, Sequence[str]], schema: Schema) -> tuple[
                     f"hierarchy {name!r} names {level!r}, no variable of the table; {nearest(level, schema.names)}"
                 )
             if level in seen:
-                raise InputError(f"{level!r} is in the hierarchy {seen[level]!r} and again in {name!r}; name it once")
+                raise InputError(
+                    f"{level!r} is in the hierarchy {seen[level]!r} and again in {name!r}. Of two classifications of a "
+                    "variable state one as its hierarchy, leave the other a variable of its own, and list the "
+                    f"combinations of it with {level!r} that cannot be in a file, table.structural_zeros"
+                )
             seen[level] = name
     return tuple(tuple(schema.index(level) for level in levels) for levels in named.values())
 

@@ -12,14 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from sdc.config.publication import PublicationConfig
 from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.model.table import Table
 from sdc.publish.catalogue import catalogue_files, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
+from sdc.publish.formats.xlsx import MAX_ROWS
 from sdc.publish.gate import Cleared, GateSubject, PublicPart
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
@@ -104,12 +108,47 @@ def write_publication(
     """
     cleared.require(subject)
     if texts.about.formulas == "refuse":
-        _refuse_formulas(cleared, texts.labels)
+        _refuse_formulas(cleared.schema.variables, texts.labels)
     for file in _files(cleared, name, texts):
         file.pieces()  # whatever a format cannot carry is refused before there is a file
     for path, pieces in _contents(cleared, name, folder, texts):
         with replacing(folder / path) as temporary, temporary.open("wb") as into:
             into.writelines(pieces)
+
+
+def require_formats(table: Table, name: str, texts: Texts, wanted: Iterable[SubTable], shown: SubTable) -> None:
+    """ReleaseError for what a format cannot carry, of the variables that may be shown, or of what is wanted.
+
+    It is known as soon as the categories are; what a search may add to these is not.
+    """
+    schema, about = table.schema, texts.about
+    alone = [Variable(schema.names[v], schema.variables[v].categories) for v in st.members(shown)]
+    if about.formulas == "refuse":
+        _refuse_formulas(alone, texts.labels)
+    tables = list[tuple[list[Variable], Table | None]](([one], None) for one in alone)
+    for element in filter(None, wanted):
+        own = schema.restrict(st.members(element))
+        rows = table.marginal(element) if st.cells(element, schema) >= MAX_ROWS else None
+        tables.append(([Variable(own.names[v], own.variables[v].categories) for v in own.axes], rows))
+    for variables, rows in tables:
+        one_cell = np.zeros((1, len(variables)), np.uint16), np.array([table.total])
+        marginal = rows or Table.of(Schema(tuple(variables)), *one_cell)
+        called = "*".join(one.name for one in variables)
+        listed = CountTable.of(called, about.title or name, marginal, texts.labels, about)
+        _require_listed(listed, called, len(marginal))
+        for format in about.formats:
+            for write in FORMATS[format].of_table.values():
+                write(listed)
+            for write_all in FORMATS[format].of_all.values():
+                write_all([listed])
+
+
+def _require_listed(table: CountTable, file: str, cells: int) -> None:
+    if table.at_most > max(MOST_CELLS, cells):
+        raise ReleaseError(
+            f"{file} would list up to {table.at_most} cells with zeros or totals, more than {MOST_CELLS}; publish it "
+            "without them"
+        )
 
 
 def check_publication(cleared: Cleared, folder: Path, name: str, texts: Texts = NO_TEXTS) -> None:
@@ -183,9 +222,9 @@ def _inert(columns: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-def _refuse_formulas(cleared: Cleared, labels: Labels) -> None:
+def _refuse_formulas(variables: Iterable[Variable], labels: Labels) -> None:
     advice = "or set publication.formulas to quote; nothing is published"
-    for variable in cleared.schema.variables:
+    for variable in variables:
         if found := [category for category in variable.categories if is_formula(category)]:
             raise ReleaseError(
                 f"{len(found)} categories of {variable.name!r} would be run as formulas by a spreadsheet; recode them, "
@@ -217,11 +256,7 @@ def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Tex
     marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
     called = ", ".join(map(texts.labels.variable, st.names(element, cleared.schema)))
     table = CountTable.of(file, f"{texts.about.title or name}: {called}", marginal, texts.labels, texts.about)
-    if table.at_most > max(MOST_CELLS, len(marginal)):
-        raise ReleaseError(
-            f"{file} would list up to {table.at_most} cells with zeros or totals, more than {MOST_CELLS}; publish it "
-            "without them"
-        )
+    _require_listed(table, file, len(marginal))
     if (part := cleared.in_part.get(element)) is not None and part.base:
         return table.rounded(table.counts, part.base)
     if part is not None:

@@ -31,6 +31,8 @@ class PartRow:
     least            how many of its cells have to be withheld at least
     again            how many of them an earlier edition withheld; None where none was named
     new              names of those that it did not, the first of them
+    share            of the records that the withheld cells hold; most  in one of them
+    largest          the largest of them, and what each protects
     """
 
     label: str
@@ -44,6 +46,9 @@ class PartRow:
     least: int
     again: int | None
     new: tuple[str, ...]
+    share: float
+    most: int
+    largest: tuple[str, ...]
 
 
 def in_part(audit: AuditEvidence) -> list[PartRow]:
@@ -52,6 +57,7 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
     known = audit.known.plus(audit.found.release).telling(parts.facts)
     own = audit.criteria.own_cells(audit.table, known, parts.before(audit.known))
     kept = {view: places for view, _, places in own.of_views(schema)}
+    largest = {one.sub_table: tuple(cell.text for cell in one.largest) for one in audit.found.suppressed}
     for number, part in enumerate(parts.tables):
         fact = part.fact
         if part.base or fact.between is None:
@@ -64,7 +70,8 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
         picture = _picture(audit, fact, f"part-{number}")
         again, new = _beside_before(audit, fact)
         numbers = cells, len(counts), int(counts.sum()), small, told
-        found.append(PartRow(label, *numbers, why, picture, least, again, new))
+        most = float(counts.sum() / audit.table.total), int(counts.max()), largest.get(label, ())
+        found.append(PartRow(label, *numbers, why, picture, least, again, new, *most))
     return found
 
 

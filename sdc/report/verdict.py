@@ -29,14 +29,14 @@ class Check:
 class Opinion:
     """kind is safe, unsafe, undecided or contradicted; done is released or examined.
 
-    sentences  each with the section that explains it
+    sentences  each with the section that explains it; warnings  too
     """
 
     kind: str
     done: str
     headline: str
     sentences: tuple[tuple[str, str], ...]
-    warnings: tuple[str, ...]
+    warnings: tuple[tuple[str, str], ...]
     checks: tuple[Check, ...]
 
 
@@ -149,10 +149,10 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
         "released",
     )
     if parts:
-        hidden = sum(part.withheld for part in tables)
+        hidden, shares = sum(part.withheld for part in tables), sorted(one.share for one in audit.found.suppressed)
         yield (
             f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
-            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.",
+            f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.{_hidden(shares)}",
             "withheld",
         )
     if rounded:
@@ -190,6 +190,16 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
     yield f"Undecided cells: {found.undecided_cells:,}.{_treatment(audit)}{_undecided_steps(audit)}", "cells"
 
 
+def _hidden(shares: list[float]) -> str:
+    """Which share of the records the withheld cells of each table hold; ascending."""
+    if not shares:
+        return ""
+    if len(shares) == 1:
+        return f" They hold {shares[0]:.1%} of the records."
+    mean = sum(shares) / len(shares)
+    return f" Those of one table hold {shares[0]:.1%} to {shares[-1]:.1%} of the records, {mean:.1%} on average."
+
+
 def _small(number: int) -> str:
     return f"{number:,} small cell{'s' * (number != 1)}"
 
@@ -224,16 +234,20 @@ def _undecided_steps(audit: AuditEvidence) -> str:
     return f" In the search {questions} stayed undecided, {treated} (policy “{audit.policy.value}”)."
 
 
-def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[str]:
+def _warnings(audit: AuditEvidence, done: tuple[Check, ...]) -> Iterator[tuple[str, str]]:
     for check in done:
         if not check.holds:
-            yield f"This check failed: {check.text}"
+            yield f"This check failed: {check.text}", "checks"
     if audit.policy is Policy.OUTER:
         yield (
             "The undecided policy of this build is “outer”: cells that no proof could settle do not stop a release. "
             f"{audit.assessment.undecided_cells:,} of {_cells(audit.assessment.at_risk_cells)} at risk rest on no "
-            f"proof{_unproven_in_part(audit)}. Set it to “refuse” for a release that is proved."
+            f"proof{_unproven_in_part(audit)}. Set it to “refuse” for a release that is proved.",
+            "checks",
         )
+    for one in audit.found.suppressed:
+        if one.warning:
+            yield one.warning, "withheld"
 
 
 def _unproven_in_part(audit: AuditEvidence) -> str:

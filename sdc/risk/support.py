@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from enum import IntEnum
 from functools import cached_property
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from sdc.bounds.method import cheap_bounds
 from sdc.feasible.bank import Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.in_part import changed_places
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.feasible.walk import FIRST, OTHERS
@@ -133,6 +135,14 @@ class Component:
         tried.update(zip(cells[chosen].tolist(), by[chosen].tolist(), strict=True))
         return cells[chosen], sign * by[chosen]
 
+    def without(self, view: SubTable, place: int) -> Component:
+        """It without the tables found that change a cell of a view within it, by its place in C order."""
+        found = Component(self.evidence, self.knowledge, self._cells_per_slice)
+        of, places, _ = changed_places(self.evidence.differences, (view,), self.frame.table.schema)
+        found._kept = self._kept.copy()
+        found._kept[of[places == place]] = False
+        return found
+
     def settled(self) -> Evidence:
         """What its inner ends rest on."""
         return self.evidence.settled(self.knowledge, self._kept)
@@ -161,6 +171,15 @@ class Support:
             variables: Component(bank.of_component(variables), knowledge.within(variables), cells_per_slice)
             for variables in knowledge.structure.components.cliques
         }
+
+    def without(self, view: SubTable, place: int) -> Support:
+        """It without the tables found that change a cell of a sub-table, by its place in C order."""
+        left = copy(self)
+        left._components = {
+            own: component.without(st.within(view, own), place) if st.is_within(view, own) else component
+            for own, component in self._components.items()
+        }
+        return left
 
     @property
     def open(self) -> tuple[Component, ...]:

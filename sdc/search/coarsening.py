@@ -216,7 +216,7 @@ def _merging(table: Table, wish: PartWish, axis: int, hidden: SubTable) -> _Merg
     levels = [schema.levels.groups[v] for v in st.members(schema.levels.coarser[axis] & ~hidden)]
     parents = numbered(np.zeros(len(counts)), *levels, *_told(table, axis))
     costs = np.full(len(counts), counts.shape[1])
-    if not isinstance(wish.cost, str):
+    if isinstance(wish.cost, tuple):
         costs += np.moveaxis(np.array(wish.cost).reshape(sizes), place, 0).reshape(len(counts), -1).sum(axis=1)
     elif wish.cost == "records":
         costs += counts.sum(axis=1)

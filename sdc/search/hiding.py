@@ -32,8 +32,12 @@ from sdc.search.pace import Paced
 from sdc.search.selection import Chosen, Selection
 
 Ints = npt.NDArray[np.int64]
-Cost: TypeAlias = Literal["cells", "records"] | Ints
-"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up."""
+Cost: TypeAlias = Literal["cells", "records"] | Ints | None
+"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up; None: records.
+
+Few cells are often the largest ones, which have room to protect many: of a yearbook of `acs23` by cells 18.9 % of the
+records were withheld, by records 7.4 %.
+"""
 PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
 DEARER = 4  # times the price where records count, for half of the cells cost less than the median, and are spared too
 DEAREST = 4  # times the price of a cell of median cost, at most
@@ -70,9 +74,9 @@ def _is_by_cells(cost: Cost) -> bool:
 
 def _weights(cost: Cost, counts: Ints) -> Ints:
     """(cells,) what each cell costs beside itself."""
-    if isinstance(cost, str):
-        return counts if cost == "records" else np.zeros_like(counts)
-    return cost
+    if isinstance(cost, np.ndarray):
+        return cost
+    return np.zeros_like(counts) if cost == "cells" else counts
 
 
 def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
@@ -116,7 +120,7 @@ class Hiding:
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
         withheld = [_flags(inquiry, view, again.get(view)) for view in views]
         always = self._small | np.concatenate(withheld)
-        pairs = [(costs[view], own) for view, own in zip(views, counts, strict=True)]
+        pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
         typical = max(1, int(np.median(weights)))

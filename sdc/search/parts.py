@@ -259,8 +259,8 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends:
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
-    costs = {wish.view: wish.cost if isinstance(wish.cost, str) else np.array(wish.cost) for wish in wishes}
-    found = withhold(inquiry, views, cost=costs, again=again, paced=paced, mends=mends)
+    costs = {wish.view: np.array(wish.cost) if isinstance(wish.cost, tuple) else wish.cost for wish in wishes}
+    found = withhold(inquiry, views, costs=costs, again=again, paced=paced, mends=mends)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             raise NotReleasableError(

@@ -11,9 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, vstack
 
+from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.run_format import ROUNDED_COUNT
 from sdc.solve.linear import Sums, cheapest
@@ -80,6 +82,18 @@ def controlled_rounding(counts: Dense, base: int) -> Rounded:
             _require(counts, found, base, margins)
             return Rounded(found, base, margins, int(np.abs(found - counts).sum()))
     raise ReleaseError(f"no rounding of the table to base {base} was found that keeps its margins; choose another base")
+
+
+def require_no_levels(view: SubTable, schema: Schema, hidden: SubTable = 0) -> None:
+    """InputError for a sub-table below a level that is not hidden: its sums there would not be near the true ones."""
+    finest = schema.levels.telling(view)
+    if coarser := schema.levels.closed(finest) & ~finest & ~hidden:
+        above = ", ".join(schema.names[v] for v in st.members(coarser))
+        raise InputError(
+            f"{st.label(view, schema)} is not rounded, for its sums by {above} could be far from the true ones; round "
+            "a table by the coarsest level, let cells of this one be withheld or categories merged, or drop the "
+            "hierarchy if nothing is published by its other levels"
+        )
 
 
 def checked(counts: Dense, most: int) -> Dense:

@@ -33,7 +33,8 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a sub-table that is public in part how many of its cells are not
+    withheld        of a sub-table that is public in part how many of its cells are not, 0 where it is rounded
+    hidden          which share of the records these have
     parts           the largest parts of it that are public
     """
 
@@ -49,6 +50,7 @@ class Reason(Named):
     refutation: Refutation | None = None
     spent: int = 0
     withheld: int | None = None
+    hidden: float = 0.0
     parts: tuple[SubTable, ...] = ()
 
     @property
@@ -72,8 +74,11 @@ class Reason(Named):
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
+        if self.withheld == 0:
+            return f"{name} is released rounded"
         if self.withheld is not None:
-            return f"{name} is released in part, {self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
+            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
+            return f"{name} is released in part, {of}, with {self.hidden:.1%} of the records"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
@@ -130,9 +135,9 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
     facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
-    withheld = len(facts[0].between.cells) if facts and facts[0].between and within is None else None
+    told = facts[0].between if facts and within is None else None
     # that its cells are suppressed is no reason why
-    criteria = inquiry.criteria if withheld is None else replace(inquiry.criteria, kept=None)
+    criteria = inquiry.criteria if told is None else replace(inquiry.criteria, kept=None)
     inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING), criteria=criteria)
     alone, one_way, judged = (_asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier)))
     together = judged.assessment
@@ -143,7 +148,12 @@ def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None
         conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
-    return replace(reason, refutation=judged.refutation, spent=judged.spent, withheld=withheld)
+    reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
+    if told is None:
+        return reason
+    cells = told.cells[told.nothing(inquiry.known.total)]
+    records = inquiry.table.marginal(sub_table).count_at(cells).sum()
+    return replace(reason, withheld=len(cells), hidden=float(records / inquiry.table.total))
 
 
 def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:

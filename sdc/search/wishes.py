@@ -30,7 +30,8 @@ class PartWish:
     """A sub-table that goes out in part where it does not fit whole.
 
     how    ways, in the order in which they are tried
-    cost   what is to be little of what is withheld: cells, records, or (cells,) weights in C order
+    cost   what is to be little of what is withheld or merged: cells, records, or (cells,) weights in C order; None for
+           records of what is withheld, and cells of what is merged
     most   the largest share of its cells that may be
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
@@ -41,7 +42,7 @@ class PartWish:
 
     view: SubTable
     how: tuple[Way, ...] = ("withhold",)
-    cost: Literal["cells", "records"] | tuple[int, ...] = "cells"
+    cost: Literal["cells", "records"] | tuple[int, ...] | None = None
     most: float = 1.0
     again: tuple[int, ...] = ()
     base: int = 0
@@ -183,8 +184,8 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
 
 
 def _cost(
-    cost: Literal["cells", "records"] | CostConfig, view: SubTable, schema: Schema
-) -> Literal["cells", "records"] | tuple[int, ...]:
+    cost: Literal["cells", "records"] | CostConfig | None, view: SubTable, schema: Schema
+) -> Literal["cells", "records"] | tuple[int, ...] | None:
     """With the weight of each cell in C order, where such are given; InputError where they are not of these cells."""
     if not isinstance(cost, CostConfig):
         return cost

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +70,7 @@ def withhold(
     inquiry: Inquiry,
     views: Sequence[SubTable],
     start: Mapping[SubTable, Flags] | None = None,
-    cost: Literal["cells", "records"] | Mapping[SubTable, Cost] = "cells",
+    costs: Mapping[SubTable, Cost] | None = None,
     again: Mapping[SubTable, Ints] | None = None,
     paced: Paced | None = None,
     mends: bool = True,
@@ -79,7 +78,7 @@ def withhold(
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
 
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
-    cost   what is to be little, or of each view
+    costs  of some views what is to be little; of the others records
     again  of some views places of cells that are withheld whatever else is, but those that everybody knows to be 0
     paced  counts what is done step after step: walks of what is in doubt where all is shown, and then each batch
     mends  whether less is looked for once all is proven, which leaves less room to others
@@ -100,13 +99,12 @@ def withhold(
                 f"{st.label(view, table.schema)} has {cells} cells, and some can be withheld of at most {MOST_CELLS}; "
                 "take fewer variables, or coarser categories"
             )
-    costs = {view: cost if isinstance(cost, str) else cost[view] for view in closed}
     with paced.step():
         support, narrow = shown(inquiry, closed)
     searches, hidden = list[Hiding](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
-            searches.append(Hiding(inquiry, component, inside, narrow, start or {}, costs, again or {}))
+            searches.append(Hiding(inquiry, component, inside, narrow, start or {}, costs or {}, again or {}))
     for search in searches:
         search.run(paced)
     with suppress(ToldToEndError):  # what was found is proven, whether or not less is

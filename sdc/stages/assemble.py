@@ -31,6 +31,7 @@ from sdc.search.coarsening import merged
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.pace import NEVER, Ending, Pace, Paced
+from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.so_far import Keeper, Stint, nowhere
 from sdc.search.step import SearchStep
@@ -146,6 +147,9 @@ class SearchSettings:
         wishes = Wishes.of(named, self.release)
         if (public := next((t for t in wishes.forbid if t in known.release), None)) is not None:
             raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
+        for one in wishes.in_part:
+            if "round" in one.how:
+                require_no_levels(one.view, named)
         return replace(
             wishes,
             require=tuple(map(schema.levels.closed, wishes.require)),

@@ -9,13 +9,15 @@ from itertools import chain
 from sdc.config.build import BuildConfig
 from sdc.config.release import ReleaseConfig
 from sdc.intruder.summary import laws_of
+from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.extras import require_packages
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema
+from sdc.model.table import Table
 from sdc.public.earlier import Origin, check_publications
 from sdc.public.mixture import Mixture
-from sdc.publish.publication import signing_key
+from sdc.publish.publication import Texts, require_formats, signing_key
 from sdc.search.wishes import Wishes
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build
@@ -57,17 +59,23 @@ def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
     """Without weights of cells, whose categories are not known yet."""
     if isinstance(release.in_part, str):
         return release
-    in_part = tuple(one.model_copy(update={"cost": "cells"}) for one in release.in_part)
+    in_part = tuple(one.model_copy(update={"cost": None}) for one in release.in_part)
     return release.model_copy(update={"in_part": in_part})
 
 
-def check_names(build: Build, known: Knowledge) -> None:
-    """ConfigError where settings do not fit the table and what is known."""
-    settings = build.settings()
+def check_names(build: Build, known: Knowledge, table: Table) -> None:
+    """ConfigError where settings do not fit the table and what is known, ReleaseError where a format does not."""
+    settings, about = build.settings(), build.config.publication
     check_labels(build.config, known.schema)
     with fault_of(WISHES):
-        settings.wished(known)
+        wishes = settings.wished(known)
     _check_variables(build.config, settings, known.schema)
+    children = (st.parse(child, known.schema) for child in about.children)
+    wanted = dict.fromkeys([*wishes.require, *(part.view for part in wishes.in_part), *children])
+    schema = known.schema
+    shown = st.union(wanted) if wishes.only_required else st.full(len(schema)) & ~settings.origin.hides(schema)
+    shown = st.of(v for v in st.members(shown) if wishes.allows(schema.levels.closed(1 << v)))
+    require_formats(table, build.config.name, Texts(about, build.config.labels.labels), wanted, shown)
 
 
 def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Schema) -> None:

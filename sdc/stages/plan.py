@@ -92,7 +92,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criteria.bank(table).at_risk)
-    check_names(build, known)
+    check_names(build, known, table)
     build.needs.require(table)
     sweep = sweep_plan(table, floor=build.listing.floor, memory=build.needs.sweep(table)[0])
     tried = {} if quick else trials(table, _kinds(build, sweep), executor)

@@ -77,4 +77,5 @@ POSTERIOR = Stage(
     sections=_settings,
     make=_make,
     asked=lambda config: config.posterior is not None,
+    version=2,
 )

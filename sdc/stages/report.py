@@ -116,4 +116,5 @@ REPORT = Stage(
     ),
     sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
     make=_make,
+    version=2,
 )

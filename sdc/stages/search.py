@@ -25,6 +25,7 @@ from sdc.search.ordered import GROWING
 from sdc.search.pace import Ending
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import LATELY, SearchStep, outlook
+from sdc.search.suppressed import suppressions
 from sdc.stages.assemble import Watch, release_search
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names
@@ -114,14 +115,17 @@ class Search:
             say(f"search: {one.text}")
         say(f"search: {found.sub_tables} sub-tables without the grand total")
         for part in found.parts.tables:
-            cells = st.cells(part.view, table.schema)
-            withheld = f"in part, {part.withheld} of {cells} cells withheld"
-            how = f"rounded to multiples of {part.base}" if part.base else withheld
-            say(f"search: {part.label(table.schema)} {how}")
+            if part.base:
+                say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
+        suppressed = suppressions(found.judgement, found.parts, build.settings().wished(build.made.known).in_part)
+        for told in suppressed:
+            say(f"search: {told.sub_table} in part, {told.text}")
+        for warning in filter(None, (told.warning for told in suppressed)):
+            say(f"search: warning: {warning}")
         if found.ended_after is not None:
             far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
             say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
-        write_search(found, table.schema, into)
+        write_search(found, table.schema, into, suppressed)
         write_refutations(found.refutations, table, build.criteria, into)
         certificate = certificate_of(build, found.release, found.proof, found.parts)
         write_certificate(certificate, table.schema, into)
@@ -131,7 +135,7 @@ class Search:
         """What is required was judged, or nothing is left to search for."""
         build, path = self._build, self._build.folder.checkpoint(SEARCH.name)
         table, known = build.made.table, build.made.known
-        check_names(build, known)  # again: the table may be of a build with other settings
+        check_names(build, known, table)  # again: the table may be of a build with other settings
         for line in build.settings().found_before(known):
             self._say(f"search: {line}")
 
@@ -249,4 +253,5 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=_make,
+    version=2,
 )

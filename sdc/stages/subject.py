@@ -43,6 +43,7 @@ from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
 from sdc.search.parts import rounded_beside
+from sdc.search.suppressed import Suppression
 from sdc.search.wishes import named as sub_tables
 from sdc.stages.build import Build
 from sdc.storage.certificate import Certificate, read_certificate
@@ -62,7 +63,7 @@ class Subject:
 
     known     what is known of the table before anything is released whole: with what goes out in part
     build     None where the subject is a table alone
-    released  what a run has found; parts  and what of it goes out in part
+    released  what a run has found; parts  and what of it goes out in part; suppressed  how much that hides
     weights   of the records, where the config names them
     """
 
@@ -73,6 +74,7 @@ class Subject:
     released: Release | None = None
     parts: Parts = NO_PARTS
     weights: RecordWeights | None = None
+    suppressed: tuple[Suppression, ...] = ()
 
     @staticmethod
     def open(
@@ -356,7 +358,8 @@ def _of_run(path: Path, asked: Sequence[str]) -> Subject:
     weights = None if config.table.weight is None else read_weights(path / TABLE, table)
     if found is None:
         return Subject(str(path), table, known, build, None, weights=weights)
-    return Subject(str(path), table, known.telling(found.parts.facts), build, found.release, found.parts, weights)
+    told = known.telling(found.parts.facts)
+    return Subject(str(path), table, told, build, found.release, found.parts, weights, found.suppressed)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

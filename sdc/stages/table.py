@@ -31,7 +31,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         say(f"table: published before, and judged together with all else: {source}")
     # as soon as there is a schema, though only the search will use them: hours earlier
     build = replace(build, given=origin)
-    check_names(build, known)
+    check_names(build, known, table)
     if build.config.release.coarsens:
         table, known, origin = build.settings(executor).coarser(table, known, Ending.of(build.config.release).halved)
         for sub_table, level in origin.tried:

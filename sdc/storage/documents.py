@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Assessment
 from sdc.run_format import METADATA, SHARPNESS, SUB_TABLE
 from sdc.search.required import Required, RequiredRecord
+from sdc.search.suppressed import SuppressedCell, Suppression
 from sdc.search.why import Reason
 from sdc.storage.refutations import refutation_facts
 from sdc.storage.run_folder import read_json
@@ -44,11 +45,16 @@ def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
 
 
 def part_facts(
-    parts: Parts, coarsened: Mapping[SubTable, SubTable], table: Table, release: Path
+    parts: Parts,
+    coarsened: Mapping[SubTable, SubTable],
+    table: Table,
+    release: Path,
+    suppressed: Sequence[Suppression] = (),
 ) -> list[dict[str, Any]]:
     """Of each sub-table that went out in part what is withheld or merged, or how it is rounded, and its first file.
 
-    coarsened  of those with merged categories what went out of them
+    coarsened   of those with merged categories what went out of them
+    suppressed  of those with withheld cells the largest of these, which are confidential
     """
     listed = read_json(release / METADATA)["resources"]
     files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if SUB_TABLE in one}
@@ -67,8 +73,15 @@ def part_facts(
             hidden = table.marginal(part.view).count_at(part.fact.between.cells)
             share = round(int(hidden.sum()) / table.total, 6)
             told = {"how": "withhold", "cells": cells, "withheld": len(hidden), "records_withheld": share}
+            told["largest"] = largest_facts(suppressed, part.view, table.schema)
         found.append({"sub_table": names, **told, "file": files[frozenset(names)]})
     return found
+
+
+def largest_facts(suppressed: Sequence[Suppression], view: SubTable, schema: Schema) -> list[dict[str, Any]]:
+    """The largest suppressed cells of a sub-table, and what each protects; of older runs none."""
+    cells = [cell for one in suppressed if one.sub_table == st.label(view, schema) for cell in one.largest]
+    return [{**plain(SuppressedCell, cell), "text": cell.text} for cell in cells]
 
 
 def graph_facts(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:

@@ -53,6 +53,7 @@ from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import SearchStep
+from sdc.search.suppressed import Suppression
 from sdc.storage.documents import assessment_facts, graph_facts, halvings_facts, uniques_facts
 from sdc.storage.known import PartsDocument, read_parts, written_parts
 from sdc.storage.parquet import named_columns, read_columns, write_columns, write_row_groups
@@ -92,6 +93,7 @@ class _SearchDocument:
     in_part: PartsDocument | None = None
     halvings: float | None = None
     candidates: tuple[Candidate, ...] | None = None
+    suppressed: tuple[Suppression, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class SearchRecord(NamedTuple):
     parts: Parts = NO_PARTS
     halvings: float | None = None
     candidates: tuple[Candidate, ...] = ()
+    suppressed: tuple[Suppression, ...] = ()
 
 
 def write_widths(widths: CriticalWidths, schema: Schema, folder: Path) -> None:
@@ -146,19 +149,17 @@ def read_widths(folder: Path) -> CriticalWidths:
     return CriticalWidths(bits, widths, *(int(metadata[name]) for name in OF_LIST))
 
 
-def write_search(found: FoundRelease, schema: Schema, folder: Path) -> None:
+def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: tuple[Suppression, ...] = ()) -> None:
     """The released frontier, every step that led to it, what stopped it, and of chains best graph and trace."""
     stopped = tuple(_Blocker(*each) for each in blockers(found.steps)[:MOST_BLOCKERS])
     required = None if found.required is None else RequiredRecord.of(found.required, schema)
     graph = None if found.graph is None else graph_facts(found.graph, schema)
     parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
     halvings = halvings_facts(found.halvings).get("halvings")
-    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings, found.candidates
-    content = plain(
-        _SearchDocument, _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told), schema
-    )
-    if not found.candidates:
-        del content["candidates"]
+    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings
+    lists = found.candidates or None, suppressed or None
+    document = _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told, *lists)
+    content = plain(_SearchDocument, document, schema)
     if found.graph is not None:
         names = [field.name for field in fields(TraceRow)]
         write_columns(folder / TRACE, {name: np.array([getattr(r, name) for r in found.trace]) for name in names})
@@ -180,7 +181,8 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         trace = tuple(TraceRow(*row) for row in rows)
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
     told = found.reason, found.simulated or (), found.required, found.ended_after, parts, found.halvings
-    return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told, found.candidates or ())
+    more = found.candidates or (), found.suppressed or ()
+    return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told, *more)
 
 
 def write_curve(points: Sequence[CurvePoint], folder: Path) -> None:

@@ -194,7 +194,7 @@ def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool, everything
     closed = table.schema.levels.closed(subtable)
     start = {} if least is None else {closed: least.withheld.reshape(-1)}
     again = np.flatnonzero(~inquiry.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
-    found = withhold(inquiry, [closed], start, "records", {closed: np.array(again, np.int64)}, mends=not everything)
+    found = withhold(inquiry, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything)
     if (answer := found.inquiry.ask(NOTHING)).verdict is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "

@@ -23,7 +23,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table, freeze
 from sdc.utility.closed_form import Marginals, Values, expected
 from sdc.utility.ipf_kernel import LANES, rescale
-from sdc.utility.marginal import Marginal, check_agreement
+from sdc.utility.marginal import Marginal
 
 Support: TypeAlias = Literal["possible", "non-zero"]
 Form: TypeAlias = Literal["sparse", "dense"]
@@ -130,32 +130,6 @@ def fit(
         return _fit_possible(table.schema, marginals, known.zeros, stop, max_bytes, form, within)
     every = st.full(len(table.schema))
     return _iterated(table.schema, marginals, table.codes, every, stop, max_bytes)
-
-
-def fit_marginals(
-    marginals: Sequence[Marginal],
-    *,
-    zeros: StructuralZeros,
-    stop: Stop = STOP,
-    max_bytes: int = MAX_BYTES,
-) -> Fit:
-    """`fit` on every possible cell for marginals of one schema whose table is not at hand; at least one.
-
-    InputError where two of them contradict each other, where one has records in a cell for which structural
-    zeros and the zeros of the others leave no cell of the table, and as `fit`. Marginals that agree in pairs
-    although no table has them all do not converge.
-    """
-    stop.check()
-    if not marginals:
-        raise InputError("no marginals to fit; give at least the grand total")
-    schema = marginals[0].schema
-    check_agreement(marginals)
-    zeros.check(schema, np.zeros((0, len(schema)), np.uint16), np.zeros(0, np.int64))
-    essentials = (m.summed(m.subtable & st.varying(schema)) for m in marginals)
-    by_subtable = {m.subtable: m for m in essentials}
-    # what is within another says nothing more: they agree, as was checked
-    frontier = st.maximal(by_subtable)
-    return _fit_possible(schema, {element: by_subtable[element] for element in frontier}, zeros, stop, max_bytes)
 
 
 def marginals_of(table: Table, known: Knowledge) -> Marginals:

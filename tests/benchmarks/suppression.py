@@ -47,7 +47,7 @@ def by_differences(counts: Dense) -> Flags:
     schema = schema_of(list(counts.shape))
     table = Table.of(schema, np.argwhere(counts >= 0), counts.reshape(-1))
     known = Knowledge.of(table, Release.of([1, 2]), NO_ZEROS, ())
-    found = withhold(Inquiry(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3], cost="records")
+    found = withhold(Inquiry(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3])
     return found.hidden[0].reshape(counts.shape)
 
 

@@ -122,7 +122,8 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         # with a group of 3 or 4 that lacks a category it would not go out in part either
         few = {"attributes": ASKED[table.ATTRIBUTES]["risk"]["attributes"] | {"most": FEW}}
         found = found | {"risk": found["risk"] | few}
-    if table.FORBID in asked and {*table.IN_PARTS} & {*asked}:
+    below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
+    if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):
         (part,) = found["release"]["in_part"]
         found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
     if {table.UNIQUES, table.WEIGHT} <= {*asked}:
@@ -140,6 +141,9 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         }
         found = found | {"release": kept}
     return found
+
+
+_NESTED = [*impossible((a, d, c) for a, d, c in product(*map(range, SIZES)) if a != COARSER[d])]
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class Case:
         if table.ZEROS in self.asked:
             found += impossible((1, d, 1) for d in range(3))
         if table.HIERARCHIES in self.asked:
-            found += impossible((a, d, c) for a, d, c in product(*map(range, SIZES)) if a != COARSER[d])
+            found += _NESTED
         if "earlier" in self.asked:
             for low, c in product((True, False), range(2)):
                 inside = [(a, d, c) for a in range(2) for d in range(3) if LOW[d] is low]
@@ -660,7 +664,10 @@ def _relations(case: Case) -> Path:
 def _judge_check(case: Case) -> None:
     """What a folder tells by itself, to whoever knows nothing else."""
     status, told = sdc("check", case.run / "release", "--cells", "all", "--relations", _relations(case))
-    tables = feasible(SIZES, [*case.exactly(_released(case)), *case.told])
+    known = list[Fact]()
+    if any(one["variable"] == "a" for one in metadata_of(case.run / "release").get("levels", ())):
+        known += _NESTED
+    tables = feasible(SIZES, [*case.exactly(_released(case)), *case.told, *known])
     assert (status, told["consistent"]) == (0, True)
     for one in told["cells"]:
         inside = [

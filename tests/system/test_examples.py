@@ -17,8 +17,10 @@ from flows.deployments import read_deployments
 from sdc.config.file import read_config
 from tests.helpers.console import Console
 from tests.helpers.folders import contents
-from tests.helpers.prefect_home import PrefectServer, made_home
+from tests.helpers.prefect_home import PrefectServer, made_home, server
 from tests.helpers.waiting import wait_until
+
+__all__ = ["server"]
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))

@@ -339,6 +339,10 @@ FACTS: dict[str, tuple[Callable[[Run], list[float]], set[str]]] = {
     ),
     r"is known but for \d+ withheld": (lambda run: [len(run.withheld)], {"known in part"}),
     r"go(es)? out in part: \d+ cells?": (lambda run: [len(run.withheld)], {"withheld"}),
+    r"They hold [\d.]+% of the records": (
+        lambda run: [round(100 * sum(run.cells[cell] for cell in run.withheld) / sum(run.cells.values()), 1)],
+        {"withheld"},
+    ),
     r"\d+ sub-tables? go(es)? out rounded": (lambda run: [1], {"rounded"}),
     r"a multiple of \d+ that is less than \d+ away": (lambda run: [20, 20], {"rounded"}),
     r"Knows \d+ patterns? of impossible": (lambda run: [1], {"zeros"}),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+import sdc
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import ConfigError, InputError
+from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
-from sdc.stages.checks import check_before
+from sdc.stages.checks import check_before, check_names
 from sdc.stages.subject import Subject
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
@@ -99,3 +101,67 @@ def test_what_a_command_names_is_looked_for_first(kind: str, tmp_path: Path, mon
             Subject.open(path, named={option: [text], "--forbid": None})
     with pytest.raises(InputError, match=r"variables\.1"):
         Subject.open(str(tmp_path / "t.csv"), ["area", ""], named={"--release": ["area"]})
+
+
+QUOTED, FORMULA = 'status,region\n"5"" pipe",x\nb,y\n', "status,region\n=b,x\nc,y\n"
+NAMES = "".join(f"{k},{k},{k}\n" for k in range(110))
+
+
+@pytest.mark.parametrize(
+    ("text", "sections", "message"),
+    [
+        (QUOTED, {"publication": {"formats": ["csv", "px"]}}, "variable 'status' has a text with a quotation mark"),
+        (FORMULA, {"publication": {"formulas": "refuse"}}, "1 categories of 'status' would be run as formulas"),
+        ("a\n_x000D_\nx\n", {"publication": {"formats": ["csv", "xlsx"]}}, "a text that Excel reads as an escape"),
+        (
+            "a,b,c\n" + NAMES,
+            {"publication": {"formats": ["csv", "xlsx"], "zeros": True}, "release": {"require": ["a*b*c"]}},
+            r"a\*b\*c has 1331000 cells, and a sheet of Excel",
+        ),
+    ],
+)
+def test_what_a_format_cannot_carry_is_known_before_any_search(
+    tmp_path: Path, text: str, sections: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    file = tmp_path / "build.yaml"
+    file.write_text(yaml.safe_dump({"name": "f", "table": {"path": "t.csv"}, "risk": {"min_width": 1}, **sections}))
+    build = open_build(file)
+    table, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+    with pytest.raises(ReleaseError, match=message):
+        check_names(replace(build, given=origin), known, table)
+
+
+def test_a_format_need_not_carry_what_is_forbidden(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(QUOTED)
+    file = tmp_path / "build.yaml"
+    release = {"forbid": ["status"]}
+    content = {"name": "f", "table": {"path": "t.csv"}, "risk": {"min_width": 1}, "release": release}
+    file.write_text(yaml.safe_dump({**content, "publication": {"formats": ["csv", "px"]}}))
+    build = open_build(file)
+    table, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+    check_names(replace(build, given=origin), known, table)
+
+
+def test_a_table_below_a_level_is_not_rounded(tmp_path: Path) -> None:
+    """For region has 8 of sex f where its districts, each 2 or 3, could all become 0 or 5."""
+    rows = [f"d{k},r{k // 4},{sex},{2 + k // 4}" for k in range(8) for sex in "fm"]
+    (tmp_path / "t.csv").write_text("district,region,sex,count\n" + "\n".join(rows) + "\n")
+    levels = {"path": "t.csv", "hierarchies": {"geo": ["region", "district"]}}
+    message = r"district\*sex is not rounded, for its sums by region could be far from the true ones"
+    table = sdc.read_table(tmp_path / "t.csv", hierarchies=levels["hierarchies"])
+    with pytest.raises(InputError, match=message):
+        sdc.controlled_rounding(table, base=5)
+    assert sdc.controlled_rounding(table.marginal(0b110), base=5).counts.max() == 10
+    file = tmp_path / "build.yaml"
+    for of, way in (("district*sex", {"how": "round"}), ("district*sex", {"how": ["withhold", "round"]}), ("sex", {})):
+        parts = {"in_part": [{"of": of, "base": 5, **({"how": "round"} | way)}]}
+        content = {"name": "r", "table": levels, "risk": {"min_width": 1}, "release": parts}
+        file.write_text(yaml.safe_dump({**content, "execution": {"cluster": "in-process"}}))
+        build = open_build(file)
+        counted, known, origin = build.with_earlier(build.counted(IN_PROCESS))
+        if of == "sex":
+            check_names(replace(build, given=origin), known, counted)
+            continue
+        with pytest.raises(ConfigError, match=message):
+            check_names(replace(build, given=origin), known, counted)

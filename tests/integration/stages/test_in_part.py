@@ -13,19 +13,23 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, SdcError
 from sdc.public.published import read_published
+from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
 from sdc.stages.compare import compare
+from sdc.stages.stages import STAGES
 from sdc.stages.subject import Subject
 from sdc.storage.documents import part_facts
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
-from tests.helpers.builds import built, report_of
+from tests.helpers.builds import built, made, redone, report_of
 from tests.helpers.yearbook import FORMATS, REQUIRED, columns_of, config, records
 
 __all__ = ["FORMATS", "REQUIRED", "built", "config"]  # for tests of verification
@@ -73,6 +77,34 @@ def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
     for name in ("index.html", "catalogue.json"):
         assert f"{parts[0]['in_part']['withheld']} of 144 cells withheld" in (release / name).read_text()
     assert "1 table goes out in part" in (release / "README.txt").read_text()
+
+
+def test_the_largest_withheld_cells_stand_in_the_report_with_what_each_protects(yearbook: Build) -> None:
+    (one,) = yearbook.made.found.suppressed
+    (told,) = part_facts(yearbook.made.found.parts, {}, yearbook.made.table, yearbook.folder.stage("release"), [one])
+    assert told["largest"][0]["count"] == max(cell["count"] for cell in told["largest"])
+    report = report_of(yearbook)
+    assert all(f"<li>{cell['text']}.</li>" in report for cell in told["largest"])
+    assert one.share == pytest.approx(told["records_withheld"], abs=1e-6)
+    answer = CliRunner().invoke(app, ["why", str(yearbook.folder.path), "area*age"])
+    assert f"area*age is released in part, {one.text}" in answer.stdout
+    assert f"largest        {one.largest[0].text}" in answer.stdout
+
+
+def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A config that names no cost is the build that it was, and its ledger keeps one entry."""
+    new_ledger(tmp_path / "led")
+    file = config(tmp_path, release={"require": ["area*sex"], "only": "required", "in_part": "withhold"}, ledger="led")
+    first = built(file)
+    later = tuple(replace(stage, version=stage.version + 1) for stage in STAGES)
+    monkeypatch.setattr("sdc.stages.stages.STAGES", later)
+    again, statuses = made(file)
+    assert (again.folder.path, redone(statuses)) == (first.folder.path, [])
+    assert len(read_ledger(tmp_path / "led").entries) == 1
+    by_cells = config(tmp_path, release={"in_part": [{"of": "area*sex", "cost": "cells"}]})
+    by_default = config(tmp_path, "default", release={"in_part": [{"of": "area*sex"}]})
+    digests = {open_build(one).config.release.model_dump_json(exclude_defaults=True) for one in (by_cells, by_default)}
+    assert digests == {'{"in_part":[{"of":"area*sex","cost":"cells"}]}', '{"in_part":[{"of":"area*sex"}]}'}
 
 
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> None:
@@ -132,6 +164,8 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Build) -> None:
     (part,) = build.made.found.parts.tables
     assert (part.label(table.schema), part.base) == ("area*age", 5)
     assert {margin.label(table.schema) for margin in part.margins} == {"area", "age"}
+    answer = CliRunner().invoke(app, ["why", str(build.folder.path), "area*age"])
+    assert "area*age is released rounded\n" in answer.stdout
     metadata = json.loads((release / "datapackage.json").read_text())
     told = [one["in_part"] for one in metadata["resources"] if "in_part" in one]
     assert told == [{"cells": 24 * 6, "rounded_to": 5, "margins": [["area"], ["age"]]}] * 8

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.model import subtable as st
@@ -15,8 +15,8 @@ from sdc.model.errors import InputError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema, Variable
-from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
-from sdc.model.table import MAX_TOTAL, Table
+from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
 from sdc.utility import ipf
 from sdc.utility.marginal import Marginal
 from tests.strategies import (
@@ -73,17 +73,6 @@ def possible(table: Table, known: Knowledge) -> Values:
 
 def at_every_cell(found: ipf.Fit) -> Values:
     return found.at(every_cell(found.schema)).reshape(found.schema.sizes)
-
-
-def marginals(table: Table, *names: str) -> list[Marginal]:
-    return [Marginal.of(table, element) for name in names for element in frontier(name).frontier]
-
-
-def pairs(ab: list[int], bc: list[int], ac: list[int]) -> list[Marginal]:
-    """Three two-way marginals of a 2x2x2 table."""
-    schema = schema_of([2, 2, 2])
-    named = zip(("AB", "BC", "AC"), (ab, bc, ac), strict=True)
-    return [Marginal.dense(schema, frontier(name).frontier[0], np.array(c).reshape(2, 2)) for name, c in named]
 
 
 # The iteration
@@ -170,68 +159,6 @@ def test_more_cells_than_memory_are_refused() -> None:
     assert fit(table, cycle, support="non-zero").converged
 
 
-# Marginals without their table
-
-
-@given(tables_and_releases())
-def test_marginals_alone_give_the_same_fit(case: tuple[Table, Release]) -> None:
-    table, release = case
-    given_alone = [Marginal.of(table, subtable) for subtable in st.within_any_of(release.frontier)]
-    one, other = fit(table, release, stop=LOOSE), ipf.fit_marginals(given_alone, stop=LOOSE, zeros=NO_ZEROS)
-    assert np.array_equal(one.cells, other.cells)
-    assert np.array_equal(one.values, other.values)
-
-
-def test_marginals_that_contradict_each_other_are_refused() -> None:
-    ab, bc, _ = pairs([1, 2, 3, 4], [2, 1, 3, 4], [1, 2, 3, 4])
-    with pytest.raises(
-        InputError,
-        match=r"marginals A\*B and B\*C contradict each other: at B = 0 the first sums to 4 and the second to 3",
-    ):
-        ipf.fit_marginals([ab, bc], zeros=NO_ZEROS)
-    schema = schema_of([2, 2])
-    disjoint = [Marginal.dense(schema, 1, [1, 2]), Marginal.dense(schema, 2, [4, 0])]
-    with pytest.raises(InputError, match="at the total the first sums to 3 and the second to 4"):
-        ipf.fit_marginals(disjoint, zeros=NO_ZEROS)
-    two = [Marginal.dense(schema, 1, [4, 1]), Marginal.dense(schema, 1, [4, 0])]
-    with pytest.raises(InputError, match=r"marginals A and A contradict each other: at A = 1 .* 1 and .* 0"):
-        ipf.fit_marginals(two, zeros=NO_ZEROS)
-
-
-@given(tables_and_releases(), hs.data())
-def test_every_contradiction_is_found(case: tuple[Table, Release], data: hs.DataObject) -> None:
-    """One count more in one cell of one marginal, where another marginal sees it."""
-    table, release = case
-    found = [Marginal.of(table, subtable) for subtable in [*release.frontier, *release.frontier[:1]]]
-    counts = found[-1].counts.copy()
-    assume(len(counts))
-    counts[data.draw(hs.integers(0, len(counts) - 1))] += 1
-    found[-1] = Marginal(table.schema, found[-1].subtable, found[-1].codes, counts)
-    with pytest.raises(InputError, match="contradict each other"):
-        ipf.fit_marginals(found, zeros=NO_ZEROS)
-
-
-def test_marginals_on_structural_zeros_are_refused() -> None:
-    table = dense(schema_of([2, 2]), [1, 2, 3, 4])
-    zeros = StructuralZeros((((0, (1,)), (1, (0, 1))),))
-    with pytest.raises(InputError, match="the marginal A has the count 7 at A = 1, where every cell is a structural"):
-        ipf.fit_marginals(marginals(table, "A"), zeros=zeros)
-    with pytest.raises(InputError, match="the marginal A has the count 7 at A = 1, where every cell is a structural"):
-        ipf.fit_marginals(marginals(table, "A", "B"), zeros=zeros)
-    with pytest.raises(InputError, match="structural zero names variable number 7"):
-        ipf.fit_marginals(marginals(table, "A"), zeros=StructuralZeros((((7, (0,)),),)))
-
-
-def test_marginals_in_agreement_that_no_table_has() -> None:
-    """A = B and B = C, yet A differs from C: where always, no cell is left; where mostly, IPF goes in circles."""
-    with pytest.raises(InputError, match=r"A\*B has the count 5 at A = 0, B = 0, where every cell .* has 0 in another"):
-        ipf.fit_marginals(pairs([5, 0, 0, 5], [5, 0, 0, 5], [0, 5, 5, 0]), zeros=NO_ZEROS)
-    found = ipf.fit_marginals(pairs([49, 1, 1, 49], [49, 1, 1, 49], [1, 49, 49, 1]), zeros=NO_ZEROS)
-    assert not found.converged
-    assert found.sweeps == 1000
-    assert found.deviation > 1
-
-
 # Bad input
 
 
@@ -240,7 +167,7 @@ def test_settings_that_cannot_end_are_refused() -> None:
         with pytest.raises(InputError, match=r"tolerance = .*: give the deviation allowed in records, more than 0"):
             fit(czech(), all_ways(6, 2), stop=ipf.Stop(tolerance=tolerance))
     with pytest.raises(InputError, match="max_sweeps = 0: give at least 1"):
-        ipf.fit_marginals(marginals(czech(), "A"), stop=ipf.Stop(max_sweeps=0), zeros=NO_ZEROS)
+        fit(czech(), all_ways(6, 2), stop=ipf.Stop(max_sweeps=0))
     misspelt: Any = "nonzero"
     with pytest.raises(InputError, match="support = 'nonzero': choose possible or non-zero"):
         fit(czech(), all_ways(6, 2), support=misspelt)
@@ -257,21 +184,8 @@ def test_what_the_table_does_not_have_is_refused() -> None:
         fit(czech(), all_ways(6, 2)).at(np.full((1, 6), 2))
 
 
-def test_marginals_that_are_none_are_refused() -> None:
-    schema = schema_of([2, 3])
-    with pytest.raises(InputError, match=r"the marginal A\*B has the shape \(3, 2\); its categories make it \(2, 3\)"):
-        Marginal.dense(schema, 3, np.ones((3, 2), np.int64))
-    with pytest.raises(InputError, match="the marginal A has counts of type float64; give integers"):
-        Marginal.dense(schema, 1, [0.5, 1])
-    with pytest.raises(InputError, match="the marginal A has counts from -1 to 1; they must not be negative"):
-        Marginal.dense(schema, 1, [-1, 1])
-    # in doubles 2^53 + 1 is 2^53, and in integers 2^64 is 0
-    for counts in ([MAX_TOTAL, 1], [1 << 62] * 2, np.array([1 << 63] * 2, np.uint64)):
-        with pytest.raises(InputError, match="nor sum to more than 9007199254740992"):
-            Marginal.dense(schema, 1, np.array(counts))
-    with pytest.raises(InputError, match="no marginals to fit; give at least the grand total"):
-        ipf.fit_marginals([], zeros=NO_ZEROS)
-    with pytest.raises(InputError, match="different schemas; give marginals of one table"):
-        ipf.fit_marginals(
-            [Marginal.dense(schema, 1, [1, 1]), Marginal.dense(schema_of([2, 2]), 1, [1, 1])], zeros=NO_ZEROS
-        )
+def test_structural_zeros_of_another_table_are_refused() -> None:
+    table, zeros = dense(schema_of([2, 2]), [1, 2, 3, 4]), StructuralZeros((((0, (1,)), (1, (0, 1))),))
+    others = Knowledge(table.schema, table.total, frontier("A", "B"), zeros, ())
+    with pytest.raises(InputError, match="the marginal A has the count 7 at A = 1, where every cell is a structural"):
+        ipf.fit(table, others)

@@ -1,0 +1,119 @@
+"""Suppressed tables of a release: which share of the records they hide, their largest cells, and what these protect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sdc.model import subtable as st
+from sdc.model.parts import Part, Parts
+from sdc.model.schema import Schema
+from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.support import Support, support_of
+from sdc.search.wishes import PartWish
+
+MUCH = 0.1  # of the records in suppressed cells of a table: more is warned of
+LARGEST, NAMED = 3, 1  # suppressed cells of a table; cells that one of them protects
+
+
+@dataclass(frozen=True)
+class SuppressedCell:
+    """A suppressed cell, by the categories of its variables.
+
+    protects  cells that are not shown to keep the width if this one is published: small cells of suppressed tables,
+              itself where it is one, and at-risk cells of the full table; others  how many more there are
+    """
+
+    cell: Mapping[str, str]
+    count: int
+    protects: tuple[Mapping[str, str], ...]
+    others: int
+
+    @property
+    def text(self) -> str:
+        """In one sentence."""
+        named = [_written(one) if one != self.cell else "itself" for one in self.protects]
+        more = [f"{self.others:,} more cell{'s' * (self.others != 1)}"] * bool(self.others)
+        what = "; and ".join([*named, *more]) or "no cell alone"
+        return f"{_written(self.cell)}: {self.count:,} record{'s' * (self.count != 1)}, protects {what}"
+
+
+@dataclass(frozen=True)
+class Suppression:
+    """What is suppressed of a table: how many of its cells, which share of the records they hold, and the largest.
+
+    cost  what was to be little of it: records, cells or weights
+    """
+
+    sub_table: str
+    cells: int
+    suppressed: int
+    share: float
+    cost: str
+    largest: tuple[SuppressedCell, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """In one line, without a category."""
+        return f"{self.suppressed:,} of {self.cells:,} cells withheld, with {self.share:.1%} of the records"
+
+    @property
+    def warning(self) -> str:
+        """What would hide less, where much is hidden; else empty."""
+        if self.share <= MUCH:
+            return ""
+        cheaper = (
+            "merge some of its categories (how: coarsen), or round it (how: round)"
+            if self.cost == "records"
+            else f"give its section of in_part cost: records in place of cost: {self.cost}"
+        )
+        return (
+            f"{self.share:.1%} of the records are in withheld cells of {self.sub_table}, more than {MUCH:.0%}. To "
+            f"publish more of it, {cheaper}."
+        )
+
+
+def suppressions(judgement: Judgement, parts: Parts, wishes: Sequence[PartWish]) -> tuple[Suppression, ...]:
+    """Of each suppressed table, by the proof of a release with it."""
+    bank = judgement.bank
+    proven = support_of(judgement.proof, bank.table, bank.small_count, judgement.knowledge, bank.at_risk.own)
+    costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in wishes}
+    hidden = (part for part in parts.tables if part.withheld)
+    return tuple(_suppression(part, proven, judgement.criteria, costs.get(part.view, "records")) for part in hidden)
+
+
+def _suppression(part: Part, proven: Support, criteria: Criteria, cost: str) -> Suppression:
+    table, schema, largest = proven.bank.table, proven.knowledge.schema, list[SuppressedCell]()
+    counts, places = table.marginal(part.view).dense.reshape(-1), part.places(schema)
+    inside, share = schema.restrict(st.members(part.view)), int(counts[places].sum()) / table.total
+    for place in places[np.argsort(-counts[places], kind="stable")][:LARGEST].tolist():
+        cell, count = _named(inside, place), int(counts[place])
+        protected = [cell] if 0 < count <= criteria.withheld else []
+        protected += [one for one in _protected(part, place, proven, criteria) if one != cell]
+        named = tuple(protected[:NAMED])
+        largest.append(SuppressedCell(cell, count, named, len(protected) - len(named)))
+    return Suppression(st.label(part.view, schema), len(counts), len(places), share, cost, tuple(largest))
+
+
+def _protected(part: Part, place: int, proven: Support, criteria: Criteria) -> list[dict[str, str]]:
+    """Small cells of suppressed tables, and then at-risk cells, that nothing else shows to keep the width."""
+    schema, width, left = proven.knowledge.schema, criteria.width, proven.without(part.view, place)
+    short = np.setdiff1d(width.short_own(left), width.short_own(proven))
+    found = list[dict[str, str]]()
+    for view, rows, places in proven.bank.at_risk.own.of_views(schema):
+        inside = schema.restrict(st.members(view))
+        found += [_named(inside, at) for at in places[np.isin(rows, short)].tolist()]
+    rows = np.setdiff1d(width.short(left, width.doubtful(left)), width.short(proven, width.doubtful(proven)))
+    at_risk = map(schema.named, proven.bank.at_risk.cells[rows].tolist())
+    return found + [cell for cell in at_risk if cell not in found]
+
+
+def _named(schema: Schema, place: int) -> dict[str, str]:
+    """A cell by its place in C order."""
+    return schema.named(schema.keys.unpack(np.array([place]))[0].tolist())
+
+
+def _written(cell: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {category}" for name, category in cell.items())
