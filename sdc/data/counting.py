@@ -132,6 +132,7 @@ class Tally:
         self.packing = Packing([0] * len(self.codings))
         self.cells = self._no_cells()
         self._pile: list[Array] = []
+        self._piled = 0  # cells in it
 
     @property
     def most_cells(self) -> int:
@@ -210,9 +211,10 @@ class Tally:
 
     def _heap(self, cells: Array) -> None:
         self._pile.append(cells)
+        self._piled += cells.shape[1]
         # summed when what is piled up outweighs the cells: each is sorted a few times, however many pieces come
         most = max(_PILE_ROWS, self.cells.shape[1])
-        if sum(piled.shape[1] for piled in self._pile) > min(most, self.most_cells):
+        if self._piled > min(most, self.most_cells):
             self._sum()
             if self.cells.shape[1] > self.most_cells:
                 self.spill()
@@ -221,6 +223,7 @@ class Tally:
         if self._pile:
             self.cells = _merged([self.cells, *self._pile], self.packing.words)
             self._pile.clear()
+            self._piled = 0
 
 
 def _repacked(cells: Array, old: Packing, new: Packing) -> Array:

@@ -7,6 +7,7 @@ it. Credentials come from the configuration or environment of fsspec, never from
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -227,6 +228,9 @@ def _listed(path: str, expect: ExpectConfig | None, ignore: Sequence[str]) -> So
 def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: Sequence[str]) -> Source:
     """The parts, and what is to be there with them."""
     is_glob = _is_glob(path) and not files.exists(inside)
+    folder, _, name = inside.rpartition("/")
+    if is_glob and _is_glob(folder) and files.exists(folder):  # a folder such as data [2024], called so
+        inside = f"{glob.escape(folder)}/{name}"
     ignore = [*ignore, expect.marker or ""]
     is_folder = not is_glob and files.info(inside)["type"] == "directory"
     if expect.marker is not None:

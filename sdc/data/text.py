@@ -87,17 +87,20 @@ def text_batches(
     """
     from sdc.data.text_kernel import outputs, split
 
-    names, is_header = header_of(part, csv), span is None or span.start == 0
-    places = np.full(len(names), -1)
-    places[[names.index(column) for column in columns]] = np.arange(len(columns))
+    names = [] if span is None or span.start == 0 else header_of(part, csv)
     marks = ord(csv.delimiter_of(part.suffix)), -1 if csv.quote == "none" else ord(csv.quote)
     for lines in _blocks(part, csv, span):
         data, position = np.frombuffer(lines.text, np.uint8), 0
-        if is_header and (first := _first(lines.text)):
+        if not names and (first := _first(lines.text)):
             # one end of a line and no more: of a file of one column the next may be a line without a value
-            position, is_header = first.stop + _line_end(lines.text[first.stop : first.stop + 2]), False
-        while position < len(data) and not is_header:
-            codes, slots, edges, known, starts = outputs(len(columns), min(_ROWS, len(data)), _VALUES)
+            names, position = _names(lines, first), first.stop + _line_end(lines.text[first.stop : first.stop + 2])
+        if not names:
+            continue
+        places = np.full(len(names), -1)
+        places[[names.index(column) for column in columns]] = np.arange(len(columns))
+        room = min(_ROWS, len(data)), min(_VALUES, len(data))
+        while position < len(data):
+            codes, slots, edges, known, starts = outputs(len(columns), *room)
             rows, position, fault, about = split(data, position, *marks, places, codes, slots, edges, known, starts)
             if fault:
                 raise lines.fault(position, _said(fault, about, names))

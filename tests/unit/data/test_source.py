@@ -86,6 +86,9 @@ def test_a_glob_chooses_parts(parts: Path) -> None:
 def test_a_name_with_a_star_is_no_glob(tmp_path: Path) -> None:
     (tmp_path / "[a].csv").write_text("a\nx\n")
     assert read_table(tmp_path / "[a].csv").total == 1
+    (tmp_path / "data [2024]").mkdir()
+    (tmp_path / "data [2024]" / "1.csv").write_text("a,b\nx,y\n")
+    assert read_table(tmp_path / "data [2024]" / "*.csv").total == 1
 
 
 def test_a_url_is_the_same_as_a_path(parts: Path, memory: MemoryFileSystem) -> None:
