@@ -169,7 +169,7 @@ def test_another_solver_or_stage_version_is_not_reused(
     if changed == "solver":
         monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
     else:
-        one = replace(SEARCH, version=2)
+        one = replace(SEARCH, version=SEARCH.version + 1)
         monkeypatch.setattr("sdc.stages.stages.STAGES", tuple(one if s is SEARCH else s for s in STAGES))
     second, statuses = made(later)
     assert set(redone(statuses)) >= ({*NAMES} if changed == "solver" else {"search", "release"})
