@@ -69,8 +69,8 @@ class EarlierConfig(Section):
     code_lists: Annotated[
         tuple[Text, ...],
         Field(
-            description="of what version 0.1 published, which does not say it: variables whose categories its config "
-            "named, so that one of them may have no record"
+            description="of what does not say it, as files by themselves and what version 0.1 published: variables "
+            "whose categories are from a code list, so that one of them may have no record"
         ),
     ] = ()
 

@@ -258,7 +258,10 @@ def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Publ
 
 def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...]:
     read = read_published(Path(folder), relation.total, relation.not_totals)
-    found = tuple(replace(one, met=one.met.difference(relation.code_lists)) for one in read)
+    # of a file by itself nobody says here which categories have records, and its readers may know
+    is_release = Path(folder, METADATA).is_file()
+    met = [one.met if is_release else frozenset(one.table.schema.names) for one in read]
+    found = tuple(replace(one, met=own.difference(relation.code_lists)) for one, own in zip(read, met, strict=True))
     if fault := next((one.fault for one in found if one.fault), ""):
         raise InputError(f"{fault}; correct it, or take what was published")
     return found

@@ -112,6 +112,12 @@ def test_published_folders_are_read_back_with_what_their_labels_tell(tmp_path: P
         later = open_build(written(tmp_path, table=table, earlier=[{"folder": str(release)}]))
         _, known, _ = later.with_earlier(build.counted(IN_PROCESS))
         assert bool(known.listed) == bool(lists)
+        # a file by itself does not say it: its readers may know, unless the config says otherwise
+        (tmp_path / "bare.csv").write_bytes(next(release.glob("0*.csv")).read_bytes())
+        for said in ([], ["A"]):
+            one = {"folder": "bare.csv", "code_lists": said}
+            later = open_build(written(tmp_path, table=table, earlier=[one]))
+            assert bool(later.with_earlier(build.counted(IN_PROCESS))[1].listed) == bool(said)
 
 
 def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> None:
