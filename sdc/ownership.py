@@ -10,6 +10,8 @@ from pathlib import Path
 
 def written_by_others(path: Path) -> str:
     """Who else may have written what is at a path, or replaced it; nothing where nobody else may."""
+    if not os.path.lexists(path):
+        return ""
     real = path.resolve()
     # the folder of a link too: who may write there may lead it elsewhere
     for one in dict.fromkeys((real, real.parent, path.absolute().parent)):

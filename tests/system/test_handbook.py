@@ -114,6 +114,8 @@ def test_every_snippet_runs(name: str, folder: Path, console: Console, monkeypat
             run_pycon(one.text)
         elif one.kind == "sql":
             assert name == "10_server.md"  # asked of a history by tests/integration/server/test_views.py
+        elif one.kind == "nginx":
+            assert name == "10_server.md"  # served behind by tests/system/server/test_proxy.py
         else:
             assert not one.kind, one  # a drawing
 

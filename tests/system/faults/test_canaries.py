@@ -84,8 +84,12 @@ CASES = {
     "a count": Case(
         csv("a,b,count\n" + "x,p,2\ny,q,3\n" * 20 + f"x,q,{COUNT}.5\n"), {}, "has a value that is no count"
     ),
-    "a row that does not parse": Case(csv("a,b\n" + "x,p\ny,q\n" * 40 + f"x,{CANARY},7\n"), {}, "cannot be read"),
-    "a value of several lines": Case(csv("a,b\n" + "x,p\ny,q\n" * 40 + f'x,"{CANARY}\nq"\n'), {}, "several lines"),
+    "a row that does not parse": Case(
+        csv("a,b\n" + "x,p\ny,q\n" * 40 + f"x,{CANARY},7\n"), {}, "line 82: it has 3 fields"
+    ),
+    "a value of several lines": Case(
+        csv("a,b\n" + "x,p\ny,q\n" * 40 + f'x,"{CANARY}\nq"\n'), {}, "not closed in its line"
+    ),
     "a structural zero that has records": Case(
         csv("a,b,count\n" + "x,p,2\ny,q,3\n" * 20 + f"x,{CANARY},{COUNT}\n"),
         {"structural_zeros": "- {a: x}"},

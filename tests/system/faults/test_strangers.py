@@ -264,7 +264,7 @@ def test_a_refusal_is_read_by_nobody_else(
     finally:
         os.umask(before)
     (path,) = (tmp_path / "state" / "sdc").glob(FILES)
-    assert path.read_text() == "column 'count' has the value -918273\n"
+    assert path.read_text() == f"{tmp_path / 't.csv'}: column 'count' has the value -918273\n"
     assert "918273" not in capsys.readouterr().err
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
