@@ -7,7 +7,7 @@ fixture says where the files are now.
 
 from __future__ import annotations
 
-import tarfile
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,8 +36,7 @@ PUBLISHED = {
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    with tarfile.open(OLD) as archive:
-        archive.extractall(tmp_path, filter="data")
+    shutil.unpack_archive(OLD, tmp_path)
     for manifest in tmp_path.glob("runs/*/*/manifest.json"):
         manifest.write_text(manifest.read_text().replace("/agency", str(tmp_path)))
     for config in tmp_path.glob("*.yaml"):

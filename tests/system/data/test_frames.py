@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
+from sdc.api import magnitude_table
 from sdc.model.errors import InputError
+from tests.unit.treat.test_magnitude import only
 
 duckdb, pd, pl = (pytest.importorskip(name) for name in ("duckdb", "pandas", "polars"))
 SECRET = "Vanda Nováková"
@@ -91,3 +94,33 @@ def test_a_query_that_fails() -> None:
     refused(duckdb.connect(), "this is a DuckDBPyConnection")
     refused(pl.Series("a", [SECRET]), "this is a Series")
     refused(pd.Series([SECRET]), "this is a Series")
+
+
+def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
+    """Files as offices write them, folders of parts and data frames; codes keep their commas."""
+    rows = {"code": ["1,5", "1,5", "Ärzte"], "v": [1.5, 2, 3]}
+    text = 'code;other;v\n"1,5";"";1,5\n1,5;x;2\nÄrzte;y;3\n'
+    expected = [{"code": "1,5", "total": "3.5"}, {"code": "Ärzte", "total": "3"}]
+    (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode("latin-1")))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    pq.write_table(pa.table(rows).slice(0, 2), parts / "0.parquet")
+    pq.write_table(pa.table({**rows, "code": pa.array(rows["code"]).dictionary_encode()}).slice(2), parts / "1.parquet")
+    office = {"csv": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}}
+    frames = [pd.DataFrame(rows), pl.DataFrame(rows), pl.LazyFrame(rows), pa.table(rows), duckdb.arrow(pa.table(rows))]
+    for source, given_ in [
+        (tmp_path / "t.csv", office),
+        (tmp_path / "t.csv.gz", office),
+        *((f, {}) for f in [parts, *frames]),
+    ]:
+        found = only(magnitude_table(source, "v", ["code"], contributors=1, **given_))
+        assert found.rows == expected, source
+    for source, message in (
+        (pd.DataFrame([[1, 2, 3]], columns=["code", "code", "v"]), "has 2 columns called 'code'"),
+        (tmp_path / "none.csv", "does not exist"),
+        (tmp_path / "t.csv", "t.csv"),
+        (pd.DataFrame({"code": [], "v": []}), "the data frame has no records"),
+    ):
+        with pytest.raises(InputError, match=message):
+            magnitude_table(source, "v", ["code"], contributors=1)

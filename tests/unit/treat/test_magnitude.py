@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from collections import Counter
 from decimal import Decimal
@@ -11,10 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
-import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -399,33 +395,3 @@ def test_numbers_are_kept_as_they_are(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             total(values, **settings)
-
-
-def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
-    """Files as offices write them, folders of parts and data frames; codes keep their commas."""
-    rows = {"code": ["1,5", "1,5", "Ärzte"], "v": [1.5, 2, 3]}
-    text = 'code;other;v\n"1,5";"";1,5\n1,5;x;2\nÄrzte;y;3\n'
-    expected = [{"code": "1,5", "total": "3.5"}, {"code": "Ärzte", "total": "3"}]
-    (tmp_path / "t.csv").write_bytes(text.encode("latin-1"))
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(text.encode("latin-1")))
-    parts = tmp_path / "parts"
-    parts.mkdir()
-    pq.write_table(pa.table(rows).slice(0, 2), parts / "0.parquet")
-    pq.write_table(pa.table({**rows, "code": pa.array(rows["code"]).dictionary_encode()}).slice(2), parts / "1.parquet")
-    office = {"csv": {"delimiter": ";", "decimal": ",", "encoding": "latin-1"}}
-    frames = [pd.DataFrame(rows), pl.DataFrame(rows), pl.LazyFrame(rows), pa.table(rows), duckdb.arrow(pa.table(rows))]
-    for source, given_ in [
-        (tmp_path / "t.csv", office),
-        (tmp_path / "t.csv.gz", office),
-        *((f, {}) for f in [parts, *frames]),
-    ]:
-        found = only(magnitude_table(source, "v", ["code"], contributors=1, **given_))
-        assert found.rows == expected, source
-    for source, message in (
-        (pd.DataFrame([[1, 2, 3]], columns=["code", "code", "v"]), "has 2 columns called 'code'"),
-        (tmp_path / "none.csv", "does not exist"),
-        (tmp_path / "t.csv", "t.csv"),
-        (pd.DataFrame({"code": [], "v": []}), "the data frame has no records"),
-    ):
-        with pytest.raises(InputError, match=message):
-            magnitude_table(source, "v", ["code"], contributors=1)
