@@ -534,7 +534,7 @@ def magnitude_table(
     negative: str = "refuse",
     alike: Any = "refuse",
     decimals: int | None = None,
-    csv: Mapping[str, str] | None = None,
+    csv: Mapping[str, Any] | None = None,
 ) -> tuple[MagnitudeTable, ...]:
     """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
 

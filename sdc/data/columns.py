@@ -22,6 +22,8 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
     The decimal sign concerns numbers and no codes, so that it is left to whoever reads the values.
     """
     columns, as_stored = [value, *named], csv.model_copy(update={"decimal": "."})
+    if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
+        raise InputError(f"csv.missing names {odd[0]!r}, no column that is used; {nearest(odd[0], columns)}")
     if isinstance(source, str | Path):
         found = open_source(source)
         layouts, path = layouts_of(found.parts, csv), found.path
@@ -36,7 +38,7 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
     else:
         table, path = arrow_of(source), "the data frame"
         _require(columns, table.column_names, path)
-        table = _chosen(table, value, named)
+        table = _chosen(table, value, named, csv)
     if not len(table):
         raise InputError(f"{path} has no records; name a file that has")
     return table
@@ -55,18 +57,20 @@ def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) ->
 def _columns_of(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     columns = [value, *named]
     found = list(batches(part, columns, None, csv))
-    return _chosen(pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns}), value, named)
+    return _chosen(
+        pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns}), value, named, csv
+    )
 
 
-def _chosen(table: pa.Table, value: str, named: Sequence[str]) -> pa.Table:
+def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     values = table.column(value)
     plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    return pa.table({value: plain, **{name: _named(table.column(name), name) for name in named}})
+    return pa.table({value: plain, **{name: _named(table.column(name), name, csv) for name in named}})
 
 
-def _named(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig) -> pa.ChunkedArray:
     """Its values by name; an empty name is a missing value."""
-    name_of, chunks = namer(column.type, name), []
+    name_of, chunks = namer(column.type, name, marks=csv.missing_of(name)), []
     for chunk in column.chunks:
         whole = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         names = [None if value is None else name_of(value) or None for value in whole.dictionary.to_pylist()]

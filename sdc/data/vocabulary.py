@@ -7,7 +7,7 @@ met, not on when. All work is on dictionaries, never on records, so a recode cos
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 from decimal import Decimal
@@ -189,7 +189,7 @@ class Vocabulary:
 
         What no row has is not met: a dictionary may name what is of nobody here.
         """
-        name_of = namer(column.type, self.coding.column, self.coding.is_real)
+        name_of = namer(column.type, self.coding.column, self.coding.is_real, self.coding.marks)
         is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
@@ -285,7 +285,6 @@ class Vocabulary:
             if len(self._known) == _MOST_KNOWN:
                 self._known.clear()
             name = "" if value is None else name_of(value)
-            name = "" if is_text and name.strip() in self.coding.marks else name
             _check_lines(name, self.coding.column)
             if is_reserved(name):
                 category: str | Bad = "".join(name.split()).casefold()
@@ -333,13 +332,23 @@ def _too_many(coding: Coding) -> InputError:
     )
 
 
-def namer(kind: pa.DataType, column: str, is_real: bool = False) -> Callable[[Any], str]:
+def namer(kind: pa.DataType, column: str, is_real: bool = False, marks: Collection[str] = ()) -> Callable[[Any], str]:
     """How values of an Arrow type are named, as Python and pandas write them; an empty name is a missing value.
 
     is_real  whether whole numbers are to be named as others are: 1.0
+    marks    texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
 
     A narrow float has the shortest numeral that is read as it. InputError for types without names.
     """
+    named = _namer(kind, column, is_real)
+    if not marks:
+        return named
+    same: Callable[[str], str] = str.strip if kind_of(kind, column) == "text" else alike_key
+    absent = frozenset(map(same, marks))
+    return lambda value: "" if same(name := named(value)) in absent else name
+
+
+def _namer(kind: pa.DataType, column: str, is_real: bool) -> Callable[[Any], str]:
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
     if narrow is not None:

@@ -306,3 +306,10 @@ def test_texts_that_stand_for_missing_values(marks: Any, tmp_path: Path) -> None
         assert read_table(source, variables=["age"], alike="keep").schema.sizes == (5,)
     with pytest.raises(InputError, match=r"csv\.missing names 'agee', no variable of"):
         read_table(tmp_path / "t.csv", csv={"missing": {"agee": ["NA"]}})
+
+
+@pytest.mark.parametrize("values", [[-9, 20, 30, -9], [-9.0, 20.0, 30.0, -9.0], ["-9", "20", "30", "-9"]])
+def test_a_stored_number_stands_for_missing_as_its_text_does(values: list[Any]) -> None:
+    table = read_table(pa.table({"age": values}), csv={"missing": ["-9"]}, missing={"age": "unknown"})
+    assert table.one_way()[0].tolist() == [1, 1, 2]
+    assert table.schema.variables[0].categories[-1] == "unknown"

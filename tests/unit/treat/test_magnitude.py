@@ -321,6 +321,11 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
         assert [str(cell) for cell in merged.failing] == [
             "region=north: fails dominance 1:80, the 1 largest hold 900 of 1000, 90 %"
         ]
+    path.write_text(f"region,firm,sales\nnorth,NA,900\n{rest}")
+    with pytest.raises(InputError, match="1 records have no 'firm'"):  # NA is nobody's name
+        magnitude_table(path, "sales", ["region"], **by, csv={"missing": ["NA"]})
+    with pytest.raises(InputError, match=r"csv\.missing names 'form', no column"):
+        magnitude_table(path, "sales", ["region"], **by, csv={"missing": {"form": ["NA"]}})
     path.write_text(f"region,firm,sales\nnorth,Alba,500\nNorth,Alba,400\n{rest}")
     with pytest.raises(InputError, match="column 'region' has 1 name"):
         magnitude_table(path, "sales", ["region"], **by)
