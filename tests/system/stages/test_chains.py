@@ -371,5 +371,9 @@ if __name__ == "__main__":
     chains, seed, first = (int(word) for word in [*sys.argv[1:], *["75", "0"][len(sys.argv) - 2 :]])
     begun = time.process_time()
     with tempfile.TemporaryDirectory() as place:
-        print(json.dumps(tried(chains, [seed], Path(place), first)[0], indent=1))
-    print(f"{chains} chains of seed {seed} in {time.process_time() - begun:.0f} s of CPU")
+        found, wrong = tried(chains, [seed], Path(place), first)
+    print(json.dumps(found, indent=1))
+    print(
+        f"{chains} chains of seed {seed} from {first}, {len(wrong)} wrong, {time.process_time() - begun:.0f} s of CPU"
+    )
+    sys.exit(bool(wrong))
