@@ -23,7 +23,7 @@ from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
 from sdc.data.order import canonical_order
 from sdc.data.recodes import bottom_label, labels_of, of_number, top_label
-from sdc.model.alike import Alike, alike_key, alikes, differences
+from sdc.model.alike import Alike, alike_key, alikes, require_apart
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
 from sdc.model.totals import is_plain, is_reserved
@@ -241,12 +241,9 @@ class Vocabulary:
         if coding.alike == "keep" or coding.is_number:
             return {}
         found = {**self.alike, **alikes(names, coding.named, coding.decimal)}
-        if found and coding.alike == "refuse":
-            raise InputError(
-                f"column {coding.column!r} has {len(found)} values that are alike others but for "
-                f"{differences(found)}; correct them, or say table.alike: merge to take them for one, or keep",
-                "\n".join(f"column {coding.column!r} has {one!a} and {other!a}" for one, other in found.items()),
-            )
+        if coding.alike == "refuse":
+            remedy = "correct them, or say table.alike: merge to take them for one, or keep"
+            require_apart(found, f"column {coding.column!r}", remedy)
         return found
 
     def _note(self, names: Sequence[str], is_text: bool) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Literal, TypeAlias
 
-from sdc.model.errors import MOST_LISTED, InputError
+from sdc.model.errors import InputError
 
 Alike: TypeAlias = Literal["refuse", "keep", "merge"]
 
@@ -34,27 +33,6 @@ def alike_key(name: str, sign: str = ".") -> str:
     if number is not None:
         return "{}e{}".format(*number)
     return unicodedata.normalize("NFC", " ".join(name.split()).casefold())
-
-
-def look_alikes(names: Iterable[str]) -> list[tuple[str, ...]]:
-    """Each set of several different names that are alike; the shortest of a set is its first."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for name in names:
-        found[alike_key(name)].add(name)
-    groups = [tuple(sorted(group, key=lambda name: (len(name), name))) for group in found.values() if len(group) > 1]
-    return sorted(groups)
-
-
-def one_spelling(names: Iterable[str], alike: Alike, what: str, remedy: str) -> dict[str, str]:
-    """For `merge` the spelling that stands for each name that has others; empty for `keep`.
-
-    InputError for `refuse` if some are alike: `what` has them, `remedy` says what to do, the detail quotes them.
-    """
-    groups = [] if alike == "keep" else look_alikes(names)
-    if groups and alike == "refuse":
-        count = f"{len(groups)} {'name' if len(groups) == 1 else 'names'} in several spellings that are alike"
-        raise InputError(f"{what} has {count} (blanks, case, Unicode or decimal form); {remedy}", quoted(groups))
-    return {name: group[0] for group in groups for name in group}
 
 
 def alikes(names: Iterable[str], first: Collection[str] = (), decimal: str = ".") -> dict[str, str]:
@@ -86,14 +64,13 @@ def differences(pairs: Mapping[str, str]) -> str:
     return ", ".join(filter(differ, kinds)) if not differ("") else "how numbers are written"
 
 
-def quoted(groups: Iterable[tuple[str, ...]]) -> str:
-    """One line for each set of spellings, escaped where two would look the same."""
-    lines = []
-    for group in groups:
-        same = len({unicodedata.normalize("NFC", name) for name in group}) < len(group)
-        more = f" and {len(group) - MOST_LISTED} more" * (len(group) > MOST_LISTED)
-        lines.append(", ".join(map(ascii if same else repr, group[:MOST_LISTED])) + more)
-    return "\n".join(lines)
+def require_apart(pairs: Mapping[str, str], what: str, remedy: str) -> None:
+    """InputError where names are alike, see `alikes`: `what` has them, `remedy` says what to do; the detail has all."""
+    if pairs:
+        raise InputError(
+            f"{what} has {len(pairs)} values that are alike others but for {differences(pairs)}; {remedy}",
+            "\n".join(f"{what} has {one!a} and {other!a}" for one, other in pairs.items()),
+        )
 
 
 def _seen(name: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.model.alike import Alike, decimal_of, one_spelling
+from sdc.model.alike import Alike, alikes, decimal_of, require_apart
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.named import Named
 from sdc.model.totals import is_reserved, is_usual
@@ -199,7 +199,7 @@ def magnitude_table(
     if unique and sums.contributor is None:
         raise InputError("unique = True, and no column says whose a record is; name it as contributor")
     values, places = _values(records.column(sums.value), sums.value, decimals, decimal)
-    coded = {name: _coded(records.column(name), name, alike) for name in sums.columns}
+    coded = {name: _coded(records.column(name), name, alike, decimal) for name in sums.columns}
     owners = np.arange(len(values)) if sums.contributor is None else _owners(coded, sums.contributor, unique)
     _require_nested(coded, sums.coarser)
     _require_no_totals({name: coded[name] for name in (*sums.names, *chain(*sums.coarser.values()))}, values)
@@ -372,7 +372,7 @@ def _require_no_totals(coded: Coded, values: Values) -> None:
                 )
 
 
-def _coded(column: pa.ChunkedArray, name: str, alike: Alike) -> tuple[list[str], Values]:
+def _coded(column: pa.ChunkedArray, name: str, alike: Alike, decimal: str) -> tuple[list[str], Values]:
     """The categories in order of text, and the code of each record.
 
     InputError for a missing one, a total, and for names that are alike where these are refused.
@@ -381,7 +381,9 @@ def _coded(column: pa.ChunkedArray, name: str, alike: Alike) -> tuple[list[str],
         raise InputError(f"{column.null_count} records have no {name!r}; give them a category or leave them out")
     texts = column.to_pylist()
     remedy = "write each in one way, or say by alike whether to merge them or to keep them apart"
-    spelled = one_spelling(set(texts), alike, f"column {name!r}", remedy)
+    spelled = {} if alike == "keep" else alikes(set(texts), decimal=decimal)
+    if alike == "refuse":
+        require_apart(spelled, f"column {name!r}", remedy)
     categories = sorted({spelled.get(text, text) for text in texts})
     if reserved := [category for category in categories if is_reserved(category)]:
         raise InputError(f"column {name!r} has the category {reserved[0]}, which stands for totals; rename it")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.model.alike import alike_key, look_alikes, one_spelling
+from sdc.model.alike import alike_key, alikes, require_apart
 from sdc.model.errors import InputError
 
 
@@ -27,7 +27,8 @@ from sdc.model.errors import InputError
 )
 def test_spellings_of_one_name(spellings: list[str]) -> None:
     assert len({alike_key(name) for name in spellings}) == 1
-    assert look_alikes(reversed(spellings)) == look_alikes(spellings) == [(*sorted(spellings, key=_by_length),)]
+    first, *others = sorted(spellings, key=_by_length)
+    assert alikes(reversed(spellings)) == alikes(spellings) == dict.fromkeys(others, first)
 
 
 def _by_length(name: str) -> tuple[int, str]:
@@ -37,7 +38,7 @@ def _by_length(name: str) -> tuple[int, str]:
 def test_other_names() -> None:
     words = "1 01 -1 10 1_0 1,0 1.1 1e e1 . ½ a a. nan 1e1234567890"
     names = [*words.split(" "), "", "\u0661"]
-    assert look_alikes(names) == []
+    assert alikes(names) == {}
     assert len({alike_key(name) for name in names}) == len(names)
 
 
@@ -54,10 +55,13 @@ def test_a_key_is_its_own_key(name: str) -> None:
     assert alike_key(alike_key(name)) == alike_key(name)
 
 
-def test_what_is_done_with_them() -> None:
-    names = ["b", "a ", "A", "Ae\u0301", "A\u00e9"]
-    with pytest.raises(InputError, match=r"column 'x' has 2 names in several .* alike .*; rename") as e:
-        one_spelling(names, "refuse", "column 'x'", "rename them")
-    assert e.value.detail == "'A', 'a '\n'A\\xe9', 'Ae\\u0301'"
-    assert one_spelling(["a", "b"], "refuse", "x", "y") == one_spelling(names, "keep", "x", "y") == {}
-    assert one_spelling(names, "merge", "x", "y") == {"A": "A", "a ": "A", "A\u00e9": "A\u00e9", "Ae\u0301": "A\u00e9"}
+def test_names_that_are_alike_are_refused_with_both_spellings() -> None:
+    pairs = alikes(["b", "a ", "A", "Ae\u0301", "A\u00e9"])
+    with pytest.raises(InputError, match=r"^column 'x' has 2 values that are alike .* for .*; rename them$") as caught:
+        require_apart(pairs, "column 'x'", "rename them")
+    assert caught.value.detail == "column 'x' has 'a ' and 'A'\ncolumn 'x' has 'Ae\\u0301' and 'A\\xe9'"
+    require_apart(alikes(["a", "b"]), "column 'x'", "rename them")
+
+
+def test_a_decimal_comma_is_of_numbers_too() -> None:
+    assert alikes(["7", "7,0", "7.0"], decimal=",") == {"7,0": "7"}

@@ -312,22 +312,25 @@ def test_one_contributor_in_two_spellings(tmp_path: Path) -> None:
         ("A", "\u200bA"),
     ):
         path.write_text(f"region,firm,sales\nnorth,{one},500\nnorth,{other},400\n{rest}")
-        with pytest.raises(InputError, match=r"column 'firm' has 1 name in several spellings .* alike") as refused:
+        with pytest.raises(InputError, match=r"column 'firm' has 1 values that are alike") as refused:
             magnitude_table(path, "sales", ["region"], **by)
-        assert refused.value.detail.count(",") == 1
+        assert all(ascii(name) in refused.value.detail for name in (one, other))
         assert only(magnitude_table(path, "sales", ["region"], **by, alike="keep")).levels == ("region",)
         (merged,) = magnitude_table(path, "sales", ["region"], **by, alike="merge")
         assert merged.levels == (ALL,)
         assert [str(cell) for cell in merged.failing] == [
             "region=north: fails dominance 1:80, the 1 largest hold 900 of 1000, 90 %"
         ]
+    path.write_text(f"region;firm;sales\nnorth;7;500\nnorth;7,0;400\n{rest.replace(',', ';')}")
+    with pytest.raises(InputError, match="column 'firm' has 1 values that are alike others but for how numbers"):
+        magnitude_table(path, "sales", ["region"], **by, csv={"delimiter": ";", "decimal": ","})
     path.write_text(f"region,firm,sales\nnorth,NA,900\n{rest}")
     with pytest.raises(InputError, match="1 records have no 'firm'"):  # NA is nobody's name
         magnitude_table(path, "sales", ["region"], **by, csv={"missing": ["NA"]})
     with pytest.raises(InputError, match=r"csv\.missing names 'form', no column"):
         magnitude_table(path, "sales", ["region"], **by, csv={"missing": {"form": ["NA"]}})
     path.write_text(f"region,firm,sales\nnorth,Alba,500\nNorth,Alba,400\n{rest}")
-    with pytest.raises(InputError, match="column 'region' has 1 name"):
+    with pytest.raises(InputError, match="column 'region' has 1 values that are alike"):
         magnitude_table(path, "sales", ["region"], **by)
 
 
