@@ -8,7 +8,7 @@ and no other. Levels that are added are judged like all else, and never publishe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ from sdc.data.keys import require_disjoint
 from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
-from sdc.model.errors import AbsentError, ConfigError, InputError
+from sdc.model.errors import AbsentError, ConfigError, InputError, nearest
 from sdc.model.fact import Between, Fact, withheld
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge, united
@@ -260,11 +260,19 @@ def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...
     read = read_published(Path(folder), relation.total, relation.not_totals)
     # of a file by itself nobody says here which categories have records, and its readers may know
     is_release = Path(folder, METADATA).is_file()
+    _require_variables(relation, folder, {name for one in read for name in one.table.schema.names})
     met = [one.met if is_release else frozenset(one.table.schema.names) for one in read]
     found = tuple(replace(one, met=own.difference(relation.code_lists)) for one, own in zip(read, met, strict=True))
     if fault := next((one.fault for one in found if one.fault), ""):
         raise InputError(f"{fault}; correct it, or take what was published")
     return found
+
+
+def _require_variables(relation: EarlierConfig, what: str, names: Collection[str]) -> None:
+    if unknown := next((name for name in relation.code_lists if name not in names), None):
+        raise InputError(
+            f"earlier: code_lists names {unknown!r}, no variable of {what}; {nearest(unknown, sorted(names))}"
+        )
 
 
 def with_earlier(
@@ -280,6 +288,9 @@ def with_earlier(
     _require_related(table, publications)
     _require_others(table, publications)
     told = _NamedBefore(table)
+    for relation, _ in publications.relations:
+        if relation.entry is not None:
+            _require_variables(relation, relation.label, table.schema.names)
     lists = {relation.entry: relation.code_lists for relation, _ in publications.relations}
     for entry in _of_this_table(table, publications):
         told.again(entry, lists.get(entry.number, ()))
