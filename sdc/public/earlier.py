@@ -37,7 +37,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related, with_levels
-from sdc.record.ledger import Ledger, Publication, read_ledger
+from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
 from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
@@ -203,6 +203,8 @@ def read_publications(config: BuildConfig, folders: Relations, base: str) -> Pub
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
+    if ledger is not None:
+        require_sealed(ledger)
     if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
         return _publications(config, folders, ledger)
     # a rerun of what was published is judged as it was: with what came before it
@@ -230,7 +232,7 @@ def check_publications(config: BuildConfig) -> None:
         if one.key is not None:
             open_source(one.key.records)
     if config.ledger is not None:
-        read_ledger(Path(config.ledger))
+        require_sealed(read_ledger(Path(config.ledger)))
 
 
 def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Published, ...]:
