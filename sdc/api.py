@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress as suppress_errors
 from dataclasses import replace
@@ -54,9 +55,9 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.curve import Curve, CurvePoint, CurveSearch
+from sdc.search.deadline import Deadline
 from sdc.search.decomposable import DecomposableRelease
 from sdc.search.ordered import OrderedRelease
-from sdc.search.pace import Ending
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
@@ -325,13 +326,13 @@ def find_release(
     release: ReleaseConfig = BY_DEFAULT,
     executor: Executor = IN_PROCESS,
     watch: Watch | None = None,
-    ending: Ending | None = None,
+    deadline: Deadline | None = None,
     **settings: Any,
 ) -> FoundRelease:
     """The release that a method finds, one of `METHODS`; errors as for its own verb.
 
     release   how it is searched, as the section of a config; its method is not asked for
-    ending    when the search is to end with what is proven; by default as the section says
+    deadline  when the search is to end with what is proven; by default as the section says
     settings  keywords of `criteria`; and on top of the section, by its keys: `refute_cells`,
               `annealing={"rounds": 30}`, and these:
 
@@ -344,8 +345,7 @@ def find_release(
                      `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
                      those that are worth most, else NothingReleasableError says which conflict
     only, minutes    "required": nothing but what is required goes out; and after how many minutes the search ends, with
-                     what is proven then: how far it went is the release's `ended_after`, and with that given too it
-                     ends there again
+                     what is proven then: how far it went is the release's `ended_after`
                      "ordered" and "best" ask again what had no proof, for as long as all before took; with minutes
                      until these or the budget are over
     breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
@@ -360,7 +360,7 @@ def find_release(
     require_used(method, (name for name, value in given.items() if value is not None))
     known, searched = _search(table, public, method, asked, given, executor, release)
     widths = no_widths() if method == "decomposable" else searched.widths(table)
-    ends = ending or Ending.of(searched.release)
+    ends = deadline or Deadline.of(searched.release)
     found = release_search(table, known, searched, widths, _heard(watch), ends).run(method)
     require_utility(table, known, found.release, searched)
     return found
@@ -425,7 +425,7 @@ def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         REQUIRE: section.require,
         FORBID: section.forbid,
         ONLY: section.only,
-        MINUTES: section.minutes or section.ended_after,
+        MINUTES: section.minutes,
         AT_LEAST: section.at_least,
         **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
     }
@@ -443,7 +443,6 @@ def _search(
 ) -> tuple[Knowledge, SearchSettings]:
     """What is known and how a method searches beside it; ConfigError for what does not work with it."""
     settings, known = _settings(table, criteria, executor, given, release), known_of(table, public)
-    require_used(method, settings.release.ended_parts)
     require_together(method, *_given(known, settings))
     return known, settings
 
@@ -454,6 +453,8 @@ def _settings(
     """What a search depends on, as `find_release` takes it, with the list that the table wants."""
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
     section = with_given(release, {name: value for name, value in given.items() if name != "accept_undecided"})
+    for warning in section.warnings:
+        warnings.warn(warning, FutureWarning, stacklevel=4)
     if section.coarsens:
         raise ConfigError(
             "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"

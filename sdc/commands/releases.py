@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sdc.config.release import ReleaseConfig, WeightsConfig
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
-    from sdc.search.pace import Ending
+    from sdc.search.deadline import Deadline
     from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
@@ -260,10 +260,12 @@ def release(
     given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
     given |= {"only": "required" if only_required else None, "minutes": minutes}
     settings = about.search(method, given)
+    for warning in settings.warnings:
+        print(f"sdc: {warning}", file=sys.stderr)
     data = about.table
     if out is not None and about.build is not None:
         check_names(about.build, about.known, data)
-    with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as ending:
+    with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as deadline:
         found = api.find_release(
             data,
             about.known,
@@ -277,7 +279,7 @@ def release(
                 lambda state: print(describe_round(state), file=sys.stderr),
                 lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
             ),
-            ending=ending,
+            deadline=deadline,
         )
     refused = found.refused(about.accepts_undecided)
     facts = _release_facts(data, found, settings.weights, refused)
@@ -307,10 +309,10 @@ def release(
 
 
 @contextmanager
-def _ended_by_interrupt(settings: ReleaseConfig, method: str) -> Iterator[Ending]:
+def _ended_by_interrupt(settings: ReleaseConfig, method: str) -> Iterator[Deadline]:
     """When the search is to end: as the settings say, or by the first interrupt, which `simulatable` does not heed."""
     from sdc.refusal import first_interrupt
-    from sdc.search.pace import NEVER, Ending
+    from sdc.search.deadline import NEVER, Deadline
 
     if method == "simulatable":
         yield NEVER
@@ -318,7 +320,7 @@ def _ended_by_interrupt(settings: ReleaseConfig, method: str) -> Iterator[Ending
     with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
         marker = Path(folder, "ending")
         with first_interrupt(marker.touch, "the search ends with what is proven so far"):
-            yield Ending.of(settings, marker)
+            yield Deadline.of(settings, marker)
 
 
 def _require_new(out: Path | None) -> None:
@@ -345,7 +347,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, re
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
         **({"candidates": [asdict(one) for one in found.candidates]} if found.candidates else {}),
-        **({} if found.ended_after is None else {"ended_after": found.ended_after.facts}),
+        **({"ended_after": dict(found.ended_after)} if found.ended_after else {}),
         **({"refused": refused.facts} if found.steps else {}),
         **({} if found.required is None else {"required": required_facts(found.required, table.schema)}),
         **graph,

@@ -204,7 +204,6 @@ class BuildConfig(Section):
     def _settings_are_of_a_search(self) -> BuildConfig:
         default = dict(ReleaseConfig())
         given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
-        given += self.release.ended_parts
         if said := unused(self.release.method, given, () if self.curve is None else self.curve.methods):
             raise ValueError(said)
         return self

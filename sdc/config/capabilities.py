@@ -126,14 +126,6 @@ SETTINGS_OF = {
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
-    **dict.fromkeys(
-        (f"ended_after.{part}" for part in ("coarsening", "required", "in_part_together", "in_part", "questions")),
-        ("ordered", "bisection", "best"),
-    ),
-    "ended_after.rounds": ("decomposable", "best"),
-    "ended_after.bisection": ("best",),
-    "ended_after.bisection_extension": ("best",),
-    "ended_after.extension": ("best",),
 }
 """Settings of a search as configs, commands and Python name them, and the methods that use them."""
 
@@ -142,7 +134,7 @@ def _listed() -> Iterator[Capability]:
     for name in METHODS:
         yield Capability(name, Kind.METHOD, ("release.method",), (name,), (f"{name}_release",))
     keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
-    keys |= {MINUTES: (MINUTES, "release.ended_after"), ROUND: (IN_PART,), COARSEN: (IN_PART,)}
+    keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
     values, also = (
         {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
@@ -430,14 +422,11 @@ def require_together(*names: str) -> None:
 def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str:
     """Why settings are refused that neither the method nor another search beside it uses; empty where there are none.
 
-    Of bisection all are; of others how far a search went that did what this one does not: it would not end there.
+    Of bisection all are, of other methods none.
     """
     searches = {method, *others}
     named = [name for name in given if not {*SETTINGS_OF.get(name, searches)} & searches]
-    if method != "bisection":
-        parts = ", ".join(name for name in named if name.startswith("ended_after."))
-        return f"release.method = {method} with {parts}: it has no such part; leave it out" if parts else ""
-    if not named:
+    if method != "bisection" or not named:
         return ""
     return (
         f"release.method = bisection with {', '.join(named)}: it asks about prefixes of one list, and draws, grows and "

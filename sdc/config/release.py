@@ -236,50 +236,6 @@ class SimulatableConfig(Section):
         return int(self.share * self.draws + 1e-9)
 
 
-class EndedAfterConfig(Section):
-    """How far a search went that was told to end: one that goes as far finds the same."""
-
-    coarsening: Annotated[
-        NotNegative | None,
-        Field(description="walks to find levels for what may be coarsened, and one for what is required; default all"),
-    ] = None
-    required: Annotated[
-        NotNegative | None, Field(description="questions about which of the required sub-tables fit; default all")
-    ] = None
-    in_part_together: Annotated[
-        NotNegative | None,
-        Field(description="steps of the search for all sub-tables in part together; default all"),
-    ] = None
-    in_part: Annotated[
-        NotNegative | None,
-        Field(description="steps of the search for one sub-table in part after another; default all"),
-    ] = None
-    rounds: Annotated[NotNegative | None, Field(description="rounds of the chains; default all")] = None
-    questions: Annotated[
-        NotNegative | None, Field(description="questions of the ordered search or the bisection; default all")
-    ] = None
-    bisection: Annotated[NotNegative | None, Field(description="questions of the bisection, in best; default all")] = (
-        None
-    )
-    bisection_extension: Annotated[
-        NotNegative | None,
-        Field(description="questions about what the bisection's release may have beside, in best; default all"),
-    ] = None
-    extension: Annotated[
-        NotNegative | None,
-        Field(description="questions about what a decomposable release may have beside, in best; default all"),
-    ] = None
-
-    @property
-    def facts(self) -> dict[str, int]:
-        """What is said of its parts."""
-        return self.model_dump(exclude_none=True)
-
-    def joined(self, other: EndedAfterConfig | None) -> EndedAfterConfig:
-        """With what another one says of other parts."""
-        return self if other is None else self.model_copy(update=other.facts)
-
-
 class WeightsConfig(Section):
     variables: Annotated[
         dict[Text, Weight],
@@ -510,11 +466,8 @@ class ReleaseConfig(Section):
         ),
     ] = None
     ended_after: Annotated[
-        EndedAfterConfig | None,
-        Field(
-            description="a section with how far an earlier search went, as its run recorded it: this one ends there, "
-            "whatever minutes says"
-        ),
+        dict[Text, NotNegative] | None,
+        Field(description="without effect: configs of earlier versions have it; leave it out"),
     ] = None
     at_least: Annotated[
         AtLeastConfig | None,
@@ -548,9 +501,14 @@ class ReleaseConfig(Section):
         return any("coarsen" in section.ways for section in self.in_part if isinstance(section, InPartConfig))
 
     @property
-    def ended_parts(self) -> tuple[str, ...]:
-        """The names of the settings that say how far an earlier search went."""
-        return () if self.ended_after is None else tuple(f"ended_after.{part}" for part in self.ended_after.facts)
+    def warnings(self) -> tuple[str, ...]:
+        """What to say of settings that this version reads and does not use."""
+        if self.ended_after is None:
+            return ()
+        return (
+            "release.ended_after has no effect any more, the search goes on until it is done or its minutes are over; "
+            "leave it out",
+        )
 
     @model_validator(mode="after")
     def _is_worth_one_thing(self) -> ReleaseConfig:

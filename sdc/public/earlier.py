@@ -65,8 +65,7 @@ class Origin:
     merged   those of the hidden levels that were added for what may be coarsened, the last of them
     tried    of each such sub-table, written `a*b`, the levels that may take the place of an axis, what leaves
              most cells first: these are published where what is released is on them
-    left     those of them for which no level was made, as the search was told to end; planned  how many walks there
-             were by then
+    left     those of them for which no level was made by the deadline; planned  of how many others it was looked for
     """
 
     hidden: tuple[str, ...] = ()

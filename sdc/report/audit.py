@@ -71,7 +71,7 @@ def _first_page(audit: AuditEvidence, done: str) -> dict[str, Any]:
         "published": tables,
         "frontier": sections.frontier(audit, {one.subtable: one for one in tables}),
         "disclosing": sum(one.groups > 0 for one in tables),
-        "refused_questions": first_page.refusals(audit),
+        "refused_questions": first_page.course(audit),
         "required_refused": first_page.refused_rows(audit),
         "required_of": len(required.required) if required else 0,
         "required_released": len({*required.required} - {*required.refused, *required.in_part}) if required else 0,

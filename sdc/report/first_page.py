@@ -254,8 +254,18 @@ def _many(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def refusals(audit: AuditEvidence) -> list[str]:
-    """Of the questions that the search refused how many by proof, and how many for lack of time."""
+def course(audit: AuditEvidence) -> list[str]:
+    """Of the questions that the search refused how many by proof, and how many for lack of time; and how it ended."""
+    said = _refused(audit)
+    if audit.found.ended_after:
+        said.append(
+            "The search ended early, and what it had not asked about by then does not go out either. What goes out is "
+            "proven all the same; another run of this config may end elsewhere."
+        )
+    return said
+
+
+def _refused(audit: AuditEvidence) -> list[str]:
     told = Refused.of(audit.found.steps, audit.policy is Policy.OUTER)
     if not told.questions:
         return []
@@ -276,8 +286,6 @@ def refusals(audit: AuditEvidence) -> list[str]:
         )
     elif proven:
         said.append("For lack of time none.")
-    if audit.found.ended_after is not None:
-        said.append("The search was told to end, and what it had not asked about by then does not go out either.")
     return said
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sdc.config.capabilities import OBJECTIVE, require_together
-from sdc.config.release import EndedAfterConfig
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -23,15 +23,15 @@ from sdc.risk.verdict import Verdict
 from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
+from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.growth import Grown, Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import Stint
+from sdc.search.so_far import NOWHERE, Keeper
 from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
@@ -78,7 +78,7 @@ class FoundRelease(Found):
                  was left where the search ended before it was done
     simulated    decisions of "simulatable"
     required     what became of the required sub-tables, where there are any
-    ended_after  how far the search went, where it was told to end before it was done
+    ended_after  where the deadline ended a part of the search, how far that went: in questions, rounds or sub-tables
     refutations  those that its steps name, and those of the conflicts of what is required
     parts        what goes out in part
     objective    what its value is of
@@ -93,7 +93,7 @@ class FoundRelease(Found):
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
     required: Required | None = None
-    ended_after: EndedAfterConfig | None = None
+    ended_after: Mapping[str, int] = field(default_factory=dict)
     refutations: tuple[Refutation, ...] = ()
     parts: Parts = NO_PARTS
     objective: Objective = "sub_tables"
@@ -120,24 +120,19 @@ class ReleaseSearch:
     """All searches, under one criterion; the utility is that of the decomposable one.
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
-    compares with. Each may be told to end, by a pace of its own: an extension by that of `extension`, the bisection of
-    "best" by that of `prefixes` and its extension by that of `beyond`, what looks for the required sub-tables that fit
-    by that of `requiring`, and for what is published in part by those of `together` and `apart`, see `in_part`.
-    `before` is how far went what made levels for it. `parts` are published whatever is found. InputError, ReleaseError
-    and RuntimeError as the searches raise them; NothingReleasableError where it is told to end before anything that is
+    compares with. The `deadline` ends all of them; those that come before others have half of the time that is left.
+    `extension` is where the growth of a decomposable release is kept. `before` is how far went what made levels for it.
+    `parts` are published whatever is found. InputError, ReleaseError
+    and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before anything that is
     required is proven.
     """
 
     ordered: OrderedSearch
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
-    extension: Stint = field(default_factory=Stint)
-    requiring: Pace = UNHURRIED
-    together: Pace = UNHURRIED
-    apart: Pace = UNHURRIED
-    prefixes: Pace = UNHURRIED
-    beyond: Stint = field(default_factory=Stint)
-    before: EndedAfterConfig | None = None
+    deadline: Deadline = NEVER
+    extension: Keeper = NOWHERE
+    before: Mapping[str, int] = field(default_factory=dict)
     parts: Parts = NO_PARTS
 
     def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
@@ -168,7 +163,7 @@ class ReleaseSearch:
         return Begun(self, beside._wishing(replace(self.ordered.wishes, require=kept), proven), required, partly)
 
     def _ended(self, found: FoundRelease) -> FoundRelease:
-        return replace(found, objective=self._objective, ended_after=_joined(self.before, found.ended_after))
+        return replace(found, objective=self._objective, ended_after={**self.before, **found.ended_after})
 
     @property
     def _objective(self) -> Objective:
@@ -193,7 +188,7 @@ class ReleaseSearch:
         wished = [wish for wish in ordered.wishes.in_part if wish.view in required.refused]
         if not wished:
             return self, required, None
-        found = in_part(self._inquiry(), required.judgement, wished, self.together, self.apart)
+        found = in_part(self._inquiry(), required.judgement, wished, self.deadline)
         if found.refused and not ordered.wishes.best_subset:
             raise NotReleasableError("; ".join(found.refused.values()))
         left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
@@ -230,7 +225,7 @@ class ReleaseSearch:
     def _required(self, method: str) -> Required | None:
         if method == "decomposable":
             return self.decomposable.required()
-        return replace(self.ordered, inquiry=self._inquiry()).required(self.requiring)
+        return replace(self.ordered, inquiry=self._inquiry()).required()
 
     def _wishing(self, wishes: Wishes, proven: Judgement | None) -> ReleaseSearch:
         ordered = replace(self.ordered, wishes=wishes, proven=proven)
@@ -256,20 +251,13 @@ class ReleaseSearch:
         if known is not None:
             inquiry.resume(known.judgement)
         found = replace(self.ordered, inquiry=inquiry).run()
-        value, reason = (
-            self._value(found.release),
-            reasons.left(self.ordered, found),
-        )
-        ended = EndedAfterConfig(questions=len(found.steps)) if found.is_ended else None
-        return FoundRelease(
-            found.judgement,
-            "ordered",
-            value,
-            found.steps,
-            reason=reason,
-            ended_after=ended,
-            refutations=found.refutations,
-        )
+        return self._ordered(found.judgement, found)
+
+    def _ordered(self, judgement: Judgement, found: OrderedRelease | Grown) -> FoundRelease:
+        value, reason = self._value(found.release), reasons.left(self.ordered, found)
+        ended = _ended("questions", found)
+        more: dict[str, Any] = {"reason": reason, "ended_after": ended, "refutations": found.refutations}
+        return FoundRelease(judgement, "ordered", value, found.steps, **more)
 
     def by_bisection(self, known: FoundRelease | None = None, *, or_nothing: bool = False) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
@@ -281,14 +269,11 @@ class ReleaseSearch:
             ordered.widths,
             ordered.on_step,
             ordered.wishes,
-            stint=ordered.stint,
+            deadline=ordered.deadline,
             proven=ordered.proven,
             or_nothing=or_nothing,
         ).run()
-        ended, left = None, ""
-        if found.is_ended:
-            ended = EndedAfterConfig(questions=len(found.steps))
-            left = reasons.of_prefixes(found)
+        ended, left = _ended("questions", found), reasons.of_prefixes(found) if found.is_ended else ""
         value, reason = self._value(found.release), " ".join(filter(None, (reasons.cut(self.ordered), left))) or None
         return FoundRelease(
             found.judgement,
@@ -303,9 +288,9 @@ class ReleaseSearch:
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
         found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
-        value, ended, reason = self._value(found.release), None, None
+        value, ended, reason = self._value(found.release), dict[str, int](), None
         if found.is_ended:
-            ended = EndedAfterConfig(rounds=found.rounds)
+            ended = {"rounds": found.rounds}
             rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
             reason = f"The chains were told to end after {rounds}; more may release more."
         return FoundRelease(
@@ -356,15 +341,14 @@ class ReleaseSearch:
             )
             chains = replace(chains, inquiry=inquiry.knowing(alone, alone), wishes=wishes)
         # what else is looked at may take as long as the chains
-        search = replace(self, decomposable=replace(chains, pace=chains.pace.halved))
+        search = replace(self, decomposable=replace(chains, deadline=chains.deadline.halved))
         return search.by_annealing(resume) if self._has_risks and _may_anneal(chains) else None
 
     def prefix(self) -> FoundRelease:
         """The longest prefix of the list; nothing but the total where no prefix is safe, or none was proven in time."""
-        search = replace(self, ordered=replace(self.ordered, stint=Stint(self.prefixes.halved)))
+        search = replace(self, ordered=replace(self.ordered, deadline=self.deadline.halved))
         found = search.by_bisection(or_nothing=True)
-        ended = found.ended_after and EndedAfterConfig(bisection=found.ended_after.questions)
-        return replace(found, ended_after=ended)
+        return replace(found, ended_after={"bisection": len(found.steps)} if found.ended_after else {})
 
     def greedy(self, annealed: FoundRelease | None) -> tuple[FoundRelease, FoundRelease | None]:
         """The greedy extension of what is required, and that of the annealed release where there is one."""
@@ -374,7 +358,7 @@ class ReleaseSearch:
         are_units, growing = fits_a_worker(inquiry.table), self
         if not are_units or inquiry.executor.workers < 2:
             # one growth comes after the other, and each is to have some time
-            growing = replace(self, ordered=replace(self.ordered, stint=self.ordered.stint.halved))
+            growing = replace(self, ordered=replace(self.ordered, deadline=self.deadline.halved))
         if are_units:
             return growing._grown_side_by_side(annealed)
         return growing.by_order(), growing.extended(annealed)
@@ -400,12 +384,10 @@ class ReleaseSearch:
             told = reasons.alone(ordered, bool(self.ordered.wishes.require or self.ordered.wishes.forbid))
         if others:
             told = f"{told} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
-        ended = None
-        for one in found:
-            ended = _joined(ended, one.ended_after)
+        ended = {part: number for one in found for part, number in one.ended_after.items()}
         graph, trace = (None, ()) if annealed is None else (annealed.graph, annealed.trace)
         # of those that lost only what they left: they were told to end too
-        left = (one.reason for one in found if one is not winner and one.ended_after is not None)
+        left = (one.reason for one in found if one is not winner and one.ended_after)
         reason = " ".join(dict.fromkeys(filter(None, (told, winner.reason, *left))))
         more: dict[str, Any] = {"graph": graph, "trace": trace, "ended_after": ended, "candidates": candidates}
         return replace(winner, method="best", reason=reason, **more)
@@ -417,14 +399,14 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        search = replace(self.ordered, inquiry=self._inquiry(), stint=self.extension)
+        search = replace(self.ordered, inquiry=self._inquiry(), deadline=self.deadline, keeper=self.extension)
         start, first = (found.judgement, NOTHING) if self.can_anneal() else (search.least, found.release)
         larger = search.extended(start, first)
         return self._with_extension(found, larger.judgement, larger)
 
     def _beyond(self, prefix: FoundRelease) -> FoundRelease:
         """The longest prefix with what can be added to it."""
-        larger = replace(self.ordered, inquiry=self._inquiry(), stint=self.beyond).extended(prefix.judgement)
+        larger = replace(self.ordered, inquiry=self._inquiry(), keeper=NOWHERE).extended(prefix.judgement)
         return self._with_extension(prefix, larger.judgement, larger, "bisection_extension")
 
     def _with_extension(
@@ -438,9 +420,7 @@ class ReleaseSearch:
             steps=(*found.steps, *larger.steps),
             refutations=(*found.refutations, *larger.refutations),
             reason=" ".join(filter(None, (found.reason, reasons.left(self.ordered, larger)))) or None,
-            ended_after=_joined(
-                found.ended_after, EndedAfterConfig(**{part: len(larger.steps)}) if larger.is_ended else None
-            ),
+            ended_after={**found.ended_after, **_ended(part, larger)},
         )
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
@@ -449,25 +429,15 @@ class ReleaseSearch:
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
-        own: dict[str, Any] = {"stint": search.stint, "proven": proven, "objective": self._objective}
-        own["witnesses"] = inquiry.witnesses
+        own: dict[str, Any] = {"deadline": self.deadline, "keeper": search.keeper, "proven": proven}
+        own |= {"objective": self._objective, "witnesses": inquiry.witnesses}
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         first, start = NOTHING, annealed.judgement
         if not self.can_anneal():
             first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
-        beside = replace(alone, start=Grown(start.release, start.proof), first=first, stint=self.extension)
+        beside = replace(alone, start=Grown(start.release, start.proof), first=first, keeper=self.extension)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
-        ended = EndedAfterConfig(questions=len(ordered.steps)) if ordered.is_ended else None
-        value, reason = self._value(ordered.release), reasons.left(search, ordered)
-        grown = FoundRelease(
-            self._proven(ordered),
-            "ordered",
-            value,
-            ordered.steps,
-            reason=reason,
-            ended_after=ended,
-            refutations=ordered.refutations,
-        )
+        grown = self._ordered(self._proven(ordered), ordered)
         return grown, self._with_extension(annealed, self._proven(other), other)
 
     def _proven(self, grown: Grown) -> Judgement:
@@ -516,10 +486,11 @@ class Begun:
         found = replace(found, parts=self.search.parts.without(found.release))
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
-        ended = _joined(EndedAfterConfig(required=required.asked) if required.is_ended else None, found.ended_after)
+        ended = {"required": required.asked} if required.is_ended else {}
         told_of_parts = ""
         if partly is not None:
-            ended, told_of_parts = _joined(partly.ended_after, ended), reasons.of_parts(partly, schema)
+            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_parts(partly, schema)
+        ended |= found.ended_after
         told_first = reasons.of_levels(wishes, schema), reasons.of_required(required), told_of_parts
         reason = " ".join(filter(None, (*told_first, found.reason))) or None
         more: dict[str, Any] = {"refutations": tuple(told.values()), "reason": reason, "ended_after": ended}
@@ -542,6 +513,6 @@ def require_method(method: str) -> None:
         raise ConfigError(f"release method {method!r} is unknown; choose one of {', '.join(METHODS)}")
 
 
-def _joined(one: EndedAfterConfig | None, other: EndedAfterConfig | None) -> EndedAfterConfig | None:
-    """Of two parts of a search; None where neither was told to end."""
-    return other if one is None else one.joined(other)
+def _ended(part: str, found: OrderedRelease | Grown) -> dict[str, int]:
+    """After how many questions the deadline ended a part of a search; nothing where it did not."""
+    return {part: len(found.steps)} if found.is_ended else {}

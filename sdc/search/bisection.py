@@ -46,7 +46,7 @@ class BisectionSearch(OrderedSearch):
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are
         left of which nothing is known, as the search was told to end."""
         longest, releasable, refused = None, 0, len(listed) + 1
-        while refused - releasable > 1 and not self.stint.pace.is_over(len(self._steps)):
+        while refused - releasable > 1 and not self.deadline.is_over:
             middle, asked = (releasable + refused) // 2, len(self._steps)
             if (accepted := self._asked_first(start, listed[:middle], "bisection")) is not None:
                 longest, releasable = accepted, middle

@@ -28,7 +28,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
-from sdc.search.pace import Paced, ToldToEndError
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.wishes import PartWish
 from sdc.search.withholding import shown
 
@@ -42,7 +42,7 @@ class Merged:
     """A table with levels that were made for sub-tables which may be coarsened.
 
     tried  of each sub-table, written `a*b`, the levels that may take the place of an axis, by how many cells are left
-    left   those for which no level was made, as it was told to end
+    left   those for which no level was made by the deadline
     """
 
     table: Table
@@ -52,13 +52,13 @@ class Merged:
 
 
 def merged(
-    inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, beside: Release, paced: Paced | None = None
+    inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, beside: Release, deadline: Deadline = NEVER
 ) -> Merged:
     """The table with levels of which one may take the place of an axis in each sub-table that may be coarsened.
 
     hidden  levels of the table that are nobody's
     beside  what is to go out whole; it counts for nothing where it is not shown to be safe
-    paced   asked before each walk; without it they are made to the end
+    deadline  asked before each walk; the inquiry's units are limited by it too
 
     Of a sub-table categories of the axis that loses least are merged, or of the one wished for, and only within a
     category of the levels that the axis has; what is lost are cells in merged categories, or records and cells. Of an
@@ -67,16 +67,16 @@ def merged(
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
-    schema, small, paced = inquiry.table.schema, inquiry.criteria.withheld, paced or Paced()
+    schema, small = inquiry.table.schema, inquiry.criteria.withheld
     mergings = [_best(inquiry.table, wish, hidden, small) for wish in wishes if "coarsen" in wish.how]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
     asked, groups, found = inquiry, dict[int, Ints](), dict[SubTable, str]()
-    with suppress(ToldToEndError):
-        asked = _beside(inquiry, beside, paced)
+    with suppress(DeadlineError):
+        asked = _beside(inquiry, beside, deadline)
         while waiting:
             merging = waiting[0]
             before = groups.get(merging.variable, merging.alone)
-            planned = _planned(asked, merging, before, paced)
+            planned = _planned(asked, merging, before, deadline)
             waiting.pop(0)
             if planned is not None:
                 asked, level, groups[merging.variable] = planned
@@ -90,10 +90,10 @@ def merged(
     return Merged(asked.table, known_at(inquiry.known, after), tuple(tried), left)
 
 
-def _beside(inquiry: Inquiry, beside: Release, paced: Paced) -> Inquiry:
+def _beside(inquiry: Inquiry, beside: Release, deadline: Deadline) -> Inquiry:
     """What knows a release where that is shown to be safe."""
-    with paced.step():
-        judgement = inquiry.ask(beside)
+    deadline.check()
+    judgement = inquiry.ask(beside)
     asked = inquiry.knowing(inquiry.knows(beside) if inquiry.accepts(judgement) else inquiry.known)
     asked.bank = judgement.bank
     return asked
@@ -118,7 +118,7 @@ def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Ta
 
 
 def _planned(
-    inquiry: Inquiry, merging: _Merging, before: Ints, paced: Paced
+    inquiry: Inquiry, merging: _Merging, before: Ints, deadline: Deadline
 ) -> tuple[Inquiry, str | None, Ints] | None:
     """What is known with the sub-table at the first level that is shown to be safe; no level where it is whole.
 
@@ -130,8 +130,8 @@ def _planned(
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
     if not merging.small(merging.alone, least) and criteria.keeps(inquiry.table, inquiry.known.zeros, view):
-        with paced.step():
-            support, narrow = shown(inquiry, [view])
+        deadline.check()
+        support, narrow = shown(inquiry, [view])
         if not len(narrow):
             return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
@@ -140,8 +140,8 @@ def _planned(
         at, level = _with_level(inquiry, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
-        with paced.step():
-            support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
+        deadline.check()
+        support, narrow = shown(at, [view], [(closed(variables), differences) for variables, differences in found])
         if not len(narrow) and criteria.keeps(at.table, at.known.zeros, view):
             return _knowing(at, at.known.plus(Release.of([view])), support), level, groups
         # what was found is feasible where less is told

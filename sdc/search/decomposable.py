@@ -18,8 +18,8 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
 from sdc.search.chain_kernel import Cooling, temperature
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
-from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import Halvings
@@ -60,7 +60,7 @@ class DecomposableRelease(Found):
 
     agreed    rounds in a row, at the end, in which all chains had the same best value
     rounds    so many were run
-    is_ended  whether the chains were told to end before their last round
+    is_ended  whether the deadline ended the chains before their last round
     """
 
     graph: DecomposableGraph
@@ -79,7 +79,7 @@ class DecomposableSearch:
     objective   sub_tables, or reconstruction: the utility is then by how many halvings a release brings that nearer
     start       the graph that chains start from, be it named in `annealing` or not; no edges by default
     checkpoint  receives the state after each round; `run(resume=state)` goes on from there
-    pace        may tell them to end after any round
+    deadline    ends them; of a round that was begun nothing counts
 
     Of releases with the largest value the one with the largest width wins, then that with the first frontier.
     InputError for weights of other variables.
@@ -91,7 +91,7 @@ class DecomposableSearch:
     start: DecomposableGraph | None = None
     checkpoint: Callable[[SearchState], None] = lambda state: None
     wishes: Wishes = field(default_factory=Wishes)
-    pace: Pace = UNHURRIED
+    deadline: Deadline = NEVER
     objective: Objective = "sub_tables"
 
     def __post_init__(self) -> None:
@@ -107,11 +107,11 @@ class DecomposableSearch:
         table.
         """
         state = self._init() if resume is None else self._own(resume)
-        while not self._is_over(state) and not self.pace.is_over(state.round):
+        while not self._is_over(state) and not self.deadline.is_over:
             try:
                 state = self._next(state)
-            except ToldToEndError:
-                break  # of the round that was begun nothing counts
+            except DeadlineError:
+                break
             self.checkpoint(state)
         best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
         judgement = self.inquiry.ask(best.graph.release)
@@ -184,7 +184,7 @@ class DecomposableSearch:
         """One round: every chain a unit of its own, then the exchanges."""
         until = -(-self.annealing.steps * (state.round + 1) // self.annealing.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
-        executor = self.pace.patience(self.inquiry.executor)
+        executor = self.deadline.limits(self.inquiry.executor)
         chains = tuple(executor.run(annealing_chains, self.inquiry.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))

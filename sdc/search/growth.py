@@ -18,8 +18,9 @@ from sdc.risk.effort import Depth, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Policy
+from sdc.search.deadline import NEVER, Deadline
 from sdc.search.ordered import OrderedSearch
-from sdc.search.so_far import Stint
+from sdc.search.so_far import NOWHERE, Keeper
 from sdc.search.step import SearchStep, outlook
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
@@ -57,7 +58,8 @@ class Growth:
     weights: Weights | None = None
     start: Grown | None = None
     first: Release = NOTHING
-    stint: Stint = field(default_factory=Stint)
+    deadline: Deadline = NEVER
+    keeper: Keeper = NOWHERE
     proven: Grown | None = None
     objective: Objective = "sub_tables"
     witnesses: Witnesses | None = None
@@ -79,7 +81,7 @@ def grow(table: Table, growth: Growth) -> Grown:
     kept = Refutations(growth.known.zeros)
     of = growth.criteria, growth.policy, growth.effort
     inquiry = Inquiry(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
-    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.stint
+    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.deadline, growth.keeper
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
         inquiry.learn(growth.start.proof, growth.start.release)

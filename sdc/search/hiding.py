@@ -28,7 +28,7 @@ from sdc.risk.certifying import WALK_STEPS
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Component
 from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
-from sdc.search.pace import Paced
+from sdc.search.deadline import Deadline
 from sdc.search.selection import Chosen, Selection
 
 Ints = npt.NDArray[np.int64]
@@ -157,7 +157,7 @@ class Hiding:
         self._own_of[self._places] = len(rows) + np.arange(len(own))
         return (low, high), needed, useful
 
-    def run(self, paced: Paced) -> None:
+    def run(self, deadline: Deadline) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time.
 
         Where what was to be withheld to begin with may do by itself, that is looked for first. What is known to move
@@ -168,14 +168,14 @@ class Hiding:
         known.add(evidence.differences.rows(evidence.feasible(self._known)))
         self._take(known, free=True)
         if self._selection.is_begun and self._takes_programs:
-            with paced.step():
-                self._begin()
+            deadline.check()
+            self._begin()
         shuffled = np.random.default_rng(0).permutation(len(self._selection.needed))
         for a_round in ROUNDS:
             waiting, size = self._selection.open(shuffled), FIRST_BATCH
             while len(waiting) and not self._is_over:
-                with paced.step():
-                    self._batch(waiting[:size], a_round)
+                deadline.check()
+                self._batch(waiting[:size], a_round)
                 waiting = self._selection.open(waiting[size:])
                 size = min(2 * size, max(LAST_BATCH, len(waiting) // BATCHES_LEFT))
         self._take(known, free=False)
@@ -277,7 +277,7 @@ class Hiding:
         reached = int((selection.low if sign < 0 else selection.high)[target])
         return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
-    def mend(self, paced: Paced) -> None:
+    def mend(self, deadline: Deadline) -> None:
         """What withholding cells protects is protected by less, where that is found, as long as it is worth it.
 
         Looks end when they have cost what withholding did, the dearest cells having been looked at first.
@@ -285,21 +285,21 @@ class Hiding:
         until = self.spent + max(self.spent, LOOKS)
         for tries in MENDING:
             before = self._selection.spent
-            self._mend_once(paced, tries, until)
+            self._mend_once(deadline, tries, until)
             if before - self._selection.spent <= before // WORTH:
                 break
         if self._takes_programs:
             for place in self._selection.extra.tolist():
                 if self._selection.hidden[place] and not self._is_over:
-                    with paced.step():
-                        self._prove(place)
+                    deadline.check()
+                    self._prove(place)
 
-    def _mend_once(self, paced: Paced, tries: range, until: int) -> None:
+    def _mend_once(self, deadline: Deadline, tries: range, until: int) -> None:
         seen, until = np.zeros(len(self._counts), np.bool_), min(until, self._inquiry.effort.budget.steps)
         while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and self.spent < until:
             places = waiting[: -(-len(waiting) // MENDED)]
-            with paced.step():
-                self._mend_batch(places, tries)
+            deadline.check()
+            self._mend_batch(places, tries)
             seen[places] = True
 
     def _mend_batch(self, places: Ints, tries: range) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 
@@ -25,10 +26,10 @@ from sdc.risk.support import Support
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
 from sdc.search.conflict import Parts, halves, parted, split
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
-from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
 from sdc.search.required import Required, RequiredSearch, fitting
-from sdc.search.so_far import Question, Retold, SoFar, Stint
+from sdc.search.so_far import NOWHERE, Keeper, Question, Retold, SoFar
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import Halvings
@@ -45,7 +46,7 @@ class OrderedRelease(Found):
 
     required  what became of the required sub-tables, where there are any
     unasked   candidates that were left when the questions had been asked; none: nothing can be added
-    is_ended  whether the search was told to end before all questions had been asked that it may ask
+    is_ended  whether the deadline ended the search before all questions had been asked that it may ask
     refutations  those that its steps name
     """
 
@@ -64,8 +65,8 @@ class OrderedSearch:
     that is the order of [KDSF] 5.2, whose own search is `BisectionSearch`. With the objective "reconstruction" a
     sub-table weighs by how many halvings it brings that nearer alone beside what is known, see `Halvings`. Every
     release on the way has the judgement that accepted it, and ends with it: what was proven is not asked again, so no
-    budget that is spent later can take it back: the search may be told to end, by its `stint`, before any question but
-    those about what is required. `on_step` hears of every question asked.
+    budget that is spent later can take it back: the `deadline` may end the search before any question but those about
+    what is required. `on_step` hears of every question asked.
 
     proven  a judgement that let out what is required, where there is one: what it rests on is not looked for again
     """
@@ -75,7 +76,8 @@ class OrderedSearch:
     on_step: Callable[[SearchStep], None] = lambda step: None
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
-    stint: Stint = field(default_factory=Stint)
+    deadline: Deadline = NEVER
+    keeper: Keeper = NOWHERE
     proven: Judgement | None = None
     objective: Objective = "sub_tables"
     _steps: list[SearchStep] = field(default_factory=list, init=False)
@@ -93,7 +95,7 @@ class OrderedSearch:
         candidates, required, start = self._first()
         if self.wishes.only_required:
             return self._found(start, required)
-        if self.stint.pace.is_over(len(self._steps)):
+        if self.deadline.is_over:
             return self._found(start, required, len(left_of(start.release, candidates)))
         self._take_up(start)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
@@ -124,7 +126,7 @@ class OrderedSearch:
         """
         if self.inquiry.policy is Policy.REFUSE and not is_small(self._schema):
             self._begun = start.release, len(self._steps)
-            so_far = self.stint.keeper.read()
+            so_far = self.keeper.read()
             self._kept = None if so_far is None else Retold.of(so_far, self.inquiry, start.release)
 
     def _first(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
@@ -152,7 +154,7 @@ class OrderedSearch:
     @property
     def _is_over(self) -> bool:
         """Whether nothing more is asked; once it is so it stays so."""
-        return len(self._steps) >= self._most or self.stint.pace.is_over(len(self._steps))
+        return len(self._steps) >= self._most or self.deadline.is_over
 
     def _found(self, judgement: Judgement, required: Required | None, unasked: int = 0) -> OrderedRelease:
         if is_small(self.inquiry.table.schema):
@@ -163,14 +165,16 @@ class OrderedSearch:
         named = () if kept is None else kept.named(step.refutation for step in self._steps)
         return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended, named)
 
-    def required(self, pace: Pace = UNHURRIED) -> Required | None:
+    def required(self) -> Required | None:
         """What becomes of the required sub-tables, None where there are none; as far as it was found by then."""
         if not self.wishes.require:
             return None
         worth = {t: self._weights.of_sub_table(t, self._schema) for t in self.wishes.require}
-        # by its own pace, which it may have less time of once not all fit
-        search = RequiredSearch(
-            lambda release: self._asked_required(release, search.pace), self.inquiry.accepts, worth, pace=pace
+        search = RequiredSearch(  # whose deadline comes sooner once not all fit
+            lambda release: self._asked_required(release, search.deadline),
+            self.inquiry.accepts,
+            worth,
+            deadline=self.deadline,
         )
         return search.run(self.wishes.require, self.least)
 
@@ -179,10 +183,10 @@ class OrderedSearch:
         """What goes out whatever else does: what is proven already, which is not proven again, or the total alone."""
         return self.proven or grand_total(self.inquiry)
 
-    def _asked_required(self, release: Release, pace: Pace) -> Judgement:
+    def _asked_required(self, release: Release, deadline: Deadline) -> Judgement:
         # any set of them may come after any other: what was found for it is feasible for none that is not within
         self.inquiry.resume(self.least)
-        return self._answered(release, pace, ("required", 0, release.frontier))
+        return self._answered(release, deadline, ("required", 0, release.frontier))
 
     def _grown(
         self,
@@ -222,7 +226,7 @@ class OrderedSearch:
         Where a clock ends the search as long as the budget lasts, with more and more steps for each. First what the
         fewest cells stopped; and with what is added now what contains it.
         """
-        spent, patient = sum(step.spent for step in self._steps), self.stint.pace.patient
+        spent, patient = sum(step.spent for step in self._steps), self.deadline.moment < inf
         left = self.inquiry.effort.budget.steps - spent if patient else spent
         for most in MOST_AGAIN if patient else MOST_AGAIN[:1]:
             for t in stopped_by_few(self._steps, refused):
@@ -324,7 +328,7 @@ class OrderedSearch:
     def _ask(
         self, release: Release, phase: str, length: int, added: tuple[SubTable, ...], again: int | None = None
     ) -> Judgement | None:
-        """The answer to one question; None where the search was told to end before it came, and it was not asked.
+        """The answer to one question; None where the deadline came before it, and it was not asked.
 
         again  where it was asked before: how many steps it may take now, for every cell
         """
@@ -335,18 +339,18 @@ class OrderedSearch:
             self.on_step(step)
             return judgement
         try:
-            judgement = self._answered(release, self.stint.pace, asked, again)
-        except ToldToEndError:
+            judgement = self._answered(release, self.deadline, asked, again)
+        except DeadlineError:
             return None
         if added and self._begun is not None and self.inquiry.accepts(judgement):
             start, begin = self._begun
-            self.stint.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
+            self.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
         return judgement
 
-    def _answered(self, release: Release, pace: Pace, asked: Question, again: int | None = None) -> Judgement:
-        """The answer to one question, which is told; ToldToEndError where the pace is over before it came."""
+    def _answered(self, release: Release, deadline: Deadline, asked: Question, again: int | None = None) -> Judgement:
+        """The answer to one question, which is told; DeadlineError where the deadline came before it."""
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
-        executor = pace.patience(self.inquiry.executor)
+        executor = deadline.limits(self.inquiry.executor)
         judgement = self.inquiry.ask(release, Depth.FULL if again else depth, executor, again)
         (phase, length, added), answer = asked, judgement.assessment
         facts = answer.releasable, answer.min_width, answer.open_cells

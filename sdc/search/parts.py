@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from sdc.config.release import EndedAfterConfig
 from sdc.feasible.differences import Differences
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, ReleaseError
@@ -21,7 +20,7 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
-from sdc.search.pace import UNHURRIED, Pace, Paced, ToldToEndError, at_leisure
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.rounding import controlled_rounding
 from sdc.search.wishes import PartWish
 from sdc.search.withholding import InParts, withhold
@@ -35,8 +34,8 @@ class FoundParts:
     judgement  of all that goes out whole with it
     refused    sub-tables that do not go out in part either, and why
     coarsened  those that go out with merged categories; coarser  and what goes out of them, which is whole itself
-    left       those of the refused that the search was told to end before
-    ended_after  how far it went, where it was told to end
+    left       those of the refused that the deadline came before
+    ended_after  where the deadline ended it, how many were proven in part: together, and one after another
     together     whether they were proven all at once
     """
 
@@ -47,33 +46,27 @@ class FoundParts:
     coarsened: tuple[SubTable, ...] = ()
     coarser: tuple[SubTable, ...] = ()
     left: tuple[SubTable, ...] = ()
-    ended_after: EndedAfterConfig | None = None
+    ended_after: Mapping[str, int] = field(default_factory=dict)
     together: bool = False
 
 
-def in_part(
-    inquiry: Inquiry,
-    whole: Judgement,
-    wishes: Sequence[PartWish],
-    together: Pace = UNHURRIED,
-    apart: Pace = UNHURRIED,
-) -> FoundParts:
+def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish], deadline: Deadline = NEVER) -> FoundParts:
     """Sub-tables that were refused go out coarser, rounded, or but for some cells, so that all is proven to be safe.
 
-    whole     the judgement that let out what fits
-    together  the pace of looking for all at once, of which it has half; apart  that of one after another
+    whole  the judgement that let out what fits
 
-    They are looked at together first: what each withholds protects the others. Where that is not proven by then, or
-    withholds more than is wished for, one after another, each in the first of the ways wished for that does, and those
-    of which none does are refused, as is what the search was told to end before.
+    They are looked at together first, in half of the time: what each withholds protects the others. Where that is not
+    proven by then, or withholds more than is wished for, one after another, each in the first of the ways wished for
+    that does. Those of which none does are refused, and so are those that the deadline comes before.
     """
     # all that is known is before what is looked for now
     beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None, before=None)
-    found, ended = _together(beside, wishes, together)
+    found, ended = _together(beside, wishes, deadline.halved)
     is_together = found is not None
     if found is None:
-        found = _one_by_one(beside, wishes, apart)
-        ended = found.ended_after if ended is None else ended.joined(found.ended_after)
+        found = _one_by_one(beside, wishes, deadline)
+        if found.left or found.is_ended:
+            ended = {**ended, "in_part": len(found.tables)}
     # of some nothing had to be withheld: these are whole
     release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
     parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
@@ -92,41 +85,42 @@ def in_part(
     return FoundParts(parts, told, judgement, found.refused, coarsened, coarser, found.left, ended, is_together)
 
 
-def _together(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> tuple[_Told | None, EndedAfterConfig | None]:
-    """All at once, in half of the time that is left; None where that is not proven, and how far it went if told to end.
+def _together(
+    inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline
+) -> tuple[_Told | None, Mapping[str, int]]:
+    """All at once; None where that is not proven, and where the deadline ended it how many were.
 
     One alone is not sought twice.
     """
     if len(wishes) == 1:
-        return None, None
-    paced = Paced(pace.halved)
+        return None, {}
     try:
-        found = _told(_patient(inquiry, paced.pace), wishes, paced)
-    except (NotReleasableError, ToldToEndError):
-        found = None
-    return found, EndedAfterConfig(in_part_together=paced.taken) if paced.is_over else None
+        found = _told(inquiry, wishes, deadline)
+    except NotReleasableError:
+        return None, {}
+    except DeadlineError:
+        return None, {"in_part_together": 0}
+    return found, {"in_part_together": len(wishes)} if found.is_ended else {}
 
 
-def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], pace: Pace) -> _Told:
+def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline) -> _Told:
     """Each beside those before it."""
-    found, paced = _Told(_patient(inquiry, pace)), Paced(pace)
-    refused, left = dict[SubTable, str](), list[SubTable]()
+    found, refused, left = _Told(inquiry), dict[SubTable, str](), list[SubTable]()
     for wish in wishes:
         try:
-            found = _by_its_ways(found, wish, paced, wish is wishes[-1])
+            found = _by_its_ways(found, wish, deadline, wish is wishes[-1])
         except NotReleasableError as error:
             refused[wish.view] = str(error)
-        except ToldToEndError:
+        except DeadlineError:
             left.append(wish.view)
             name = st.label(wish.view, inquiry.table.schema)
             refused[wish.view] = (
                 f"the search was told to end before {name} was proven in part; give it more time, or require less"
             )
-    ended = EndedAfterConfig(in_part=paced.taken) if paced.is_over else None
-    return replace(found, refused=refused, left=tuple(left), ended_after=ended)
+    return replace(found, refused=refused, left=tuple(left))
 
 
-def _by_its_ways(found: _Told, wish: PartWish, paced: Paced, is_last: bool) -> _Told:
+def _by_its_ways(found: _Told, wish: PartWish, deadline: Deadline, is_last: bool) -> _Told:
     """With a sub-table in the first of its ways that does; NotReleasableError where none does.
 
     As little as can be is withheld of the last: those before it leave room for it.
@@ -134,24 +128,12 @@ def _by_its_ways(found: _Told, wish: PartWish, paced: Paced, is_last: bool) -> _
     why = list[str]()
     for how in wish.how:
         try:
-            own = _told(found.inquiry, [replace(wish, how=(how,))], paced, is_last)
+            own = _told(found.inquiry, [replace(wish, how=(how,))], deadline, is_last)
         except NotReleasableError as fault:
             why.append(str(fault))
         else:
-            return _Told(own.inquiry, (*found.tables, *own.tables))
+            return _Told(own.inquiry, (*found.tables, *own.tables), is_ended=found.is_ended or own.is_ended)
     raise NotReleasableError("; ".join(why))
-
-
-def _patient(inquiry: Inquiry, pace: Pace) -> Inquiry:
-    """One whose units are waited for as long as the pace lasts."""
-    effort = inquiry.effort
-    return replace(inquiry, effort=replace(effort, executor=pace.patience(effort.executor)))
-
-
-def _at_leisure(inquiry: Inquiry) -> Inquiry:
-    """One whose units are waited for."""
-    effort = inquiry.effort
-    return replace(inquiry, effort=replace(effort, executor=at_leisure(effort.executor)))
 
 
 def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
@@ -159,7 +141,7 @@ def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
 
     NotReleasableError where that is not proven.
     """
-    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)], Paced()).tables
+    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)], NEVER).tables
     return part
 
 
@@ -170,55 +152,56 @@ def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
 
 @dataclass(frozen=True, eq=False)
 class _Told:
-    """Sub-tables in part, and what is known with them; else as `FoundParts`."""
+    """Sub-tables in part, and what is known with them; else as `FoundParts` and `InParts`."""
 
     inquiry: Inquiry
     tables: tuple[Part, ...] = ()
     refused: Mapping[SubTable, str] = field(default_factory=dict)
     left: tuple[SubTable, ...] = ()
-    ended_after: EndedAfterConfig | None = None
+    is_ended: bool = False
 
 
-def _told(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool = True) -> _Told:
+def _told(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline, mends: bool = True) -> _Told:
     """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them.
 
-    ToldToEndError where it is not done in time.
+    DeadlineError where it is not done in time.
     """
     told, coarser = inquiry, list[Part]()
     for wish in (wish for wish in wishes if wish.how[0] == "coarsen"):
-        told, whole = _coarsened(told, wish, paced)
+        told, whole = _coarsened(told, wish, deadline)
         coarser.append(whole)
-    multiples = [_rounded(inquiry, wish, paced) for wish in wishes if wish.how[0] == "round"]
+    multiples = [_rounded(inquiry, wish, deadline) for wish in wishes if wish.how[0] == "round"]
     withheld = [wish for wish in wishes if wish.how[0] == "withhold"]
     if multiples:
         # what is withheld is sought beside what is rounded, which is safe by itself or not
         facts = (fact for part in multiples for fact in part.facts)
-        with paced.step():
-            told, judgement = _with(told, told.known.telling(facts))
+        told, judgement = _with(told, told.known.telling(facts), deadline)
         _require_safe(told, judgement, [part.view for part in multiples], "rounded")
     if not withheld:
         return _Told(told, (*coarser, *multiples))
-    found = _withheld(told, withheld, paced, mends)
-    return _Told(found.inquiry, (*coarser, *multiples, *found.parts))
+    found = _withheld(told, withheld, deadline, mends)
+    return _Told(found.inquiry, (*coarser, *multiples, *found.parts), is_ended=found.is_ended)
 
 
-def _with(inquiry: Inquiry, known: Knowledge, depth: Depth = Depth.FULL) -> tuple[Inquiry, Judgement]:
-    """What knows more, and its judgement of that."""
+def _with(
+    inquiry: Inquiry, known: Knowledge, deadline: Deadline, depth: Depth = Depth.FULL
+) -> tuple[Inquiry, Judgement]:
+    """What knows more, and its judgement of that; DeadlineError where that has no answer in time."""
+    deadline.check()
     told = inquiry.knowing(known)
     told.bank = told.bank.with_evidence(_evidence(inquiry), known, {})
-    judgement = told.ask(NOTHING, depth)
+    judgement = told.ask(NOTHING, depth, deadline.limits(told.executor))
     return replace(told, bank=judgement.bank), judgement
 
 
-def _coarsened(inquiry: Inquiry, wish: PartWish, paced: Paced) -> tuple[Inquiry, Part]:
+def _coarsened(inquiry: Inquiry, wish: PartWish, deadline: Deadline) -> tuple[Inquiry, Part]:
     """What is known with the sub-table at the first of its coarser levels that is proven; NotReleasableError without.
 
     All of it is told, so that it is no part but whole.
     """
     schema = inquiry.table.schema
     for view in wish.coarser:
-        with paced.step():
-            told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), Depth.BRIEF)
+        told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), deadline, Depth.BRIEF)
         if judgement.verdict is Verdict.SAFE:
             return told, Part(Fact(view, source=st.label(view, schema)))
     name, number = st.label(wish.view, schema), len(wish.coarser)
@@ -236,13 +219,13 @@ def _coarsened(inquiry: Inquiry, wish: PartWish, paced: Paced) -> tuple[Inquiry,
     )
 
 
-def _rounded(inquiry: Inquiry, wish: PartWish, paced: Paced) -> Part:
+def _rounded(inquiry: Inquiry, wish: PartWish, deadline: Deadline) -> Part:
     """The sub-table by controlled rounding; NotReleasableError where there is none."""
     table, schema = inquiry.table, inquiry.table.schema
     name, axes = st.label(wish.view, schema), _by_axis(wish.view, schema)
+    deadline.check()
     try:
-        with paced.step():
-            found = controlled_rounding(table.marginal(wish.view).dense, wish.base)
+        found = controlled_rounding(table.marginal(wish.view).dense, wish.base)
     except (InputError, ReleaseError) as error:
         raise NotReleasableError(f"{name} rounded: {error}") from error
     margins = (st.union(axes[axis] for axis in kept) for kept in found.margins if kept)
@@ -254,24 +237,31 @@ def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
     return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
-def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], paced: Paced, mends: bool) -> InParts:
-    """The sub-tables in part, and an inquiry that knows them; NotReleasableError where that is not proven."""
+def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline, mends: bool) -> InParts:
+    """The sub-tables in part, and an inquiry that knows them; NotReleasableError where that is not proven.
+
+    DeadlineError where that has no answer in time, or too much is withheld by then.
+    """
     schema = inquiry.table.schema
     views = [wish.view for wish in wishes]
     again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
     costs = {wish.view: np.array(wish.cost) if isinstance(wish.cost, tuple) else wish.cost for wish in wishes}
-    found = withhold(inquiry, views, costs=costs, again=again, paced=paced, mends=mends)
+    found = withhold(inquiry, views, costs=costs, again=again, deadline=deadline, mends=mends)
     for wish, hidden in zip(wishes, found.hidden, strict=True):
         if hidden.mean() > wish.most:
+            if found.is_ended:
+                raise DeadlineError
             raise NotReleasableError(
                 f"of {st.label(wish.view, schema)} {int(hidden.sum())} of {len(hidden)} cells would have to be "
                 f"withheld, and in_part allows {wish.most:g} of them; allow more, or publish coarser categories"
             )
-    if paced.is_over:  # while less was looked for: what was found is judged all the same
-        judgement = _at_leisure(found.inquiry).ask(NOTHING)
+    if deadline.is_over:
+        # nothing more is looked for: what was found for it is mostly all that the proof needs
+        judgement = found.inquiry.ask(NOTHING, Depth.REFUTE)
+        if judgement.verdict is not Verdict.SAFE:
+            raise DeadlineError
     else:
-        with paced.step():
-            judgement = found.inquiry.ask(NOTHING)
+        judgement = found.inquiry.ask(NOTHING, Depth.FULL, deadline.limits(inquiry.executor))
     _require_safe(found.inquiry, judgement, views, "in part")
     return found
 

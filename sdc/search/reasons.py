@@ -55,13 +55,13 @@ def of_required(required: Required) -> str:
 
 def of_parts(found: FoundParts, schema: Schema) -> str:
     """What to say where it was told to end before all that may go out in part was proven, or was proven together."""
-    if found.ended_after is None:
+    if not found.ended_after:
         return ""
     if found.left:
         names = ", ".join(st.label(view, schema) for view in found.left)
         return f"The search was told to end before {names} {'were' if len(found.left) > 1 else 'was'} proven in part."
     before = "it had seen whether less has to be withheld"
-    if found.ended_after.in_part_together is not None and not found.together:
+    if "in_part_together" in found.ended_after and not found.together:
         before = "the sub-tables in part were proven together, and looked for one after another"
     return f"The search was told to end before {before}; more time may withhold less."
 

@@ -14,7 +14,7 @@ from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Broken, Witness
 from sdc.risk.criteria import Judgement
 from sdc.risk.refutation import Refutation
-from sdc.search.pace import UNHURRIED, Pace, ToldToEndError
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.wishes import Wishes
 
 Conflicting = tuple[SubTable, ...]
@@ -136,15 +136,15 @@ class RequiredSearch:
     ask        the judgement of a release; accepts  whether it may go out; what is not proven may not
     worth      of each required sub-table, above 0
     questions  after so many no other conflict is looked for: the best that was accepted until then is taken
-    pace       may tell it to end before any question, or while one is asked, by `ToldToEndError`; where not all fit it
-               has half of the time that is left then: the other half is for what else may go out
+    deadline   may end it before any question, or while one is asked, by `DeadlineError`; where not all fit it has half
+               of the time that is left then: the other half is for what else may go out
     """
 
     ask: Callable[[Release], Judgement]
     accepts: Callable[[Judgement], bool]
     worth: Mapping[SubTable, Fraction]
     questions: int = 2_000
-    pace: Pace = UNHURRIED
+    deadline: Deadline = NEVER
     _asked: int = 0
     _best: tuple[Fraction, Judgement | None] = (Fraction(0), None)
 
@@ -157,7 +157,7 @@ class RequiredSearch:
             judgement = self._ask(required)
             if self.accepts(judgement):
                 return self._best_of(required, nothing, is_best=True)
-            self.pace = self.pace.halved
+            self.deadline = self.deadline.halved
             self._taken([], ordered, is_refused=True)
             left = ordered
             while self._asked < self.questions:
@@ -166,7 +166,7 @@ class RequiredSearch:
                 left = [t for t in ordered if t not in out]
                 if self._worth_of(left) <= self._best[0] or self.accepts(judgement := self._ask(left)):
                     return self._best_of(required, nothing, conflicts, is_best=True)
-        except ToldToEndError:
+        except DeadlineError:
             is_ended = True
         return self._best_of(required, nothing, conflicts, is_ended=is_ended)
 
@@ -187,8 +187,7 @@ class RequiredSearch:
         return sum((self.worth[t] for t in subtables), Fraction(0))
 
     def _ask(self, subtables: Sequence[SubTable]) -> Judgement:
-        if self.pace.is_over(self._asked):
-            raise ToldToEndError
+        self.deadline.check()
         judgement = self.ask(Release.of(subtables))
         self._asked += 1
         worth = self._worth_of(subtables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from sdc.feasible.differences import Differences
@@ -16,7 +16,6 @@ from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations
 from sdc.risk.verdict import Verdict
-from sdc.search.pace import UNHURRIED, Pace
 from sdc.search.step import SearchStep
 
 Question = tuple[str, int, tuple[SubTable, ...]]
@@ -134,16 +133,3 @@ NOWHERE = Nowhere()
 def nowhere(name: str) -> Keeper:
     """Where growths are kept, by their names, that nobody keeps."""
     return NOWHERE
-
-
-@dataclass(frozen=True)
-class Stint:
-    """Of one growth how long it goes on, and where it is kept."""
-
-    pace: Pace = UNHURRIED
-    keeper: Keeper = NOWHERE
-
-    @property
-    def halved(self) -> Stint:
-        """With half of the time that is left."""
-        return replace(self, pace=self.pace.halved)

@@ -12,7 +12,6 @@ The hypercube method (Repsilber 1994; Giessing and Repsilber 2002) takes the sam
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,8 +28,8 @@ from sdc.model.table import Codes, Counts
 from sdc.risk.certifying import Certifying
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.hiding import Cost, Hiding
-from sdc.search.pace import Paced, ToldToEndError
 
 Ints = npt.NDArray[np.int64]
 SHORT_WALK = 0.02  # seconds of a reference core
@@ -58,12 +57,14 @@ class InParts:
     inquiry  what at-risk cells rest on; it knows each view as a fact
     parts    what is published of each view, though an earlier publication may have told the same
     hidden   of each view (cells,) flags in C order; own  its small cells
+    is_ended  whether the deadline ended the search for less
     """
 
     inquiry: Inquiry
     parts: tuple[Part, ...]
     hidden: tuple[Flags, ...]
     own: tuple[OwnCells, ...]
+    is_ended: bool = False
 
 
 def withhold(
@@ -72,7 +73,7 @@ def withhold(
     start: Mapping[SubTable, Flags] | None = None,
     costs: Mapping[SubTable, Cost] | None = None,
     again: Mapping[SubTable, Ints] | None = None,
-    paced: Paced | None = None,
+    deadline: Deadline = NEVER,
     mends: bool = True,
 ) -> InParts:
     """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
@@ -80,18 +81,19 @@ def withhold(
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
     costs  of some views what is to be little; of the others records
     again  of some views places of cells that are withheld whatever else is, but those that everybody knows to be 0
-    paced  counts what is done step after step: walks of what is in doubt where all is shown, and then each batch
+    deadline  asked before each step: walks of what is in doubt where all is shown, and then each batch
     mends  whether less is looked for once all is proven, which leaves less room to others
 
     Every small cell is withheld, and what differences change that prove at-risk cells and small ones to keep the width.
     Other facts that are known stay as they are, whole where they tell numbers between which counts lie. What is
-    withheld does not depend on the workers. The search for less ends when it has cost what withholding did, or when the
-    pace is over once all is proven; what was found then is withheld. NotReleasableError where a view has too many
+    withheld does not depend on the workers. The search for less ends when it has cost what withholding did, or at the
+    deadline once all is proven; what was found then is withheld. NotReleasableError where a view has too many
     cells, or a small cell stays without a proof, but one that is refuted by what is known without the views: that
-    cannot be helped by withholding; ReleaseError where a component is too large for walks; ToldToEndError where the
-    pace is over before.
+    cannot be helped by withholding; ReleaseError where a component is too large for walks; DeadlineError where the
+    deadline is over before.
     """
-    table, paced = inquiry.table, paced or Paced()
+    table, is_ended = inquiry.table, False
+    limited = replace(inquiry, effort=replace(inquiry.effort, executor=deadline.limits(inquiry.executor)))
     closed = tuple(map(table.schema.levels.closed, views))
     for view in closed:
         if (cells := st.cells(view, table.schema)) > MOST_CELLS:
@@ -99,17 +101,19 @@ def withhold(
                 f"{st.label(view, table.schema)} has {cells} cells, and some can be withheld of at most {MOST_CELLS}; "
                 "take fewer variables, or coarser categories"
             )
-    with paced.step():
-        support, narrow = shown(inquiry, closed)
+    deadline.check()
+    support, narrow = shown(limited, closed)
     searches, hidden = list[Hiding](), dict[SubTable, Flags]()
     for component in support.open:
         if inside := [view for view in closed if st.is_within(view, component.frame.variables)]:
-            searches.append(Hiding(inquiry, component, inside, narrow, start or {}, costs or {}, again or {}))
+            searches.append(Hiding(limited, component, inside, narrow, start or {}, costs or {}, again or {}))
     for search in searches:
-        search.run(paced)
-    with suppress(ToldToEndError):  # what was found is proven, whether or not less is
+        search.run(deadline)
+    try:
         for search in searches if mends else ():
-            search.mend(paced)
+            search.mend(deadline)
+    except DeadlineError:
+        is_ended = True  # what was found is proven, whether or not less is
     for search in searches:
         hidden |= search.hidden_by_view()
     parts = tuple(withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
@@ -124,7 +128,8 @@ def withhold(
     own = _own(public, closed)
     for view in closed:
         _require_wide(view, own[view], inquiry)
-    return InParts(public, parts, tuple(hidden[view] for view in closed), tuple(own[view] for view in closed))
+    of_views = tuple(hidden[view] for view in closed), tuple(own[view] for view in closed)
+    return InParts(public, parts, *of_views, is_ended)
 
 
 def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells]:

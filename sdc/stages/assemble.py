@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sdc.config.analysis import WidthsConfig
-from sdc.config.release import EndedAfterConfig, ReleaseConfig
+from sdc.config.release import ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -28,12 +28,12 @@ from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.coarsening import merged
+from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
-from sdc.search.pace import NEVER, Ending, Pace, Paced
 from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import Keeper, Stint, nowhere
+from sdc.search.so_far import Keeper, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import PartWish, Wishes
 from sdc.storage.proofs import KeptProofs, witnesses_of
@@ -202,17 +202,16 @@ class SearchSettings:
         start = self.release.annealing.start
         return None if start is None else DecomposableGraph.parse(start, schema)
 
-    def coarser(self, table: Table, known: Knowledge, ending: Ending = NEVER) -> tuple[Table, Knowledge, Origin]:
+    def coarser(self, table: Table, known: Knowledge, deadline: Deadline = NEVER) -> tuple[Table, Knowledge, Origin]:
         """The table with the levels on which sub-tables may go out that may be coarsened, and which these are.
 
-        ending  when no more of them are made, beside what the settings say; InputError as `merged`
+        deadline  when no more of them are made; InputError as `merged`
         """
         wishes, hidden = self.wished(known), self.origin.hides(table.schema)
         partly = {wish.view for wish in wishes.in_part}
         beside = Release.of(t for t in wishes.require if t not in partly)
-        paced = Paced(Pace((self.release.ended_after or EndedAfterConfig()).coarsening, ending))
-        patient = replace(self, executor=paced.pace.patience(self.executor))
-        found = merged(patient.inquiry(table, known), wishes.in_part, hidden, beside, paced)
+        limited = replace(self, executor=deadline.limits(self.executor))
+        found = merged(limited.inquiry(table, known), wishes.in_part, hidden, beside, deadline)
         levels = found.table.schema.names[len(table.schema) :]
         own = replace(
             self.origin,
@@ -220,7 +219,7 @@ class SearchSettings:
             merged=levels,
             tried=found.tried,
             left=found.left,
-            planned=paced.taken if paced.is_over else None,
+            planned=sum("coarsen" in one.how for one in wishes.in_part) - len(found.left) if found.left else None,
         )
         return found.table, found.known, own
 
@@ -260,10 +259,10 @@ def release_search(
     settings: SearchSettings,
     widths: CriticalWidths,
     watch: Watch = NOBODY,
-    ending: Ending = NEVER,
+    deadline: Deadline = NEVER,
     kept: Callable[[str], Keeper] = nowhere,
 ) -> ReleaseSearch:
-    """All searches by one criterion, beside what is known, each until its end or until it is told to end.
+    """All searches by one criterion, beside what is known, each until its end or the deadline.
 
     kept  where growths are kept: "ordered", and the "extension" of a decomposable release
 
@@ -271,22 +270,13 @@ def release_search(
     """
     inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
     start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
-    far = release.ended_after or EndedAfterConfig()
-    pace = Pace(far.rounds, ending)
-    chains = DecomposableSearch(
-        inquiry, release.annealing, weights, start, watch.on_round, wishes, pace, release.objective
-    )
+    shared = wishes, deadline, release.objective
+    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, *shared)
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    alone, extension = (
-        Stint(Pace(most, ending, release.minutes is not None), kept(name))
-        for most, name in ((far.questions, "ordered"), (far.extension, "extension"))
-    )
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, wishes, weights, alone, objective=release.objective)
-    parts = far.required, far.in_part_together, far.in_part, far.bisection
-    requiring, together, apart, prefixes = (Pace(most, ending) for most in parts)
-    beyond = Stint(Pace(far.bisection_extension, ending, release.minutes is not None))
-    before = None if settings.origin.planned is None else EndedAfterConfig(coarsening=settings.origin.planned)
-    return ReleaseSearch(ordered, chains, simulatable, extension, requiring, together, apart, prefixes, beyond, before)
+    own = wishes, weights, deadline, kept("ordered")
+    ordered = OrderedSearch(inquiry, widths, watch.on_step, *own, objective=release.objective)
+    before = {} if settings.origin.planned is None else {"coarsening": settings.origin.planned}
+    return ReleaseSearch(ordered, chains, simulatable, deadline, kept("extension"), before)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,11 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     write_posteriors(told, held, table.schema, into)
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method
-        if (far := build.made.found.ended_after) is not None:
-            # as far as the search of the true table went, whatever the clock says
-            section = settings.release.model_copy(update={"ended_after": far})
-            settings = replace(settings, release=section)
         parts = build.made.found.parts
-        again = refusals(table, build.made.known, settings, method, release, asked.refusals, parts)
+        if build.made.found.ended_after:
+            again = Refusals.none("the deadline ended the search, and how far one goes by then is not the same again")
+        else:
+            again = refusals(table, build.made.known, settings, method, release, asked.refusals, parts)
         say(_describe_refusals(again))
         write_refusals(again, into)
 

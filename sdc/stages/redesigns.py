@@ -66,7 +66,7 @@ def coarsened(
         whole = ordered.inquiry.ask(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
         if not ordered.inquiry.accepts(whole):
             return None
-        found = in_part(ordered.inquiry.anew(), whole, ordered.wishes.in_part, search.together, search.apart)
+        found = in_part(ordered.inquiry.anew(), whole, ordered.wishes.in_part)
     except InputError:
         return None
     return next((Redesign.of(refused, instead, levelled.schema, section) for instead in found.coarser), None)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
-from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, tell
+from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, tell
 from sdc.executor import Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
@@ -20,9 +20,9 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
 from sdc.search.best import Begun, FoundRelease
+from sdc.search.deadline import Deadline
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import GROWING
-from sdc.search.pace import Ending
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import LATELY, SearchStep, outlook
 from sdc.search.suppressed import suppressions
@@ -122,9 +122,9 @@ class Search:
             say(f"search: {told.sub_table} in part, {told.text}")
         for warning in filter(None, (told.warning for told in suppressed)):
             say(f"search: warning: {warning}")
-        if found.ended_after is not None:
-            far = ", ".join(f"{part}: {number}" for part, number in found.ended_after.facts.items())
-            say(f"search: told to end; a config with release.ended_after: {{{far}}} ends there again")
+        if found.ended_after:
+            far = ", ".join(f"{part} {number}" for part, number in found.ended_after.items())
+            say(f"search: ended early ({far}); the release is proven, another run may end elsewhere")
         write_search(found, table.schema, into, suppressed)
         write_refutations(found.refutations, table, build.criteria, into)
         certificate = certificate_of(build, found.release, found.proof, found.parts)
@@ -138,6 +138,9 @@ class Search:
         check_names(build, known, table)  # again: the table may be of a build with other settings
         for line in build.settings().found_before(known):
             self._say(f"search: {line}")
+        for warning in build.config.release.warnings:
+            self._say(f"search: warning: {warning}")
+            tell(WARNING, warning)
 
         def keep(state: SearchState) -> None:
             write_checkpoint(state, self._key, path)
@@ -147,8 +150,8 @@ class Search:
         watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
         parts = KeptParts(build.folder.parts(SEARCH.name), self._key)
         kept = partial(KeptGrowth, parts, schema=table.schema)
-        ending = Ending.of(build.config.release, self._stack.enter_context(_ended_by_interrupt(build)))
-        search = release_search(table, known, settings, build.made.widths, watch, ending, kept)
+        deadline = Deadline.of(build.config.release, self._stack.enter_context(_ended_by_interrupt(build)))
+        search = release_search(table, known, settings, build.made.widths, watch, deadline, kept)
         return search.begin(build.config.release.method)
 
     @property

@@ -253,9 +253,7 @@ class Subject:
         ConfigError where something is given that the method has no use for, InputError as `with_given`.
         """
         require_used(method, (name for name, value in given.items() if value is not None))
-        section = with_given(self.section, given)
-        require_used(method, section.ended_parts)
-        return section
+        return with_given(self.section, given)
 
     @property
     def accepts_undecided(self) -> bool:

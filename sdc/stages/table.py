@@ -12,7 +12,7 @@ from sdc.executor import Executor
 from sdc.model.totals import warnings_of
 from sdc.model.weights import WeightRanges
 from sdc.run_format import BAD_RECORDS
-from sdc.search.pace import Ending
+from sdc.search.deadline import Deadline
 from sdc.stages.build import Build
 from sdc.stages.checks import check_names, fault_of
 from sdc.stages.stage import Say, Stage, plain
@@ -33,7 +33,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     build = replace(build, given=origin)
     check_names(build, known, table)
     if build.config.release.coarsens:
-        table, known, origin = build.settings(executor).coarser(table, known, Ending.of(build.config.release).halved)
+        table, known, origin = build.settings(executor).coarser(table, known, Deadline.of(build.config.release).halved)
         for sub_table, level in origin.tried:
             left = table.schema.sizes[table.schema.index(level)]
             say(f"table: {sub_table} may go out by {level}, of {left} categories")

@@ -3,15 +3,15 @@ assessment."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sdc.config.release import EndedAfterConfig
 from sdc.intruder.guesses import Guesses
 from sdc.intruder.measures import Groups
 from sdc.intruder.refusals import Refusals
@@ -89,7 +89,7 @@ class _SearchDocument:
     simulated: tuple[SimulatedStep, ...] | None = None
     required: RequiredRecord | None = None
     graph: list[list[str]] | None = None
-    ended_after: EndedAfterConfig | None = None
+    ended_after: Mapping[str, int | None] | None = None
     in_part: PartsDocument | None = None
     halvings: float | None = None
     candidates: tuple[Candidate, ...] | None = None
@@ -121,7 +121,7 @@ class SearchRecord(NamedTuple):
     reason: str | None = None
     simulated: tuple[SimulatedStep, ...] = ()
     required: RequiredRecord | None = None
-    ended_after: EndedAfterConfig | None = None
+    ended_after: Mapping[str, int] = MappingProxyType({})
     parts: Parts = NO_PARTS
     halvings: float | None = None
     candidates: tuple[Candidate, ...] = ()
@@ -161,7 +161,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
     graph = None if found.graph is None else graph_facts(found.graph, schema)
     parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
     halvings = halvings_facts(found.halvings).get("halvings")
-    told = found.reason, found.simulated or None, required, graph, found.ended_after, parts, halvings
+    told = found.reason, found.simulated or None, required, graph, dict(found.ended_after) or None, parts, halvings
     lists = found.candidates or None, suppressed or None
     document = _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told, *lists)
     content = plain(_SearchDocument, document, schema)
@@ -185,7 +185,8 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
         rows = zip(*(columns[field.name].tolist() for field in fields(TraceRow)), strict=True)
         trace = tuple(TraceRow(*row) for row in rows)
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
-    told = found.reason, found.simulated or (), found.required, found.ended_after, parts, found.halvings
+    ended = {part: number for part, number in (found.ended_after or {}).items() if number is not None}
+    told = found.reason, found.simulated or (), found.required, ended, parts, found.halvings
     more = found.candidates or (), found.suppressed or ()
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told, *more)
 

@@ -13,6 +13,7 @@ import yaml
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.stages.build import Build, open_build
+from sdc.stages.stage import Say
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import folder_digest, write_json
 
@@ -60,10 +61,10 @@ def informed(config: Config, text: str = EMPTY_CELL, name: str = "zeros.yaml") -
     return file
 
 
-def built(file: Path, executor: Executor = IN_PROCESS) -> Build:
+def built(file: Path, executor: Executor = IN_PROCESS, say: Say = lambda text: None) -> Build:
     """A build run to its end."""
     build = open_build(file)
-    run_all(build, executor)
+    run_all(build, executor, say)
     return build
 
 

@@ -34,6 +34,7 @@ from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV
 from tests.helpers.builds import written
+from tests.helpers.deadlines import AfterLooks
 from tests.integration.server.test_levels import table_of
 from tests.wide import wide_table
 
@@ -50,7 +51,7 @@ def space_of(found: Found, table: Table) -> QuerySpace:
 @pytest.fixture(scope="module")
 def ended(czech: Table) -> Found:
     """A search that was told to end: some sub-tables are open."""
-    return sdc.find_release(czech, NOTHING, "ordered", min_width=WIDTH, ended_after={"questions": 4})
+    return sdc.find_release(czech, NOTHING, "ordered", min_width=WIDTH, deadline=AfterLooks(most=9))
 
 
 @pytest.fixture(scope="module")

@@ -232,7 +232,6 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
     ("given", "name"),
     [
         ({"minutes": 1}, table.MINUTES),
-        ({"ended_after": {"questions": 1}}, table.MINUTES),
         ({"only": "required"}, table.ONLY),
     ],
 )

@@ -64,20 +64,24 @@ def test_only_what_is_required_goes_out_each_in_a_file_of_its_own(written: Writt
     assert len([*more.folder.stage("release").glob("*_A-B.csv")]) == 1
 
 
-def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has_the_same_bytes(
-    written: Written,
-) -> None:
+def test_a_build_that_is_ended_by_the_clock_says_so_and_is_proven(written: Written) -> None:
     build = built(written(method="best", minutes=1e-9, annealing={"steps": 2000}))
-    far = build.made.found.ended_after
-    assert far is not None
-    assert far.rounds == 0
+    assert build.made.found.ended_after["rounds"] == 0
     assert verify(build.folder.path, lambda line: None).verified
     page = report_of(build)
     assert "The chains were told to end after 0 rounds" in page or "The search was told to end after" in page
-    again = built(written(method="best", ended_after=far.facts, annealing={"steps": 2000}))
-    for stage in ("search", "assessment", "release"):
-        assert folder_digest(build.folder.stage(stage)) == folder_digest(again.folder.stage(stage))
-    assert again.folder.path != build.folder.path
+    assert "The search ended early, and what it had not asked about by then does not go out either" in page
+
+
+def test_a_config_of_an_earlier_version_says_how_far_a_search_went_which_has_no_effect(written: Written) -> None:
+    said = list[str]()
+    path = written(ended_after={"questions": 1})
+    build = built(path, say=said.append)
+    assert [line for line in said if "release.ended_after has no effect any more" in line]
+    whole = built(written())
+    assert build.made.found.ended_after == {}
+    assert folder_digest(build.folder.stage("release")) == folder_digest(whole.folder.stage("release"))
+    assert build.folder.path != whole.folder.path  # it is another config, as it was
 
 
 @pytest.mark.parametrize(
@@ -89,11 +93,6 @@ def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has
         ({"questions": 0}, "release.questions = 0"),
         ({"minutes": 0.0}, "release.minutes = 0.0"),
         ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
-        ({"ended_after": {"rounds": 3}}, "release.method = ordered with ended_after.rounds: it has no such part"),
-        (
-            {"method": "decomposable", "ended_after": {"required": 1, "rounds": 2, "extension": 3}},
-            "decomposable with ended_after.required, ended_after.extension: it has no such part",
-        ),
         ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
         ({"demand": {"A": 0.0}}, "release.demand"),
     ],

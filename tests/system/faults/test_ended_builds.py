@@ -15,14 +15,9 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml
 
 from sdc.events import read_events
-from sdc.executor import IN_PROCESS
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
-from sdc.storage.run_folder import folder_digest
 from sdc.storage.runs import read_runs
 from tests.helpers.builds import write_czech
 from tests.helpers.killing import WORKER, children_with, left_behind
@@ -100,7 +95,7 @@ def test_a_lost_worker_is_one_line_and_what_dask_says_is_in_the_log(tmp_path: Pa
 
 @pytest.mark.slow
 def test_an_interrupted_search_is_published_as_far_as_it_went(tmp_path: Path) -> None:
-    """The build goes on, its release holds, and one that goes as far has the same bytes."""
+    """The build goes on, its release holds, and it says so."""
     build, said = ended(tmp_path, interrupt)
     assert build.returncode == 0, said
     assert said.splitlines().count(ONCE) == 1
@@ -109,14 +104,7 @@ def test_an_interrupted_search_is_published_as_far_as_it_went(tmp_path: Path) ->
     assert verify_run(first).verified
     assert not first.joinpath("search.ending").exists()
     far = json.loads((first / "search" / "search.json").read_text())["ended_after"]
-    assert f"a config with release.ended_after: {{rounds: {far['rounds']}}} ends there again" in said
-    content = yaml.safe_load((tmp_path / "build.yaml").read_text())
-    content |= {"release": {**LONG, "ended_after": {"rounds": far["rounds"]}}, "execution": {"cluster": "in-process"}}
-    (tmp_path / "again.yaml").write_text(yaml.safe_dump(content | {"output": {"folder": str(tmp_path / "again")}}))
-    again = open_build(tmp_path / "again.yaml")
-    run_all(again, IN_PROCESS)
-    for stage in ("search", "release"):
-        assert folder_digest(again.folder.stage(stage)) == folder_digest(first / stage)
+    assert f"search: ended early (rounds {far['rounds']}); the release is proven" in said
 
 
 def ended(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sdc.api import find_release
-from sdc.config.release import EndedAfterConfig, ReleaseConfig
+from sdc.config.release import ReleaseConfig
 from sdc.config.values import SearchMethod
 from sdc.executor import InProcess
 from sdc.model import subtable as st
@@ -21,13 +21,16 @@ from sdc.model.parts import NO_PARTS
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Policy, Verdict
+from sdc.search import parts
 from sdc.search.best import FoundRelease
-from sdc.search.pace import Ending
+from sdc.search.deadline import Deadline
+from sdc.search.parts import in_part
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.refusals import refusals
+from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
-from tests.strategies import Backwards, dense
+from tests.strategies import dense
 from tests.suppressed import Case, Flags, cases
 from tests.unit.search.test_withholding import yearbook
 
@@ -160,7 +163,7 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
 
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
-    wished = {**ASKED, "only": None, "ended_after": {"in_part_together": 5, "questions": 1}}
+    wished = {**ASKED, "only": None}
     found = find_release(PEOPLE, before, "best", **wished, best_subset=True)
     assert len(found.parts.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
@@ -188,7 +191,7 @@ class Clock(InProcess):
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr("sdc.search.pace.time.time", lambda: self.now)
+        monkeypatch.setattr("sdc.search.deadline.time.time", lambda: self.now)
 
     def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
         for result in super().run(function, table, units):
@@ -204,8 +207,7 @@ def asked(**more: Any) -> FoundRelease:
 def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     ticks: float, proven: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a search that goes as far, by no clock and with other workers, comes to the same."""
-    found = asked(executor=Clock(monkeypatch), ending=Ending(ticks))
+    found = asked(executor=Clock(monkeypatch), deadline=Deadline(ticks))
     became, ended, reason = found.required, found.ended_after, found.reason or ""
     assert became is not None
     assert found.judgement.verdict is Verdict.SAFE
@@ -214,51 +216,41 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     left = [name for name in IN_PART if name not in proven]
     assert [st.label(view, SCHEMA) for view in became.refused] == left
     if not left:
-        assert ended is None
+        assert not ended
         return
     assert f"told to end before {', '.join(left)} {'was' if proven else 'were'} proven in part" in reason
-    assert ended is not None
-    assert ended.facts.keys() == {"in_part_together", "in_part"}
-    again = asked(executor=Backwards(), ended_after=ended, minutes=1e-9)
-    same = ("release", "reason", "ended_after", "steps")
-    assert [getattr(again, name) for name in same] == [getattr(found, name) for name in same]
-    assert again.parts.facts == found.parts.facts
-    assert again.judgement.margin == found.judgement.margin
+    assert ended == {"in_part_together": 0, "in_part": len(proven)}
 
 
-def test_what_is_not_proven_together_in_time_is_proven_one_after_another() -> None:
-    found = asked(ended_after={"in_part_together": 1})
+def test_what_is_not_proven_together_in_time_is_proven_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    together = parts._together
+    monkeypatch.setattr(parts, "_together", lambda of, wishes, _: together(of, wishes, AfterLooks(most=1)))
+    found = asked()
     assert len(found.parts.tables) == 2
-    assert found.ended_after == EndedAfterConfig(in_part_together=1)
+    assert found.ended_after == {"in_part_together": 0}
     assert "before the sub-tables in part were proven together, and looked for one after another" in (
         found.reason or ""
     )
 
 
-def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out() -> None:
-    """The more it looks, the less is withheld; one that goes as far finds the same."""
-    found = [asked(ended_after={"in_part_together": steps}) for steps in (8, 18, 30)]
-    for steps, one in zip((8, 18, 30), found, strict=True):
+def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The more it looks, the less is withheld."""
+    found = [asked(executor=Clock(monkeypatch), deadline=Deadline(ticks)) for ticks in (600.0, 800.0)]
+    for one in found:
         assert one.judgement.verdict is Verdict.SAFE
-        assert one.ended_after == EndedAfterConfig(in_part_together=steps)
+        assert one.ended_after == {"in_part_together": 2}
         assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
     withheld = [sum(len(fact.between.cells) for fact in one.parts.facts if fact.between) for one in found]
     assert withheld == sorted(set(withheld), reverse=True)
 
 
-def test_a_clock_that_ends_the_search_for_less_ends_it_where_a_config_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = asked(executor=Clock(monkeypatch), ending=Ending(600.0))
-    assert found.ended_after is not None
-    assert found.ended_after.facts.keys() == {"in_part_together"}
-    again = asked(executor=Backwards(), ended_after=found.ended_after, minutes=1e-9)
-    assert "less has to be withheld" in (found.reason or "")
-    assert (again.reason, again.parts.facts, again.ended_after) == (found.reason, found.parts.facts, found.ended_after)
-
-
 @pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
-def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(how: Mapping[str, Any]) -> None:
+def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
+    how: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sdc.search.best.in_part", lambda *asked: in_part(*asked[:3], Deadline(0.0)))
     wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}
     with pytest.raises(
         NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
     ):
-        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished, ended_after={"in_part": 0})
+        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sdc.config.release import EndedAfterConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, SdcError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
+from sdc.search.deadline import Deadline
 from sdc.search.ordered import grand_total
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build
@@ -143,23 +144,27 @@ def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is
 
 
 @pytest.mark.parametrize(
-    ("how", "after", "said"),
+    ("how", "part", "said"),
     [
-        ({}, {"in_part": 0}, r"told to end before area\*age was proven in part"),
-        ({"how": "coarsen"}, {"in_part": 0}, r"told to end before area\*age was proven in part"),
-        ({"how": "coarsen"}, {"coarsening": 1}, "told to end before it was found which"),
+        ({}, "in_part", r"told to end before area\*age was proven in part"),
+        ({"how": "coarsen"}, "in_part", r"told to end before area\*age was proven in part"),
+        ({"how": "coarsen"}, "coarsening", "told to end before it was found which"),
     ],
 )
 def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(
-    tmp_path: Path, how: dict[str, Any], after: dict[str, Any], said: str
+    tmp_path: Path, how: dict[str, Any], part: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    release = {"require": REQUIRED, "in_part": [{"of": "area*age", **how}], "ended_after": after}
+    name = "merged" if part == "coarsening" else "in_part"
+    where, over = ("sdc.stages.assemble", 4) if part == "coarsening" else ("sdc.search.best", 3)
+    ended = getattr(import_module(where), name)
+    monkeypatch.setattr(f"{where}.{name}", lambda *asked: ended(*asked[:over], Deadline(0.0)))
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", **how}]}
     with pytest.raises(NotReleasableError, match=said):
         built(config(tmp_path, release=release))
     build = built(config(tmp_path, release=release | {"conflicts": "best_subset"}))
     assert verify(build.folder.path).verified
     assert build.made.found.parts.facts == ()
-    assert build.made.found.ended_after == EndedAfterConfig(**after)
+    assert build.made.found.ended_after == {part: 0}
     assert re.search(said, report_of(build))
 
 

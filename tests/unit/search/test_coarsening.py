@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sdc.config.release import EndedAfterConfig, ReleaseConfig
+from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.fact import NO_FACTS
@@ -25,8 +25,10 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease
 from sdc.search.coarsening import Merged, known_at, merged, without_levels
+from sdc.search.deadline import NEVER, Deadline
 from sdc.search.wishes import PartWish
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
+from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
 from tests.reference import Fact, TooManyTablesError, exact, feasible
 
@@ -142,35 +144,33 @@ def test_what_has_no_categories_to_merge_goes_out_at_a_level_of_another_axis() -
     assert [st.label(element, schema) for element in found.release.frontier] == ["area*old"]
 
 
-def find(own: Table, section: dict[str, Any]) -> tuple[FoundRelease, Origin]:
+def find(own: Table, section: dict[str, Any], deadline: Deadline = NEVER) -> tuple[FoundRelease, Origin]:
     """The release of a section, with the levels that are made for it."""
     settings = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, release=ReleaseConfig.model_validate(section))
-    table, known, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))
+    table, known, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS), deadline)
     return release_search(table, known, replace(settings, origin=origin), no_widths()).run("ordered"), origin
 
 
-def test_levels_are_made_until_the_search_is_told_to_end() -> None:
+def test_levels_are_made_until_the_deadline() -> None:
     """What has none by then is refused, which is said."""
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
     section = {"require": ["area*sex*old"], "only": "required", "conflicts": "best_subset"}
     section["in_part"] = [{"of": "area*sex*old", "how": "coarsen"}]
     found = list[FoundRelease]()
     for walks in (0, 1, None):
-        ended = {} if walks is None else {"ended_after": {"coarsening": walks}}
-        one, origin = find(own, section | ended)
-        assert origin.planned == walks
+        one, origin = find(own, section, NEVER if walks is None else AfterLooks(most=walks))
+        assert origin.planned == (None if walks is None else 0)
         assert (not origin.left) == (walks is None)
         found.append(one)
         said = f"told to end before it was found which categories to merge of {', '.join(origin.left)}; more time"
         assert (said in (found[-1].reason or "")) == (walks is not None)
-    assert [one.ended_after for one in found[:2]] == [EndedAfterConfig(coarsening=walks) for walks in (0, 1)]
-    assert found[2].ended_after is None
+    assert [one.ended_after for one in found] == [{"coarsening": 0}, {"coarsening": 0}, {}]
     none, some = found[0].required, found[2].required
     assert none is not None
     assert some is not None
     assert (len(none.refused), len(some.refused)) == (1, 0)
     with pytest.raises(NotReleasableError, match="told to end before it was found which of them to merge; give it"):
-        find(own, section | {"conflicts": "refuse", "ended_after": {"coarsening": 1}})
+        find(own, section | {"conflicts": "refuse"}, AfterLooks(most=1))
 
 
 def test_what_has_no_axis_is_refused() -> None:

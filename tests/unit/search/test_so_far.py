@@ -15,7 +15,7 @@ from sdc.risk.effort import Budget, Depth
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.so_far import SoFar, Stint
+from sdc.search.so_far import SoFar
 from sdc.search.wishes import Wishes
 from sdc.storage.kept_growth import KeptGrowth
 from sdc.storage.kept_parts import KeptParts
@@ -41,7 +41,7 @@ WISHES = {"breadth 2": Wishes(), "breadth 1": Wishes(breadth=1), "required": Wis
 
 def grown(table: Table, keeper: Told | KeptGrowth, wishes: Wishes) -> OrderedRelease:
     inquiry = replace(inquiry_of(table, 3, budget=FEW_NODES), refutations=Refutations())
-    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, stint=Stint(keeper=keeper)).run()
+    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, keeper=keeper).run()
 
 
 def same(one: OrderedRelease, other: OrderedRelease) -> bool:
@@ -95,8 +95,8 @@ def test_what_began_with_another_release_is_not_taken_up() -> None:
     (other, again), start = (Told(so_far) for so_far in (None, keeper.written[-1])), Release.of([0b11, 0b1100])
     found = []
     for told in (other, again):
-        inquiry, stint = inquiry_of(table, 3, budget=FEW_NODES), Stint(keeper=told)
-        search = OrderedSearch(inquiry, critical_widths(table), stint=stint)
+        inquiry = inquiry_of(table, 3, budget=FEW_NODES)
+        search = OrderedSearch(inquiry, critical_widths(table), keeper=told)
         found.append(search.extended(inquiry.ask(start)))
     assert same(*found)
     assert len(again.written) == len(other.written) > 0
@@ -109,7 +109,7 @@ def refuting(keeper: Told | KeptGrowth) -> tuple[Table, OrderedRelease]:
     counts = rng.multinomial(8 * 288, rng.dirichlet(np.ones(288)))
     table = Table.of(schema_of(sizes), np.array(list(np.ndindex(*sizes))), counts)
     inquiry = replace(inquiry_of(table, 8, budget=Budget(0.02, 5)), refutations=Refutations())
-    return table, OrderedSearch(inquiry, critical_widths(table), stint=Stint(keeper=keeper)).run()
+    return table, OrderedSearch(inquiry, critical_widths(table), keeper=keeper).run()
 
 
 def test_what_is_kept_comes_back_from_its_file_with_what_was_refuted(tmp_path: Path) -> None:

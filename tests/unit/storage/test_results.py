@@ -38,6 +38,7 @@ from sdc.search.remedies import Remedy
 from sdc.stages.assemble import Watch
 from sdc.storage import documents, results
 from sdc.utility.measures import Weights, utility_of
+from tests.helpers.deadlines import AfterLooks
 from tests.strategies import inquiry_of, knows
 
 
@@ -58,7 +59,7 @@ def test_widths_come_back_in_their_order(
 
 
 SEARCHES: dict[str, dict[str, Any]] = {
-    "ordered": {"min_width": 10, "ended_after": {"questions": 2}},
+    "ordered": {"min_width": 10, "deadline": AfterLooks(most=5)},
     "simulatable": {"min_width": 6, "draws": 5},
     "decomposable": {"min_width": 6, "steps": 500},
     "best": {"min_width": 6, "steps": 500},
@@ -73,7 +74,7 @@ def test_a_search_comes_back(method: str, czech: Table, tmp_path: Path) -> None:
     for name in ("release", "steps", "graph", "trace", "reason", "simulated", "candidates", "ended_after"):
         assert getattr(told, name) == getattr(found, name), name
     assert (told.required, told.parts, told.halvings) == (None, NO_PARTS, None)
-    assert (told.ended_after is not None) == ("ended_after" in SEARCHES[method])
+    assert bool(told.ended_after) == ("deadline" in SEARCHES[method])
     content = json.loads((tmp_path / "search.json").read_text())
     assert content["frontier"] == [st.names(element, czech.schema) for element in found.release.frontier]
     if found.trace:

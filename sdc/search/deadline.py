@@ -1,0 +1,70 @@
+"""How long a search goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+from sdc.config.release import ReleaseConfig
+from sdc.executor import Executor, Input, Result, Unit
+
+
+class DeadlineError(Exception):
+    """A deadline has passed, and what was asked last has no answer. A search ends then with what is proven."""
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a search ends with what is proven by then. It goes to workers.
+
+    moment  in seconds since 1970, as the clocks of all machines have it
+    marker  a file that all of them see: once it is there, the search is over
+    """
+
+    moment: float = inf
+    marker: Path | None = None
+
+    @staticmethod
+    def of(release: ReleaseConfig, marker: Path | None = None) -> Deadline:
+        """After the minutes of the section, counted from now, or by the marker."""
+        return Deadline(inf if release.minutes is None else time.time() + 60 * release.minutes, marker)
+
+    @property
+    def is_over(self) -> bool:
+        """Once it is over it stays so."""
+        return time.time() >= self.moment or (self.marker is not None and self.marker.exists())
+
+    @property
+    def halved(self) -> Deadline:
+        """With half of the time that is left."""
+        now = time.time()
+        return self if self.moment == inf else Deadline(now + (self.moment - now) / 2, self.marker)
+
+    def check(self) -> None:
+        """DeadlineError where it is over."""
+        if self.is_over:
+            raise DeadlineError
+
+    def limits(self, executor: Executor) -> Executor:
+        """The executor, whose units are given up by DeadlineError once the deadline is over."""
+        return executor if self == NEVER else _Limited(executor, self)
+
+
+NEVER = Deadline()
+
+
+class _Limited:
+    def __init__(self, executor: Executor, deadline: Deadline) -> None:
+        self.executor, self.deadline, self.workers = executor, deadline, executor.workers
+
+    @property
+    def scratch(self) -> Path | None:
+        return self.executor.scratch
+
+    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+        for result in self.executor.run(function, table, units):
+            self.deadline.check()
+            yield result
