@@ -262,6 +262,11 @@ def course(audit: AuditEvidence) -> list[str]:
             "The search ended early, and what it had not asked about by then does not go out either. What goes out is "
             "proven all the same; another run of this config may end elsewhere."
         )
+    if audit.found.resumed:
+        said.append(
+            "The search was interrupted and resumed from a checkpoint. What goes out is proven all the same; a run "
+            "that nobody interrupts may end elsewhere."
+        )
     return said
 
 

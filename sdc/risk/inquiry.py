@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 
+from sdc.checkpoint import Arrays
 from sdc.executor import Executor
 from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
@@ -23,11 +23,10 @@ from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.refutation import Refutations, refuted
 from sdc.risk.refuting import refutation_of
-from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import METHODS, OnPart, sharp_bounds
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy, Verdict
 
-OnPart: TypeAlias = Callable[[SharpPart, SharpProgress], None]
 MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 
@@ -132,7 +131,7 @@ class Inquiry:
         return self._noted(judgement), bounds
 
     def sharpen(
-        self, judgement: Judgement, bounds: CellBounds, seconds: float, kept: Mapping[str, SharpPart], on_part: OnPart
+        self, judgement: Judgement, bounds: CellBounds, seconds: float, kept: Mapping[str, Arrays], on_part: OnPart
     ) -> tuple[Judgement, CellBounds, EndMethods]:
         """What `examine` answered, with bounds of every at-risk cell as sharp as so many seconds make them.
 

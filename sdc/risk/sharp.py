@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.collapse import sharing
+from sdc.checkpoint import Arrays
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.bank import AtRisk, Bank, CellRows
 from sdc.feasible.differences import Differences, Flags
@@ -55,18 +56,6 @@ Labels = npt.NDArray[np.uint8]
 NO_ROWS = np.zeros(0, np.int64)
 ALL = 1 << 30
 FROM_FOUND = 2  # the effort from which on walks start from tables found
-
-
-@dataclass(frozen=True, eq=False)
-class SharpPart:
-    """What one unit of work has found, kept by the caller in any order.
-
-    key     deterministic name of the unit, the same in every run
-    arrays  all that it found, integers: its cells, their outer ends, the differences found, and its steps
-    """
-
-    key: str
-    arrays: Mapping[str, npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,6 +139,9 @@ class SharpProgress(NamedTuple):
     rounds: int = len(ROUNDS)
 
 
+OnPart: TypeAlias = Callable[[str, Arrays, SharpProgress], None]
+
+
 def sharp_bounds(
     table: Table,
     knowledge: Knowledge,
@@ -159,8 +151,8 @@ def sharp_bounds(
     start: CellBounds | None = None,
     proof: Proof | None = None,
     executor: Executor = IN_PROCESS,
-    kept: Mapping[str, SharpPart] | None = None,
-    on_part: Callable[[SharpPart, SharpProgress], None] = lambda part, progress: None,
+    kept: Mapping[str, Arrays] | None = None,
+    on_part: OnPart = lambda key, found, progress: None,
     cells_per_slice: int = CELLS_PER_SLICE,
 ) -> SharpBounds:
     """Sharp bounds of (n, variables) cells of the table, zero cells too, or a bracket of each end that stays open.
@@ -170,7 +162,7 @@ def sharp_bounds(
     proof     feasible tables that are known already, checked in integers
     executor  changes how long it takes, never the bounds
     kept      parts of an earlier call by their keys, which are not done again
-    on_part   hears of each part that was done
+    on_part   hears of each part that was done: its key, the same in every run, and what it found, in integers
     cells_per_slice  a walk in a larger component holds one slice of it, and linear programs take less room
 
     The narrowest cells come first: they decide the minimum width, and the walks to their ends are short. Outer ends
@@ -204,8 +196,8 @@ class _Work:
 
     table: Table
     executor: Executor
-    kept: Mapping[str, SharpPart]
-    on_part: Callable[[SharpPart, SharpProgress], None]
+    kept: Mapping[str, Arrays]
+    on_part: OnPart
     left: int
     waves: int = 0
 
@@ -222,7 +214,7 @@ class _Work:
             found = next(fresh) if known is None else _checked(known, self.table, unit)
             self.left -= found.steps
             if known is None:
-                self.on_part(_written(key, unit, found), told(number))
+                self.on_part(key, _written(unit, found), told(number))
             yield found
 
 
@@ -230,18 +222,16 @@ def _key(wave: int, unit: SharpUnit, number: int) -> str:
     return f"{wave:05}-{unit.method}-{unit.effort}-{unit.variables:x}-{number:05}"
 
 
-def _written(key: str, unit: SharpUnit, found: FoundEnds) -> SharpPart:
+def _written(unit: SharpUnit, found: FoundEnds) -> Arrays:
     differences, steps = found.differences, np.array([found.steps])
-    arrays: dict[str, npt.NDArray[Any]] = {"cells": unit.named, "outer": found.outer, "steps": steps}
-    arrays |= {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
-    return SharpPart(key, arrays)
+    found_by: Arrays = {"start": differences.start, "entries": differences.cells, "changes": differences.changes}
+    return {"cells": unit.named, "outer": found.outer, "steps": steps, **found_by}
 
 
-def _read(part: SharpPart | None, unit: SharpUnit) -> FoundEnds | None:
+def _read(of: Arrays | None, unit: SharpUnit) -> FoundEnds | None:
     """What a part has found; None where it is of no such unit, which is then done."""
-    if part is None or not np.array_equal(part.arrays["cells"], unit.named):
+    if of is None or not np.array_equal(of["cells"], unit.named):
         return None
-    of = part.arrays
     return FoundEnds(of["outer"], Differences(of["start"], of["entries"], of["changes"]), int(of["steps"][0]))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sdc.checkpoint import NOT_KEPT
 from sdc.config.capabilities import OBJECTIVE, require_together
 from sdc.config.values import Objective
 from sdc.executor import IN_PROCESS
@@ -26,12 +27,12 @@ from sdc.search.bisection import BisectionSearch
 from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
-from sdc.search.growth import Grown, Growth, fits_a_worker, grow
+from sdc.search.grown import Grown
+from sdc.search.growth import Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import NOWHERE, Keeper
 from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
@@ -83,6 +84,7 @@ class FoundRelease(Found):
     parts        what goes out in part
     objective    what its value is of
     candidates   with "best" all releases that were compared
+    resumed      of each growth that had a checkpoint whether that held and it went on from there
     """
 
     method: str
@@ -98,6 +100,7 @@ class FoundRelease(Found):
     parts: Parts = NO_PARTS
     objective: Objective = "sub_tables"
     candidates: tuple[Candidate, ...] = ()
+    resumed: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def halvings(self) -> float | None:
@@ -121,7 +124,7 @@ class ReleaseSearch:
 
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. The `deadline` ends all of them; those that come before others have half of the time that is left.
-    `extension` is where the growth of a decomposable release is kept. `before` is how far went what made levels for it.
+    Growths keep what is proven in the checkpoint of `ordered`. `before` is how far went what made levels for it.
     `parts` are published whatever is found. InputError, ReleaseError
     and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before anything that is
     required is proven.
@@ -131,7 +134,6 @@ class ReleaseSearch:
     decomposable: DecomposableSearch
     simulatable: SimulatableSearch
     deadline: Deadline = NEVER
-    extension: Keeper = NOWHERE
     before: Mapping[str, int] = field(default_factory=dict)
     parts: Parts = NO_PARTS
 
@@ -257,6 +259,7 @@ class ReleaseSearch:
         value, reason = self._value(found.release), reasons.left(self.ordered, found)
         ended = _ended("questions", found)
         more: dict[str, Any] = {"reason": reason, "ended_after": ended, "refutations": found.refutations}
+        more["resumed"] = _resumed(found, "growth")
         return FoundRelease(judgement, "ordered", value, found.steps, **more)
 
     def by_bisection(self, known: FoundRelease | None = None, *, or_nothing: bool = False) -> FoundRelease:
@@ -385,11 +388,13 @@ class ReleaseSearch:
         if others:
             told = f"{told} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
         ended = {part: number for one in found for part, number in one.ended_after.items()}
+        resumed = {part: holds for one in found for part, holds in one.resumed.items()}
         graph, trace = (None, ()) if annealed is None else (annealed.graph, annealed.trace)
         # of those that lost only what they left: they were told to end too
         left = (one.reason for one in found if one is not winner and one.ended_after)
         reason = " ".join(dict.fromkeys(filter(None, (told, winner.reason, *left))))
         more: dict[str, Any] = {"graph": graph, "trace": trace, "ended_after": ended, "candidates": candidates}
+        more["resumed"] = resumed
         return replace(winner, method="best", reason=reason, **more)
 
     def can_anneal(self) -> bool:
@@ -399,14 +404,14 @@ class ReleaseSearch:
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        search = replace(self.ordered, inquiry=self._inquiry(), deadline=self.deadline, keeper=self.extension)
+        search = replace(self.ordered, inquiry=self._inquiry(), deadline=self.deadline)
         start, first = (found.judgement, NOTHING) if self.can_anneal() else (search.least, found.release)
         larger = search.extended(start, first)
         return self._with_extension(found, larger.judgement, larger)
 
     def _beyond(self, prefix: FoundRelease) -> FoundRelease:
         """The longest prefix with what can be added to it."""
-        larger = replace(self.ordered, inquiry=self._inquiry(), keeper=NOWHERE).extended(prefix.judgement)
+        larger = replace(self.ordered, inquiry=self._inquiry(), checkpoint=NOT_KEPT).extended(prefix.judgement)
         return self._with_extension(prefix, larger.judgement, larger, "bisection_extension")
 
     def _with_extension(
@@ -421,6 +426,7 @@ class ReleaseSearch:
             refutations=(*found.refutations, *larger.refutations),
             reason=" ".join(filter(None, (found.reason, reasons.left(self.ordered, larger)))) or None,
             ended_after={**found.ended_after, **_ended(part, larger)},
+            resumed=_resumed(larger, "extension"),
         )
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
@@ -429,13 +435,13 @@ class ReleaseSearch:
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
-        own: dict[str, Any] = {"deadline": self.deadline, "keeper": search.keeper, "proven": proven}
+        own: dict[str, Any] = {"deadline": self.deadline, "checkpoint": search.checkpoint, "proven": proven}
         own |= {"objective": self._objective, "witnesses": inquiry.witnesses}
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         first, start = NOTHING, annealed.judgement
         if not self.can_anneal():
             first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
-        beside = replace(alone, start=Grown(start.release, start.proof), first=first, keeper=self.extension)
+        beside = replace(alone, start=Grown(start.release, start.proof), first=first)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
         grown = self._ordered(self._proven(ordered), ordered)
         return grown, self._with_extension(annealed, self._proven(other), other)
@@ -516,3 +522,7 @@ def require_method(method: str) -> None:
 def _ended(part: str, found: OrderedRelease | Grown) -> dict[str, int]:
     """After how many questions the deadline ended a part of a search; nothing where it did not."""
     return {part: len(found.steps)} if found.is_ended else {}
+
+
+def _resumed(found: OrderedRelease | Grown, part: str) -> dict[str, bool]:
+    return {} if found.resumed is None else {part: found.resumed}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -51,7 +52,12 @@ def opening_pairs(known: Knowledge, candidates: Sequence[SubTable], refused: Lef
         yield from sorted((pair for _, _, pair in alike), key=lambda pair: -opened(pair))
 
 
-def stopped_by_few(steps: Iterable[SearchStep], refused: LeftOut) -> list[SubTable]:
-    """Of what was refused alone what nothing was proven of, by the number of cells that were open when it was."""
-    open_ = {step.added[0]: step.undecided_cells for step in steps if len(step.added) == 1 and step.answer is None}
+def stopped_by_few(steps: Iterable[SearchStep], refused: LeftOut, times: int) -> list[SubTable]:
+    """Of what was refused alone what nothing was proven of, by the number of cells that were open when it was.
+
+    times  what was asked about more often alone is left out
+    """
+    steps = [step for step in steps if len(step.added) == 1 and step.answer is None]
+    asked = Counter(step.added[0] for step in steps)
+    open_ = {step.added[0]: step.undecided_cells for step in steps if asked[step.added[0]] <= times}
     return sorted((t for t in refused if t in open_), key=lambda t: open_[t])

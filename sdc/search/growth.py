@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sdc.bounds.method import is_small
+from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.values import Objective
 from sdc.events import STEP, tell
-from sdc.feasible.proof import Proof
 from sdc.feasible.witnesses import Witnesses
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
@@ -16,28 +16,16 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.refutation import Refutation, Refutations
+from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.deadline import NEVER, Deadline
+from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
-from sdc.search.so_far import NOWHERE, Keeper
 from sdc.search.step import SearchStep, outlook
 from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
 MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build's process has of a larger table
-
-
-@dataclass(frozen=True, eq=False)
-class Grown:
-    """A release, what shows that it is safe, and the steps that led to it."""
-
-    release: Release
-    proof: Proof
-    steps: tuple[SearchStep, ...] = ()
-    unasked: int = 0
-    is_ended: bool = False
-    refutations: tuple[Refutation, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +47,7 @@ class Growth:
     start: Grown | None = None
     first: Release = NOTHING
     deadline: Deadline = NEVER
-    keeper: Keeper = NOWHERE
+    checkpoint: Checkpoint = NOT_KEPT
     proven: Grown | None = None
     objective: Objective = "sub_tables"
     witnesses: Witnesses | None = None
@@ -81,7 +69,7 @@ def grow(table: Table, growth: Growth) -> Grown:
     kept = Refutations(growth.known.zeros)
     of = growth.criteria, growth.policy, growth.effort
     inquiry = Inquiry(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
-    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.deadline, growth.keeper
+    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.deadline, growth.checkpoint
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
         inquiry.learn(growth.start.proof, growth.start.release)
@@ -91,4 +79,5 @@ def grow(table: Table, growth: Growth) -> Grown:
             inquiry.learn(growth.proven.proof, growth.proven.release)
             search.proven = inquiry.ask(growth.proven.release, Depth.REFUTE)
         found = search.run()
-    return Grown(found.release, found.proof, found.steps, found.unasked, found.is_ended, found.refutations)
+    course = found.steps, found.unasked, found.is_ended, found.refutations, found.resumed
+    return Grown(found.release, found.proof, *course)

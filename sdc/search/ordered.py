@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
+from time import monotonic
 
 import numpy as np
 
 from sdc.bounds.method import is_small
+from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.capabilities import LIMIT, require_together
 from sdc.config.values import Objective
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError, ReleaseError
+from sdc.model.errors import NothingReleasableError, ReleaseError, RunFolderError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -25,11 +28,11 @@ from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.candidates import LeftOut, left_of, opening_pairs, stopped_by_few
-from sdc.search.conflict import Parts, halves, parted, split
+from sdc.search.conflict import Parts, halves, parted
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
+from sdc.search.grown import Grown
 from sdc.search.required import Required, RequiredSearch, fitting
-from sdc.search.so_far import NOWHERE, Keeper, Question, Retold, SoFar
 from sdc.search.step import SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import Halvings
@@ -37,6 +40,7 @@ from sdc.utility.measures import Weights
 
 GROWING = ("growth", "extension")
 FIRST_TRIED, FEWEST_TRIED, MANY_ASKED = 32, 4, 8
+SECONDS_UNKEPT = 1.0
 LEAST_AGAIN, MOST_AGAIN = 10_000, (300_000, 1_200_000, 4_800_000)  # steps of one that is asked again: 30 s and more
 
 
@@ -48,6 +52,7 @@ class OrderedRelease(Found):
     unasked   candidates that were left when the questions had been asked; none: nothing can be added
     is_ended  whether the deadline ended the search before all questions had been asked that it may ask
     refutations  those that its steps name
+    resumed   whether the checkpoint holds and the growth went on from it; None where none was there
     """
 
     steps: tuple[SearchStep, ...]
@@ -55,6 +60,7 @@ class OrderedRelease(Found):
     unasked: int = 0
     is_ended: bool = False
     refutations: tuple[Refutation, ...] = ()
+    resumed: bool | None = None
 
 
 @dataclass(eq=False)
@@ -69,6 +75,9 @@ class OrderedSearch:
     what is required. `on_step` hears of every question asked.
 
     proven  a judgement that let out what is required, where there is one: what it rests on is not looked for again
+
+    What is proven is kept in the `checkpoint`, which a killed search goes on from: from its release and all that was
+    refused, once that is checked. It may end elsewhere than one that nobody disturbed.
     """
 
     inquiry: Inquiry
@@ -77,12 +86,14 @@ class OrderedSearch:
     wishes: Wishes = field(default_factory=Wishes)
     weights: Weights | None = None
     deadline: Deadline = NEVER
-    keeper: Keeper = NOWHERE
+    checkpoint: Checkpoint = NOT_KEPT
     proven: Judgement | None = None
     objective: Objective = "sub_tables"
     _steps: list[SearchStep] = field(default_factory=list, init=False)
-    _begun: tuple[Release, int] | None = field(default=None, init=False)
-    _kept: Retold | None = field(default=None, init=False)
+    _begun: int | None = field(default=None, init=False)
+    _last: Judgement | None = field(default=None, init=False)
+    _written: float = field(default=0.0, init=False)
+    _resumed: bool | None = field(default=None, init=False)
 
     def run(self) -> OrderedRelease:
         """The required sub-tables, and what grows from them as far as it can.
@@ -95,9 +106,11 @@ class OrderedSearch:
         candidates, required, start = self._first()
         if self.wishes.only_required:
             return self._found(start, required)
+        start, refused = self._take_up(start, "growth")
         if self.deadline.is_over:
-            return self._found(start, required, len(left_of(start.release, candidates)))
-        self._take_up(start)
+            return self._found(start, required, len(left_of(start.release, candidates, refused)))
+        if self._resumed:
+            return self._grown(start, candidates, "growth", required, refused)
         # where all are released nothing needs to grow; where not, mostly one of the first cells says so
         if (everything := self._asked_first(start.release, candidates, "everything")) is not None:
             return self._found(everything, required)
@@ -112,22 +125,37 @@ class OrderedSearch:
         self._steps.clear()
         self.require_monotone()
         self.inquiry.resume(judgement)
-        self._take_up(judgement)
-        candidates, refused = self._candidates(), LeftOut()
+        judgement, refused = self._take_up(judgement, "extension")
+        candidates = self._candidates()
         if first != NOTHING:
             own = [t for t in candidates if t in first]
             judgement, refused = self._extend(judgement, own, refused, "extension")
         return self._grown(judgement, candidates, "extension", None, refused)
 
-    def _take_up(self, start: Judgement) -> None:
-        """Begins to keep what is accepted, and takes up what was kept of a growth from here.
+    def _take_up(self, start: Judgement, phase: str) -> tuple[Judgement, LeftOut]:
+        """Where the growth goes on: from its checkpoint where that holds and has the start, else from there.
 
-        Nothing is kept where answers come at once, or rest on no evidence.
+        And what was refused by then. Nothing is kept where answers come at once, or rest on no evidence.
         """
-        if self.inquiry.policy is Policy.REFUSE and not is_small(self._schema):
-            self._begun = start.release, len(self._steps)
-            so_far = self.keeper.read()
-            self._kept = None if so_far is None else Retold.of(so_far, self.inquiry, start.release)
+        if self.inquiry.policy is not Policy.REFUSE or is_small(self._schema):
+            return start, ()
+        self._begun, self._last = len(self._steps), start
+        if (kept := self.checkpoint.found.get(phase)) is None:
+            return start, ()
+        before, self._resumed = (self.inquiry.bank, self.inquiry.spent), False
+        with suppress(RunFolderError, LookupError, TypeError, ValueError):
+            grown = Grown.read(kept, self._schema)
+            judgement = grown.judgement(self.inquiry) if grown.release.contains(start.release) else None
+            if judgement is not None:
+                self._resumed, self._last = True, judgement
+                self._steps += grown.steps
+                self.inquiry.spent = before[1] + sum(step.spent for step in grown.steps)
+                if self.inquiry.refutations is not None:
+                    self.inquiry.refutations = self.inquiry.refutations.plus(*grown.refutations)
+                alone = (step.added[0] for step in grown.steps if len(step.added) == 1 and not step.answer)
+                return judgement, tuple(t for t in dict.fromkeys(alone) if t not in judgement.release)
+        self.inquiry.bank, self.inquiry.spent = before
+        return start, ()
 
     def _first(self) -> tuple[tuple[SubTable, ...], Required | None, Judgement]:
         """The candidates, what became of the required sub-tables, and the judgement of what comes before all others."""
@@ -163,7 +191,7 @@ class OrderedSearch:
         is_ended = unasked > 0 and len(self._steps) < self._most
         kept = self.inquiry.refutations
         named = () if kept is None else kept.named(step.refutation for step in self._steps)
-        return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended, named)
+        return OrderedRelease(judgement, tuple(self._steps), required, unasked, is_ended, named, self._resumed)
 
     def required(self) -> Required | None:
         """What becomes of the required sub-tables, None where there are none; as far as it was found by then."""
@@ -228,8 +256,8 @@ class OrderedSearch:
         """
         spent, patient = sum(step.spent for step in self._steps), self.deadline.moment < inf
         left = self.inquiry.effort.budget.steps - spent if patient else spent
-        for most in MOST_AGAIN if patient else MOST_AGAIN[:1]:
-            for t in stopped_by_few(self._steps, refused):
+        for times, most in enumerate(MOST_AGAIN if patient else MOST_AGAIN[:1], start=1):
+            for t in stopped_by_few(self._steps, refused, times):
                 if left < LEAST_AGAIN or self._is_over:
                     return judgement, refused
                 release, length = judgement.release, judgement.release.sub_tables(self._schema)
@@ -319,8 +347,6 @@ class OrderedSearch:
 
     def _parted(self, judgement: Judgement, larger: Judgement, left: Sequence[SubTable]) -> Parts:
         """What was refused together in two parts; in halves where no evidence is kept, or the list's order counts."""
-        if self._kept is not None and self._kept.steps:
-            return split(left, [t not in self._kept.steps[0].added for t in left])
         if self._begun is None or not self._are_equal:
             return halves(left)
         return parted(judgement, larger, left)
@@ -332,22 +358,27 @@ class OrderedSearch:
 
         again  where it was asked before: how many steps it may take now, for every cell
         """
-        asked = phase, length, added
-        if self._kept is not None and self._kept.steps:
-            step, judgement = self._kept.next(asked, release, self.inquiry)
-            self._steps.append(step)
-            self.on_step(step)
-            return judgement
         try:
-            judgement = self._answered(release, self.deadline, asked, again)
+            judgement = self._answered(release, self.deadline, (phase, length, added), again)
         except DeadlineError:
             return None
-        if added and self._begun is not None and self.inquiry.accepts(judgement):
-            start, begin = self._begun
-            self.keeper.write(SoFar.of(start, self._steps[begin:], judgement, self.inquiry))
+        if added and self._begun is not None:
+            self._keep(judgement, phase)
         return judgement
 
-    def _answered(self, release: Release, deadline: Deadline, asked: Question, again: int | None = None) -> Judgement:
+    def _keep(self, answer: Judgement, phase: str) -> None:
+        """Writes the checkpoint after each question that enlarged the release, and of others once a second."""
+        accepted, now = self.inquiry.accepts(answer), monotonic()
+        self._last = answer if accepted else self._last
+        if self.checkpoint.above is not None and self._last and (accepted or now >= self._written + SECONDS_UNKEPT):
+            refuted = () if self.inquiry.refutations is None else tuple(self.inquiry.refutations.found.values())
+            grown = Grown(self._last.release, self._last.proof, tuple(self._steps[self._begun :]), refutations=refuted)
+            self.checkpoint.write(phase, grown.kept(self._schema))
+            self._written = now
+
+    def _answered(
+        self, release: Release, deadline: Deadline, asked: tuple[str, int, LeftOut], again: int | None = None
+    ) -> Judgement:
         """The answer to one question, which is told; DeadlineError where the deadline came before it."""
         depth = Depth.BRIEF if self.inquiry.policy is Policy.REFUSE else Depth.REFUTE
         executor = deadline.limits(self.inquiry.executor)

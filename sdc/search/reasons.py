@@ -12,7 +12,7 @@ from sdc.search.step import SearchStep, outlook
 
 if TYPE_CHECKING:
     from sdc.search.best import FoundRelease
-    from sdc.search.growth import Grown
+    from sdc.search.grown import Grown
     from sdc.search.ordered import OrderedRelease
     from sdc.search.parts import FoundParts
     from sdc.search.required import Required

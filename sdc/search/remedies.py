@@ -22,7 +22,8 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Budget
 from sdc.risk.inquiry import Inquiry
 from sdc.search.blockers import Cell, Stopped, blockers, near
-from sdc.search.growth import Grown, Growth, fits_a_worker
+from sdc.search.grown import Grown
+from sdc.search.growth import Growth, fits_a_worker
 from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import pasted
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.analysis import WidthsConfig
 from sdc.config.release import ReleaseConfig
 from sdc.executor import IN_PROCESS, Executor
@@ -33,7 +34,6 @@ from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
-from sdc.search.so_far import Keeper, nowhere
 from sdc.search.step import SearchStep
 from sdc.search.wishes import PartWish, Wishes
 from sdc.storage.proofs import KeptProofs, witnesses_of
@@ -260,11 +260,11 @@ def release_search(
     widths: CriticalWidths,
     watch: Watch = NOBODY,
     deadline: Deadline = NEVER,
-    kept: Callable[[str], Keeper] = nowhere,
+    checkpoint: Checkpoint = NOT_KEPT,
 ) -> ReleaseSearch:
     """All searches by one criterion, beside what is known, each until its end or the deadline.
 
-    kept  where growths are kept: "ordered", and the "extension" of a decomposable release
+    checkpoint  what growths go on from, and where they keep what is proven
 
     InputError where the settings do not fit the table.
     """
@@ -273,10 +273,10 @@ def release_search(
     shared = wishes, deadline, release.objective
     chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, *shared)
     simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    own = wishes, weights, deadline, kept("ordered")
+    own = wishes, weights, deadline, checkpoint
     ordered = OrderedSearch(inquiry, widths, watch.on_step, *own, objective=release.objective)
     before = {} if settings.origin.planned is None else {"coarsening": settings.origin.planned}
-    return ReleaseSearch(ordered, chains, simulatable, deadline, kept("extension"), before)
+    return ReleaseSearch(ordered, chains, simulatable, deadline, before)
 
 
 def require_utility(table: Table, known: Knowledge, release: Release, settings: SearchSettings) -> None:

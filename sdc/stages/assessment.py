@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sdc.checkpoint import Checkpoint
 from sdc.executor import Executor
 from sdc.stages.bounded import keeping
 from sdc.stages.build import Build
@@ -11,7 +12,6 @@ from sdc.stages.search import SEARCH, certificate_of
 from sdc.stages.stage import Say, Stage, effort_settings, plain
 from sdc.stages.table import TABLE
 from sdc.storage.certificate import write_certificate
-from sdc.storage.kept_parts import KeptParts
 from sdc.storage.results import write_assessment
 
 
@@ -27,8 +27,8 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     by = None
     if (seconds := build.config.seconds_to_sharpen) is not None:
         # part by part: a build that is killed goes on without those that are done
-        parts = KeptParts(build.folder.parts(ASSESSMENT.name), ASSESSMENT.key(build))
-        judgement, bounds, by = inquiry.sharpen(judgement, bounds, seconds, parts.read(), keeping(parts))
+        checkpoint = Checkpoint.open(build.folder.parts(ASSESSMENT.name), ASSESSMENT.key(build), say)
+        judgement, bounds, by = inquiry.sharpen(judgement, bounds, seconds, checkpoint.found, keeping(checkpoint))
     low, high = judgement.margin
     say(f"assessment: min width {low} to {high}, {judgement.assessment.open_cells} cells undecided")
     if judgement.assessment.sharpness is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import super_cells_in_units
 from sdc.canonical import digest_of
+from sdc.checkpoint import NOT_KEPT, Arrays, Checkpoint
 from sdc.events import STEP, tell
 from sdc.executor import Executor
 from sdc.feasible.bank import require_at_risk
@@ -19,11 +20,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.sharpness import EndMethods
 from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
 from sdc.model.table import Codes, Table
-from sdc.risk.inquiry import OnPart
-from sdc.risk.sharp import METHODS, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
 from sdc.stages.stage import Say
 from sdc.stages.subject import Subject
-from sdc.storage.kept_parts import KeptParts
 from sdc.version import deciding
 
 BOUNDS = "bounds"
@@ -101,12 +100,11 @@ def _sharpened(
 ) -> tuple[CellBounds, EndMethods]:
     """Of a run from what it shows, where the release is the run's; parts are kept until all are done."""
     start, proof = subject.start if known.release == subject.released else (None, None)
-    parts = kept_parts(subject, known, cells, seconds)
-    kept = parts.read() if parts is not None else {}
-    if parts is None:
+    checkpoint = checkpoint_of(subject, known, cells, seconds, say)
+    if checkpoint.above is None:
         say(f"bounds: nothing is kept of {subject.name}, a table alone: interrupted, all is to be done again")
-    elif kept:
-        say(f"bounds: goes on after {len(kept)} parts that were kept")
+    elif checkpoint.found:
+        say(f"bounds: goes on after {len(checkpoint.found)} parts that were kept")
     found = sharp_bounds(
         subject.table,
         known,
@@ -115,20 +113,18 @@ def _sharpened(
         start=start,
         proof=proof,
         executor=executor,
-        kept=kept,
-        on_part=keeping(parts),
+        kept=checkpoint.found,
+        on_part=keeping(checkpoint),
     )
-    if parts is not None:
-        parts.remove()
+    checkpoint.remove()
     return found.bounds, EndMethods.named(METHODS, found.outer_by, found.inner_by)
 
 
-def keeping(parts: KeptParts | None) -> OnPart:
-    """Keeps each part that is done, where it is to be kept, and tells how far it is."""
+def keeping(checkpoint: Checkpoint) -> OnPart:
+    """Keeps each part that is done, and tells how far it is."""
 
-    def on_part(part: SharpPart, progress: SharpProgress) -> None:
-        if parts is not None:
-            parts.write(part)
+    def on_part(key: str, found: Arrays, progress: SharpProgress) -> None:
+        checkpoint.write(key, found)
         tell(STEP, describe_sharp(progress))
 
     return on_part
@@ -141,14 +137,14 @@ def describe_sharp(progress: SharpProgress) -> str:
     return f"sharp bounds: {where}: {done}"
 
 
-def kept_parts(subject: Subject, known: Knowledge, cells: Codes, seconds: float) -> KeptParts | None:
-    """Where they are kept, by all that they depend on."""
+def checkpoint_of(subject: Subject, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:
+    """By all that the parts depend on; of a table alone none is kept."""
     folder = subject.folder
     if folder is None:
-        return None
+        return NOT_KEPT
     # of a run what it shows too
     shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
     asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
     public = [known.release.frontier, known.zeros.patterns, [fact.identity for fact in known.facts]]
     of = [subject.table.digest, public, VERSION, deciding(), asked, seconds, shown]
-    return KeptParts(folder.parts(BOUNDS), digest_of(of))
+    return Checkpoint.open(folder.parts(BOUNDS), digest_of(of), say)

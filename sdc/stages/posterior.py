@@ -40,8 +40,8 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     if asked.refusals:
         settings, method = build.settings(executor), build.config.release.method
         parts = build.made.found.parts
-        if build.made.found.ended_after:
-            again = Refusals.none("the deadline ended the search, and how far one goes by then is not the same again")
+        if build.made.found.ended_after or build.made.found.resumed:
+            again = Refusals.none("the search ended early or was resumed, and no other one goes the same way")
         else:
             again = refusals(table, build.made.known, settings, method, release, asked.refusals, parts)
         say(_describe_refusals(again))

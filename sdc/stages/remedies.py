@@ -9,7 +9,7 @@ from sdc.executor import Executor
 from sdc.model import subtable as st
 from sdc.model.subtable import SubTable
 from sdc.search.blockers import blockers
-from sdc.search.growth import Grown
+from sdc.search.grown import Grown
 from sdc.search.remedies import Remedy, remedies
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build

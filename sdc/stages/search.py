@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
 from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, tell
@@ -33,8 +34,6 @@ from sdc.stages.stage import Say, Stage, plain
 from sdc.stages.table import TABLE
 from sdc.stages.widths import WIDTHS
 from sdc.storage.certificate import Certificate, write_certificate
-from sdc.storage.kept_growth import KeptGrowth
-from sdc.storage.kept_parts import KeptParts
 from sdc.storage.refutations import write_refutations
 from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
 
@@ -60,7 +59,7 @@ def steps_of(config: BuildConfig) -> tuple[str, ...]:
 class Search:
     """The search of a build, step by step; what is not done when `write` is called is done then.
 
-    Annealing is kept round by round, growth question by question: a build that is killed goes on from the last.
+    Annealing is kept round by round, and a growth as far as it is proven: a build that is killed goes on from there.
     """
 
     def __init__(self, build: Build, executor: Executor, say: Say) -> None:
@@ -122,6 +121,11 @@ class Search:
             say(f"search: {told.sub_table} in part, {told.text}")
         for warning in filter(None, (told.warning for told in suppressed)):
             say(f"search: warning: {warning}")
+        for growth, holds in found.resumed.items():
+            if holds:
+                say(f"search: resumed from a checkpoint ({growth}); the release is proven, and may be another one")
+            else:
+                say(f"search: the checkpoint ({growth}) does not hold for this search and is passed over")
         if found.ended_after:
             far = ", ".join(f"{part} {number}" for part, number in found.ended_after.items())
             say(f"search: ended early ({far}); the release is proven, another run may end elsewhere")
@@ -148,10 +152,9 @@ class Search:
 
         settings, told = build.settings(self._executor), partial(tell, STEP)
         watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
-        parts = KeptParts(build.folder.parts(SEARCH.name), self._key)
-        kept = partial(KeptGrowth, parts, schema=table.schema)
+        checkpoint = Checkpoint.open(build.folder.parts(SEARCH.name), self._key, self._say)
         deadline = Deadline.of(build.config.release, self._stack.enter_context(_ended_by_interrupt(build)))
-        search = release_search(table, known, settings, build.made.widths, watch, deadline, kept)
+        search = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
         return search.begin(build.config.release.method)
 
     @property

@@ -94,6 +94,7 @@ class _SearchDocument:
     halvings: float | None = None
     candidates: tuple[Candidate, ...] | None = None
     suppressed: tuple[Suppression, ...] | None = None
+    resumed: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,7 @@ class SearchRecord(NamedTuple):
     halvings: float | None = None
     candidates: tuple[Candidate, ...] = ()
     suppressed: tuple[Suppression, ...] = ()
+    resumed: tuple[str, ...] = ()
 
     @property
     def asked_in_part(self) -> tuple[SubTable, ...]:
@@ -162,7 +164,8 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
     parts = written_parts(found.parts, schema, folder) if found.parts.tables else None
     halvings = halvings_facts(found.halvings).get("halvings")
     told = found.reason, found.simulated or None, required, graph, dict(found.ended_after) or None, parts, halvings
-    lists = found.candidates or None, suppressed or None
+    resumed = tuple(part for part, holds in found.resumed.items() if holds)
+    lists = found.candidates or None, suppressed or None, resumed or None
     document = _SearchDocument(found.method, found.release.frontier, found.steps, stopped, *told, *lists)
     content = plain(_SearchDocument, document, schema)
     if found.graph is not None:
@@ -187,7 +190,7 @@ def read_search(folder: Path, schema: Schema) -> SearchRecord:
     parts = NO_PARTS if found.in_part is None else read_parts(found.in_part, schema, folder / SEARCH_FILE)
     ended = {part: number for part, number in (found.ended_after or {}).items() if number is not None}
     told = found.reason, found.simulated or (), found.required, ended, parts, found.halvings
-    more = found.candidates or (), found.suppressed or ()
+    more = found.candidates or (), found.suppressed or (), found.resumed or ()
     return SearchRecord(Release.of(found.frontier), found.steps, graph, trace, *told, *more)
 
 

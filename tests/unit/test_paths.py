@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from sdc.checkpoint import Checkpoint
 from sdc.data.counting import _mapped
 from sdc.execution.settings import read_cluster
 from sdc.model.errors import InputError
 from sdc.paths import require_own
 from sdc.publish.signature import SigningKey
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.storage.kept_parts import KeptParts
 from sdc.storage.results import read_checkpoint
 
 NOBODY = 65534
@@ -76,7 +76,7 @@ PLACES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "signing key": (lambda folder: write(folder / "key.pem"), SigningKey.read),
     "spilled units": (lambda folder: write(folder / "cells.npy"), _mapped),
     "checkpoint": (lambda folder: write(folder / "search.json"), lambda path: read_checkpoint(path, "key")),
-    "parts": (lambda folder: write(folder / "a.npz"), lambda path: KeptParts(path, "").read()),
+    "parts": (lambda folder: write(folder / "a.npz"), lambda path: Checkpoint.open(path, "")),
     "ledger": (ledger_with("ledger.db"), read_ledger),
     "key of a ledger": (ledger_with("ledger.db.key"), lambda path: read_ledger(path.with_suffix(""))),
 }

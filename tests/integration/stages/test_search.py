@@ -1,21 +1,26 @@
-"""A build that is killed while its release grows goes on after the last question that enlarged it."""
+"""A build that is killed while its release grows goes on from its checkpoint."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
 
+from sdc.checkpoint import Arrays, Checkpoint
 from sdc.events import OUTLOOK, QUESTIONS, EventText, heard
 from sdc.executor import IN_PROCESS
+from sdc.search.grown import Grown
 from sdc.search.step import SearchStep
 from sdc.stages.build import Build, open_build
-from sdc.stages.search import QuestionLines
+from sdc.stages.search import SEARCH, QuestionLines
+from sdc.stages.stage import run_stage
 from sdc.stages.stages import run_all
-from sdc.storage.kept_growth import KeptGrowth
-from sdc.storage.run_folder import folder_digest
-from tests.helpers.builds import written
+from sdc.stages.table import TABLE
+from sdc.stages.verified import verify_run
+from sdc.stages.widths import WIDTHS
+from tests.helpers.builds import report_of, written
 from tests.strategies import scattered
 
 FEW = {"seconds": 0.001, "seconds_per_cell": 0.3, "annealing": {"steps": 400, "chains": 2, "rounds": 2}}
@@ -31,31 +36,50 @@ def opened(folder: Path, method: str) -> Build:
 
 
 @pytest.mark.parametrize("method", ["ordered", "best"])
-def test_a_growth_that_is_killed_goes_on(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("whole", "killed"):
-        (tmp_path / name).mkdir()
-    whole = opened(tmp_path / "whole", method)
-    run_all(whole, IN_PROCESS)
-    build, write, kept = opened(tmp_path / "killed", method), KeptGrowth.write, list[str]()
+def test_a_growth_that_is_killed_is_resumed_and_proven(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From what was kept last; what was asked by then is not asked again, and the build says it everywhere."""
+    build, write, kept = opened(tmp_path, method), Checkpoint.write, list[tuple[str, Grown]]()
 
-    def killed(own: KeptGrowth, so_far: Any) -> None:
-        write(own, so_far)
-        kept.append(own.name)
+    def killed(own: Checkpoint, name: str, arrays: Arrays) -> None:
+        write(own, name, arrays)
+        kept.append((name, Grown.read(arrays, build.made.table.schema)))
         if len(kept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(KeptGrowth, "write", killed)
+    monkeypatch.setattr(Checkpoint, "write", killed)
     with pytest.raises(KeyboardInterrupt):
         run_all(build, IN_PROCESS)
-    assert len([*build.folder.parts("search").glob("*/*.npz")]) == len({*kept})
-    again = open_build(tmp_path / "killed" / "build.yaml")
-    asked = list[Any]()
-    monkeypatch.setattr(KeptGrowth, "write", lambda own, so_far: asked.append(so_far))
-    run_all(again, IN_PROCESS)
-    for stage in ("search", "assessment", "release"):
-        assert folder_digest(again.folder.stage(stage)) == folder_digest(whole.folder.stage(stage))
+    monkeypatch.setattr(Checkpoint, "write", write)
+    assert len([*build.folder.parts("search").glob("*/*.npz")]) == len({name for name, _ in kept})
+    said, (phase, last) = list[str](), kept[-1]
+    again = open_build(tmp_path / "build.yaml")
+    run_all(again, IN_PROCESS, said.append)
+    assert f"search: resumed from a checkpoint ({phase}); the release is proven, and may be another one" in said
+    found = again.made.found
+    assert phase in found.resumed
+    assert json.loads((again.folder.stage("search") / "search.json").read_text())["resumed"] == [*found.resumed]
+    assert verify_run(again.folder.path).verified
+    assert "The search was interrupted and resumed from a checkpoint. What goes out is proven" in report_of(again)
+    if method == "ordered":  # of several releases the best goes out
+        assert found.release.contains(last.release)
+        assert found.steps[: len(last.steps)] == last.steps
     assert not again.folder.parts("search").exists()
-    assert all(len(so_far.steps) > 3 for so_far in asked[:1])
+
+
+def test_a_checkpoint_that_does_not_hold_is_passed_over_in_a_line(tmp_path: Path) -> None:
+    build, said = opened(tmp_path, "ordered"), list[str]()
+    for stage in (TABLE, WIDTHS):
+        with build.folder.locked():
+            run_stage(stage, build, IN_PROCESS, said.append)
+    above = build.folder.parts("search")
+    Checkpoint(above, SEARCH.key(build)).write("growth", {"begun_with": np.zeros(1, np.int64)})
+    Checkpoint(above, "a" * 64).write("growth", {})
+    run_all(open_build(tmp_path / "build.yaml"), IN_PROCESS, said.append)
+    assert "search: a checkpoint of another table, other settings or another version is passed over" in said
+    assert "search: the checkpoint (growth) does not hold for this search and is passed over" in said
+    assert not build.made.found.resumed
 
 
 def test_what_is_left_goes_to_nothing_with_the_work() -> None:

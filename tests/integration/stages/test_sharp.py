@@ -14,16 +14,15 @@ import pytest
 from sdc.events import EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, NotReleasableError, RunFolderError
+from sdc.model.errors import ConfigError, NotReleasableError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.sharp import METHODS, SharpPart
+from sdc.risk.sharp import METHODS
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
 from sdc.stages.subject import Subject
-from sdc.storage.kept_parts import KeptParts
 from sdc.storage.results import read_assessment, read_end_methods
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, document_of, report_of
@@ -137,39 +136,6 @@ def test_of_a_table_alone_nothing_is_kept_and_it_says_so(build: Build, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def part(key: str) -> SharpPart:
-    return SharpPart(key, {"outer": np.arange(6).reshape(3, 2), "cells": np.arange(3, dtype=np.uint16)})
-
-
-def test_what_is_kept_comes_back_and_is_for_this_user_alone(tmp_path: Path) -> None:
-    parts = KeptParts(tmp_path / "run" / "bounds.parts", "a" * 64)
-    for key in ("one", "two/three"):
-        parts.write(part(key))
-    found = parts.read()
-    assert {*found} == {"one", "two/three"}
-    for name, array in part("one").arrays.items():
-        assert found["one"].arrays[name].dtype == array.dtype
-        assert np.array_equal(found["one"].arrays[name], array)
-    assert {path.stat().st_mode & 0o077 for path in parts.above.rglob("*")} == {0}
-    assert KeptParts(parts.above, "b" * 64).read() == {}
-
-
-def test_what_is_damaged_is_done_again(tmp_path: Path) -> None:
-    parts = KeptParts(tmp_path, "a" * 64)
-    parts.write(part("one"))
-    (file,) = parts.folder.iterdir()
-    whole = file.read_bytes()
-    for damage in (
-        b"",
-        b"x",
-        whole[: len(whole) // 2],
-        whole[:60] + b"\0" * 40 + whole[100:],
-        whole.replace(b"key", b"kex"),
-    ):
-        file.write_bytes(damage)
-        assert parts.read() == {}
-
-
 @pytest.mark.parametrize("change", ["table", "release", "zeros", "seconds", "cells", "solver", "run"])
 def test_parts_of_anything_else_are_never_gone_on_from(
     change: str, proven: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -178,8 +144,8 @@ def test_parts_of_anything_else_are_never_gone_on_from(
 
     subject = Subject.open(str(proven.folder.path))
     known, cells = subject.public(None), subject.table.codes[subject.table.at_risk(1)]
-    asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject}
-    before = bounded.kept_parts(**asked)
+    asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject, "say": print}
+    before = bounded.checkpoint_of(**asked)
     table = replace(subject.table, counts=subject.table.counts + (np.arange(len(subject.table)) == 0))
     others: dict[str, dict[str, Any]] = {
         "table": {"subject": replace(subject, table=table)},
@@ -197,9 +163,7 @@ def test_parts_of_anything_else_are_never_gone_on_from(
         manifest["stages"][3]["output"] = "other"
         (copy / "manifest.json").write_text(json.dumps(manifest))
         asked["subject"] = replace(subject, name=str(copy))
-    after = bounded.kept_parts(**asked)
-    assert before is not None
-    assert after is not None
+    after = bounded.checkpoint_of(**asked)
     assert before.of != after.of
 
 
@@ -244,9 +208,3 @@ def test_a_cell_that_sharp_bounds_prove_narrow_stops_the_release(
     assert "Not releasable: an at-risk cell is too narrow" in page
     (detail,) = build.folder.path.glob("refused-*.txt")
     assert all(f"{name}={name.lower()}" in detail.read_text() for name in "ABCDE")
-
-
-def test_what_cannot_be_kept_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match=r"cannot be written: .*; free the disk or mend the permissions"):
-        KeptParts(tmp_path / "file", "a" * 64).write(part("one"))

@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from sdc.checkpoint import Arrays, Checkpoint
 from sdc.executor import IN_PROCESS, Executor
-from sdc.risk.sharp import SharpPart
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
-from sdc.storage.kept_parts import KeptParts
 from tests.helpers.builds import built
 from tests.helpers.commands import invoked
 from tests.helpers.folders import contents
@@ -56,19 +55,19 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from sdc.storage.kept_parts import KeptParts
+from sdc.checkpoint import Checkpoint
 
 _, left, moment, *words = sys.argv
-write, savez, left = KeptParts.write, np.savez, int(left)
+write, savez, left = Checkpoint.write, np.savez, int(left)
 
 def die_if(now):
     if left == 0 and moment == now:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def write_or_die(self, part):
+def write_or_die(self, name, part):
     global left
     die_if("before")
-    write(self, part)
+    write(self, name, part)
     die_if("after")
     left -= 1
 
@@ -79,7 +78,7 @@ def write_half(file, **arrays):
         os.truncate(file.name, os.path.getsize(file.name) // 2)
         die_if("amid")
 
-KeptParts.write, np.savez, sys.argv = write_or_die, write_half, ["sdc", *words]
+Checkpoint.write, np.savez, sys.argv = write_or_die, write_half, ["sdc", *words]
 if words[0] == "build":
     from sdc.stages.build import open_build
     from sdc.stages.stages import run_all
@@ -101,7 +100,7 @@ def parts_of(build: Build, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many there are in the assessment."""
     written: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(KeptParts, "write", lambda self, part: written.append(part.key))
+        patch.setattr(Checkpoint, "write", lambda self, name, part: written.append(name))
         assessed_anew(build)
     assert len(written) == len({*written}) > 3
     return len(written)
@@ -129,14 +128,14 @@ def test_killed_at_random_and_run_again_it_makes_the_same_bytes(
 
 def parts_left(build: Build, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many parts a build that goes on has to do."""
-    write, written = KeptParts.write, list[str]()
+    write, written = Checkpoint.write, list[str]()
 
-    def noted(self: KeptParts, part: SharpPart) -> None:
-        written.append(part.key)
-        write(self, part)
+    def noted(self: Checkpoint, name: str, part: Arrays) -> None:
+        written.append(name)
+        write(self, name, part)
 
     with monkeypatch.context() as patch:
-        patch.setattr(KeptParts, "write", noted)
+        patch.setattr(Checkpoint, "write", noted)
         run_all(open_build(file_of(build)), IN_PROCESS)
     return len(written)
 

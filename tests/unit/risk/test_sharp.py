@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from sdc.checkpoint import Arrays
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.sharp import METHODS, SharpBounds, SharpPart, SharpProgress, sharp_bounds
+from sdc.risk.sharp import METHODS, SharpBounds, SharpProgress, sharp_bounds
 from sdc.risk.sharp_units import most_steps
 from tests.strategies import (
     all_ways,
@@ -65,13 +66,13 @@ class Kept:
     """Parts as a caller keeps them."""
 
     def __init__(self) -> None:
-        self.parts: dict[str, SharpPart] = {}
+        self.parts: dict[str, Arrays] = {}
         self.progress: list[SharpProgress] = []
 
-    def __call__(self, part: SharpPart, progress: SharpProgress) -> None:
-        assert part.key not in self.parts
-        assert all(array.dtype.kind in "iu" for array in part.arrays.values())
-        self.parts[part.key] = part
+    def __call__(self, key: str, found: Arrays, progress: SharpProgress) -> None:
+        assert key not in self.parts
+        assert all(array.dtype.kind in "iu" for array in found.values())
+        self.parts[key] = found
         self.progress.append(progress)
 
 
@@ -99,14 +100,14 @@ def test_whatever_is_kept_the_bounds_are_the_same(open_case: tuple[Table, Knowle
 def test_what_is_kept_of_other_cells_is_done_again(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     whole = sought(*open_case, on_part=kept)
-    few = {key: SharpPart(key, {**part.arrays, "cells": part.arrays["cells"][:0]}) for key, part in kept.parts.items()}
+    few = {key: {**part, "cells": part["cells"][:0]} for key, part in kept.parts.items()}
     assert same(sought(*open_case, kept=few), whole)
 
 
 def test_a_kept_difference_that_is_not_feasible_shows_nothing(open_case: tuple[Table, Knowledge]) -> None:
     kept = Kept()
     whole = sought(*open_case, on_part=kept)
-    forged = {key: SharpPart(key, {**p.arrays, "changes": p.arrays["changes"] * 1000}) for key, p in kept.parts.items()}
+    forged = {key: {**part, "changes": part["changes"] * 1000} for key, part in kept.parts.items()}
     found = sought(*open_case, kept=forged)
     assert nested_in(found.bounds.inner, whole.bounds.inner)
 

@@ -21,7 +21,7 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, ReleaseSearch
 from sdc.search.decomposable import SearchState
-from sdc.search.growth import Grown
+from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook

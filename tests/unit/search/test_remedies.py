@@ -24,7 +24,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
 from sdc.search.blockers import blockers, near
-from sdc.search.growth import Grown
+from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import candidates, redesign
 from sdc.search.remedies import Remedy, promising, remedies

@@ -1,0 +1,80 @@
+"""A release that grows, as it is proven so far: what a worker sends, and what a checkpoint keeps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sdc.checkpoint import Arrays
+from sdc.feasible.differences import Differences
+from sdc.feasible.proof import ComponentProof, Proof
+from sdc.model.documents import plain, typed
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.risk.criteria import Judgement
+from sdc.risk.effort import Depth
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.refutation import Refutation
+from sdc.search.step import SearchStep
+
+_OF_A_DIFFERENCE = ("start", "cells", "changes")
+_DOCUMENTS: dict[str, Any] = {"steps": tuple[SearchStep, ...], "refutations": tuple[Refutation, ...]}
+
+
+@dataclass(frozen=True, eq=False)
+class Grown:
+    """A release, what shows that it is safe, and the steps that led to it; else as `OrderedRelease`."""
+
+    release: Release
+    proof: Proof
+    steps: tuple[SearchStep, ...] = ()
+    unasked: int = 0
+    is_ended: bool = False
+    refutations: tuple[Refutation, ...] = ()
+    resumed: bool | None = None
+
+    def kept(self, schema: Schema) -> Arrays:
+        """As a checkpoint has it."""
+        arrays: dict[str, npt.NDArray[Any]] = {"release": np.array(self.release.frontier, np.int64)}
+        for name, kind in _DOCUMENTS.items():
+            text = json.dumps(plain(kind, getattr(self, name), schema))
+            arrays[name] = np.frombuffer(text.encode(), np.uint8)
+        for part in self.proof.parts:
+            arrays |= {f"{part.variables}:{name}": getattr(part.differences, name) for name in _OF_A_DIFFERENCE}
+        return arrays
+
+    @staticmethod
+    def read(arrays: Arrays, schema: Schema) -> Grown:
+        """What `kept` gave; RunFolderError, LookupError, TypeError or ValueError where it is something else."""
+        told = (
+            typed(kind, json.loads(arrays[name].tobytes()), Path("checkpoint"), schema)
+            for name, kind in _DOCUMENTS.items()
+        )
+        steps, refutations = told
+        release = Release.of(arrays["release"].tolist())
+        return Grown(release, Proof(tuple(_parts(arrays)), ()), steps, refutations=refutations)
+
+    def judgement(self, inquiry: Inquiry) -> Judgement | None:
+        """The one that lets the release out, by what is told here, which is checked in integers.
+
+        None where that does not hold; the inquiry has learnt what does.
+        """
+        if not all(one.holds(inquiry.table, inquiry.known.zeros) for one in self.refutations):
+            return None
+        inquiry.learn(self.proof, self.release)
+        judgement = inquiry.ask(self.release, Depth.REFUTE)
+        return judgement if inquiry.accepts(judgement) else None
+
+
+def _parts(arrays: Arrays) -> Iterator[ComponentProof]:
+    for name in arrays:
+        variables, _, of = name.partition(":")
+        if of == "start":
+            found = Differences(*(arrays[f"{variables}:{one}"] for one in _OF_A_DIFFERENCE))
+            yield ComponentProof(int(variables), None, found)
