@@ -6,22 +6,26 @@ They are for this user alone, as cells and counts may be in them.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
+from sdc.model.documents import plain, typed
 from sdc.model.errors import RunFolderError
+from sdc.model.schema import Schema
 from sdc.paths import require_own
 
 Arrays: TypeAlias = Mapping[str, npt.NDArray[Any]]
+T = TypeVar("T")
 KEY = "key"
 OF_PART = "part:"  # before the names of a part's arrays in its file
 
@@ -44,7 +48,7 @@ class Checkpoint:
         """With what is there; says what is passed over. InputError as `require_own`."""
         own, work = Checkpoint(above, of), above.stem
         require_own(own.folder, "remove it: what is in it is done again")
-        if any(path != own.folder for path in above.glob("*")):
+        if any(path != own.folder for path in (*above.glob("*"), *above.parent.glob(f"{work}.checkpoint.json"))):
             say(f"{work}: a checkpoint of another table, other settings or another version is passed over")
         files = sorted(own.folder.glob("[!.]*.npz"))
         parts = [part for part in map(_read, files) if part is not None]
@@ -89,6 +93,18 @@ class Checkpoint:
 
 
 NOT_KEPT = Checkpoint()
+
+
+def packed(kind: Any, value: Any, schema: Schema | None = None) -> npt.NDArray[np.uint8]:
+    """A document as a part has it, by the names of a schema."""
+    return np.frombuffer(json.dumps(plain(kind, value, schema)).encode(), np.uint8)
+
+
+def unpacked(kind: type[T], arrays: Arrays | None, name: str, schema: Schema | None = None) -> T | None:
+    """What `packed` gave; None where it is not there, or is something else."""
+    with suppress(RunFolderError, LookupError, ValueError, TypeError):
+        return None if arrays is None else typed(kind, json.loads(arrays[name].tobytes()), Path(name), schema)
+    return None
 
 
 def _read(path: Path) -> tuple[str, Arrays] | None:

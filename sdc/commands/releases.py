@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,10 +39,9 @@ from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
-    from sdc.config.release import ReleaseConfig, WeightsConfig
+    from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
     from sdc.search.best import FoundRelease
-    from sdc.search.deadline import Deadline
     from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
@@ -242,7 +240,7 @@ def release(
     from sdc.stages.assemble import Watch
     from sdc.stages.checks import check_names
     from sdc.stages.publish import publish_release
-    from sdc.stages.search import QuestionLines, describe_round, describe_simulated
+    from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
 
     if method is not None:
         require_method(method)
@@ -265,7 +263,11 @@ def release(
     data = about.table
     if out is not None and about.build is not None:
         check_names(about.build, about.known, data)
-    with executor_of(subject, workers) as executor, _ended_by_interrupt(settings, method) as deadline:
+    method_of = settings.model_copy(update={"method": method})
+    with ExitStack() as stack:
+        executor = stack.enter_context(executor_of(subject, workers))
+        marker = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sdc-")), "ending")
+        deadline = stack.enter_context(interruptible(method_of, marker))
         found = api.find_release(
             data,
             about.known,
@@ -306,21 +308,6 @@ def release(
     if out is not None:
         print(f"published     {out}, {facts['published']}")
     raise typer.Exit(status_of_release(facts))
-
-
-@contextmanager
-def _ended_by_interrupt(settings: ReleaseConfig, method: str) -> Iterator[Deadline]:
-    """When the search is to end: as the settings say, or by the first interrupt, which `simulatable` does not heed."""
-    from sdc.refusal import first_interrupt
-    from sdc.search.deadline import NEVER, Deadline
-
-    if method == "simulatable":
-        yield NEVER
-        return
-    with tempfile.TemporaryDirectory(prefix="sdc-") as folder:
-        marker = Path(folder, "ending")
-        with first_interrupt(marker.touch, "the search ends with what is proven so far"):
-            yield Deadline.of(settings, marker)
 
 
 def _require_new(out: Path | None) -> None:

@@ -17,7 +17,6 @@ from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.risk.criteria import Judgement
-from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
@@ -249,44 +248,22 @@ class ReleaseSearch:
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""
-        inquiry = self._inquiry()
-        if known is not None:
-            inquiry.resume(known.judgement)
-        found = replace(self.ordered, inquiry=inquiry).run()
-        return self._ordered(found.judgement, found)
-
-    def _ordered(self, judgement: Judgement, found: OrderedRelease | Grown) -> FoundRelease:
-        value, reason = self._value(found.release), reasons.left(self.ordered, found)
-        ended = _ended("questions", found)
-        more: dict[str, Any] = {"reason": reason, "ended_after": ended, "refutations": found.refutations}
-        more["resumed"] = _resumed(found, "growth")
-        return FoundRelease(judgement, "ordered", value, found.steps, **more)
+        found = replace(self.ordered, inquiry=self._inquiry(known)).run()
+        return self._grown("ordered", found.judgement, found, reasons.left(self.ordered, found))
 
     def by_bisection(self, known: FoundRelease | None = None, *, or_nothing: bool = False) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
-        inquiry, ordered = self._inquiry(), self.ordered
-        if known is not None:
-            inquiry.resume(known.judgement)
-        found = BisectionSearch(
-            inquiry,
-            ordered.widths,
-            ordered.on_step,
-            ordered.wishes,
-            deadline=ordered.deadline,
-            proven=ordered.proven,
-            or_nothing=or_nothing,
-        ).run()
-        ended, left = _ended("questions", found), reasons.of_prefixes(found) if found.is_ended else ""
-        value, reason = self._value(found.release), " ".join(filter(None, (reasons.cut(self.ordered), left))) or None
-        return FoundRelease(
-            found.judgement,
-            "bisection",
-            value,
-            found.steps,
-            reason=reason,
-            ended_after=ended,
-            refutations=found.refutations,
-        )
+        own = self.ordered
+        asked = self._inquiry(known), own.widths, own.on_step, own.wishes, None, own.deadline
+        found = BisectionSearch(*asked, proven=own.proven, or_nothing=or_nothing).run()
+        left = reasons.cut(own), reasons.of_prefixes(found) if found.is_ended else ""
+        return self._grown("bisection", found.judgement, found, " ".join(filter(None, left)) or None)
+
+    def _grown(
+        self, method: str, judgement: Judgement, found: OrderedRelease | Grown, reason: str | None
+    ) -> FoundRelease:
+        more: dict[str, Any] = {"reason": reason, "refutations": found.refutations, **_course(found, "questions")}
+        return FoundRelease(judgement, method, self._value(found.release), found.steps, **more)
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
@@ -296,15 +273,8 @@ class ReleaseSearch:
             ended = {"rounds": found.rounds}
             rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
             reason = f"The chains were told to end after {rounds}; more may release more."
-        return FoundRelease(
-            found.judgement,
-            "decomposable",
-            value,
-            graph=found.graph,
-            trace=found.trace,
-            reason=reason,
-            ended_after=ended,
-        )
+        more: dict[str, Any] = {"graph": found.graph, "trace": found.trace, "reason": reason, "ended_after": ended}
+        return FoundRelease(found.judgement, "decomposable", value, **more)
 
     def by_simulation(self) -> FoundRelease:
         """What grows by decisions that tell nothing, and what these cost."""
@@ -418,6 +388,7 @@ class ReleaseSearch:
         self, found: FoundRelease, judgement: Judgement, larger: OrderedRelease | Grown, part: str = "extension"
     ) -> FoundRelease:
         """The judgement is that of the larger release; `part` is what `ended_after` calls the extension."""
+        course = _course(larger, part)
         return replace(
             found,
             judgement=judgement,
@@ -425,8 +396,8 @@ class ReleaseSearch:
             steps=(*found.steps, *larger.steps),
             refutations=(*found.refutations, *larger.refutations),
             reason=" ".join(filter(None, (found.reason, reasons.left(self.ordered, larger)))) or None,
-            ended_after={**found.ended_after, **_ended(part, larger)},
-            resumed=_resumed(larger, "extension"),
+            ended_after={**found.ended_after, **course["ended_after"]},
+            resumed=course["resumed"],
         )
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
@@ -435,30 +406,31 @@ class ReleaseSearch:
         effort = replace(inquiry.effort, executor=IN_PROCESS)
         search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
-        own: dict[str, Any] = {"deadline": self.deadline, "checkpoint": search.checkpoint, "proven": proven}
+        own: dict[str, Any] = {"deadline": search.deadline, "checkpoint": search.checkpoint, "proven": proven}
         own |= {"objective": self._objective, "witnesses": inquiry.witnesses}
         alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
         first, start = NOTHING, annealed.judgement
         if not self.can_anneal():
             first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
-        beside = replace(alone, start=Grown(start.release, start.proof), first=first)
+        beside = replace(alone, start=Grown(start.release, start.proof), first=first, deadline=self.deadline)
         ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
-        grown = self._ordered(self._proven(ordered), ordered)
+        grown = self._grown("ordered", self._proven(ordered), ordered, reasons.left(search, ordered))
         return grown, self._with_extension(annealed, self._proven(other), other)
 
     def _proven(self, grown: Grown) -> Judgement:
         """The judgement of what a worker found, by its proof and no further search."""
         for step in grown.steps:
             self.ordered.on_step(step)
-        inquiry = self._inquiry()
-        inquiry.learn(grown.proof, grown.release)
-        judgement = inquiry.ask(grown.release, Depth.REFUTE)
-        if not inquiry.accepts(judgement):
+        judgement = grown.judgement(self._inquiry())
+        if judgement is None:
             raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
         return judgement
 
-    def _inquiry(self) -> Inquiry:
-        return self.ordered.inquiry.anew()
+    def _inquiry(self, known: FoundRelease | None = None) -> Inquiry:
+        inquiry = self.ordered.inquiry.anew()
+        if known is not None:
+            inquiry.resume(known.judgement)
+        return inquiry
 
     def _value(self, release: Release) -> float:
         return self.decomposable.value(release)
@@ -519,10 +491,7 @@ def require_method(method: str) -> None:
         raise ConfigError(f"release method {method!r} is unknown; choose one of {', '.join(METHODS)}")
 
 
-def _ended(part: str, found: OrderedRelease | Grown) -> dict[str, int]:
-    """After how many questions the deadline ended a part of a search; nothing where it did not."""
-    return {part: len(found.steps)} if found.is_ended else {}
-
-
-def _resumed(found: OrderedRelease | Grown, part: str) -> dict[str, bool]:
-    return {} if found.resumed is None else {part: found.resumed}
+def _course(found: OrderedRelease | Grown, part: str) -> dict[str, Any]:
+    """After how many questions the deadline ended this part of a search, and whether it was resumed."""
+    ended, phase = {part: len(found.steps)} if found.is_ended else {}, "growth" if part == "questions" else part
+    return {"ended_after": ended, "resumed": {} if found.resumed is None else {phase: found.resumed}}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.checkpoint import Arrays
+from sdc.checkpoint import Arrays, packed, unpacked
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
-from sdc.model.documents import plain, typed
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.risk.criteria import Judgement
@@ -42,21 +39,17 @@ class Grown:
     def kept(self, schema: Schema) -> Arrays:
         """As a checkpoint has it."""
         arrays: dict[str, npt.NDArray[Any]] = {"release": np.array(self.release.frontier, np.int64)}
-        for name, kind in _DOCUMENTS.items():
-            text = json.dumps(plain(kind, getattr(self, name), schema))
-            arrays[name] = np.frombuffer(text.encode(), np.uint8)
+        arrays |= {name: packed(kind, getattr(self, name), schema) for name, kind in _DOCUMENTS.items()}
         for part in self.proof.parts:
             arrays |= {f"{part.variables}:{name}": getattr(part.differences, name) for name in _OF_A_DIFFERENCE}
         return arrays
 
     @staticmethod
     def read(arrays: Arrays, schema: Schema) -> Grown:
-        """What `kept` gave; RunFolderError, LookupError, TypeError or ValueError where it is something else."""
-        told = (
-            typed(kind, json.loads(arrays[name].tobytes()), Path("checkpoint"), schema)
-            for name, kind in _DOCUMENTS.items()
-        )
-        steps, refutations = told
+        """What `kept` gave; LookupError, TypeError or ValueError where it is something else."""
+        steps, refutations = (unpacked(kind, arrays, name, schema) for name, kind in _DOCUMENTS.items())
+        if steps is None or refutations is None:
+            raise ValueError("steps or refutations are damaged")
         release = Release.of(arrays["release"].tolist())
         return Grown(release, Proof(tuple(_parts(arrays)), ()), steps, refutations=refutations)
 

@@ -16,7 +16,7 @@ from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.capabilities import LIMIT, require_together
 from sdc.config.values import Objective
 from sdc.model import subtable as st
-from sdc.model.errors import NothingReleasableError, ReleaseError, RunFolderError
+from sdc.model.errors import NothingReleasableError, ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -143,7 +143,7 @@ class OrderedSearch:
         if (kept := self.checkpoint.found.get(phase)) is None:
             return start, ()
         before, self._resumed = (self.inquiry.bank, self.inquiry.spent), False
-        with suppress(RunFolderError, LookupError, TypeError, ValueError):
+        with suppress(LookupError, TypeError, ValueError):
             grown = Grown.read(kept, self._schema)
             judgement = grown.judgement(self.inquiry) if grown.release.contains(start.release) else None
             if judgement is not None:

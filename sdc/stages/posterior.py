@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.executor import Executor
 from sdc.intruder.chains import Sampling
 from sdc.intruder.measures import groups
@@ -16,7 +17,7 @@ from sdc.stages.refusals import refusals
 from sdc.stages.search import SEARCH, search_settings
 from sdc.stages.stage import Say, Stage, given, plain
 from sdc.stages.table import TABLE
-from sdc.storage.results import read_kept_posteriors, write_kept_posteriors, write_posteriors, write_refusals
+from sdc.storage.results import write_posteriors, write_refusals
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -27,12 +28,15 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     held = groups(CellMarginals(table, cells), known, asked.share)
     sampling = Sampling(asked.draws, asked.chains, asked.seed, asked.error, max(asked.draws, asked.most_draws))
 
-    path, key = build.folder.checkpoint(POSTERIOR.name), POSTERIOR.key(build)
-    kept = list(read_kept_posteriors(path, key))
+    checkpoint, kind = (
+        Checkpoint.open(build.folder.parts(POSTERIOR.name), POSTERIOR.key(build), say),
+        tuple[Summary, ...],
+    )
+    kept = list(unpacked(kind, checkpoint.found.get("laws"), "laws") or ())
 
     def tell_of(found: Summary) -> None:
         kept.append(found)
-        write_kept_posteriors(kept, key, path)
+        checkpoint.write("laws", {"laws": packed(kind, tuple(kept))})
         say(_describe_law(found, asked.threshold))
 
     told = summaries(table, known, cells, laws, held, sampling, executor, tell_of, tuple(kept))

@@ -9,9 +9,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from sdc.checkpoint import Checkpoint
+from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
+from sdc.config.release import ReleaseConfig
 from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, tell
 from sdc.executor import Executor
 from sdc.feasible.proof import Proof
@@ -21,7 +22,7 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.refusal import first_interrupt
 from sdc.search.best import Begun, FoundRelease
-from sdc.search.deadline import Deadline
+from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import SearchState
 from sdc.search.ordered import GROWING
 from sdc.search.simulatable import SimulatedStep
@@ -35,7 +36,7 @@ from sdc.stages.table import TABLE
 from sdc.stages.widths import WIDTHS
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.refutations import write_refutations
-from sdc.storage.results import read_checkpoint, write_checkpoint, write_search
+from sdc.storage.results import write_search
 
 FEW = 3  # questions, by which nobody knows yet how long others take
 
@@ -137,7 +138,7 @@ class Search:
     @cached_property
     def _begun(self) -> Begun | FoundRelease:
         """What is required was judged, or nothing is left to search for."""
-        build, path = self._build, self._build.folder.checkpoint(SEARCH.name)
+        build, checkpoint = self._build, self._checkpoint
         table, known = build.made.table, build.made.known
         check_names(build, known, table)  # again: the table may be of a build with other settings
         for line in build.settings().found_before(known):
@@ -147,19 +148,27 @@ class Search:
             tell(WARNING, warning)
 
         def keep(state: SearchState) -> None:
-            write_checkpoint(state, self._key, path)
+            checkpoint.write(ANNEALING, {"state": packed(SearchState, state)})
             self._say(describe_round(state))
 
         settings, told = build.settings(self._executor), partial(tell, STEP)
         watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
-        checkpoint = Checkpoint.open(build.folder.parts(SEARCH.name), self._key, self._say)
-        deadline = Deadline.of(build.config.release, self._stack.enter_context(_ended_by_interrupt(build)))
+        marker = build.folder.path / f"{SEARCH.name}.ending"
+        deadline = self._stack.enter_context(interruptible(build.config.release, marker))
         search = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
         return search.begin(build.config.release.method)
 
     @property
     def _state(self) -> SearchState | None:
-        return read_checkpoint(self._build.folder.checkpoint(SEARCH.name), self._key)
+        kept = self._checkpoint.found.get(ANNEALING)
+        state = unpacked(SearchState, kept, "state")
+        if kept is not None and state is None:
+            self._say("search: the checkpoint (annealing) is damaged and is passed over")
+        return state
+
+    @cached_property
+    def _checkpoint(self) -> Checkpoint:
+        return Checkpoint.open(self._build.folder.parts(SEARCH.name), self._key, self._say)
 
 
 def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
@@ -168,19 +177,18 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 
 @contextmanager
-def _ended_by_interrupt(build: Build) -> Iterator[Path | None]:
-    """The file that tells a search to end, wherever it is at work; the first interrupt from the keyboard makes it.
+def interruptible(release: ReleaseConfig, marker: Path) -> Iterator[Deadline]:
+    """The deadline of a search that the first interrupt from the keyboard ends too, by the marker.
 
-    None where decisions are to tell nothing: how far they got would.
+    Not where decisions are to tell nothing: how far they got would.
     """
-    if build.config.release.method == "simulatable":
-        yield None
+    if release.method == "simulatable":
+        yield NEVER
         return
-    marker = build.folder.path / f"{SEARCH.name}.ending"
     marker.unlink(missing_ok=True)  # of a build that was killed
     try:
         with first_interrupt(marker.touch, "the search ends with what is proven so far"):
-            yield marker
+            yield Deadline.of(release, marker)
     finally:
         marker.unlink(missing_ok=True)
 

@@ -122,7 +122,7 @@ class StageRun:
         with self.told():
             found = self.reused() or self._made()
         # after the record: killed between, a build finds the stage and no longer needs the checkpoint
-        folder.checkpoint(stage.name).unlink(missing_ok=True)
+        (folder.path / f"{stage.name}.checkpoint.json").unlink(missing_ok=True)  # of version 0.1
         shutil.rmtree(folder.parts(stage.name), ignore_errors=True)
         line, facts = f"{stage.name}: {found.status} in {found.seconds:.1f} s", asdict(found)
         self._say(line)

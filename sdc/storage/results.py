@@ -4,7 +4,6 @@ assessment."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -20,7 +19,6 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.documents import plain, typed
-from sdc.model.errors import RunFolderError
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.recode import Recode
 from sdc.model.release import Release
@@ -28,7 +26,6 @@ from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import EndMethods
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.paths import require_own
 from sdc.risk.assessment import Assessment
 from sdc.risk.critical_width import CriticalWidths
 from sdc.run_format import (
@@ -48,7 +45,7 @@ from sdc.run_format import (
 from sdc.search.best import Candidate, FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
 from sdc.search.curve import CurvePoint, LikelyPoint
-from sdc.search.decomposable import SearchState, TraceRow
+from sdc.search.decomposable import TraceRow
 from sdc.search.remedies import Remedy
 from sdc.search.required import RequiredRecord
 from sdc.search.simulatable import SimulatedStep
@@ -323,34 +320,6 @@ def read_guesses(folder: Path) -> Guesses | str:
     cells, claimed = (_part(folder / ATTACK, name, tuple[int, ...]) for name in _OF_GUESSES[2:])
     columns, _ = read_columns(folder / CELLS, names)
     return Guesses(methods, names, cells, claimed, np.stack([columns[name].astype(np.float64) for name in names]))
-
-
-def write_kept_posteriors(found: Sequence[Summary], key: str, path: Path) -> None:
-    """The laws that are found, for a stage with this key that may end before all are."""
-    write_json(path, {"key": key, "laws": plain(tuple[Summary, ...], tuple(found))})
-
-
-def read_kept_posteriors(path: Path, key: str) -> tuple[Summary, ...]:
-    """What `write_kept_posteriors` wrote with this key; nothing where it is of another, damaged or not there."""
-    return _kept(path, key, "laws", tuple[Summary, ...]) or ()
-
-
-def write_checkpoint(state: SearchState, key: str, path: Path) -> None:
-    """The state of the chains, for a search whose stage has this key."""
-    write_json(path, {"key": key, "state": plain(SearchState, state)})
-
-
-def read_checkpoint(path: Path, key: str) -> SearchState | None:
-    """What `write_checkpoint` wrote with this key; None where it is of another search, damaged or not there."""
-    return _kept(path, key, "state", SearchState)
-
-
-def _kept(path: Path, key: str, part: str, kind: type[T]) -> T | None:
-    require_own(path, "remove it: without it the stage begins anew")
-    # no other fault stops a stage: without what was kept it takes longer, and comes to the same
-    with suppress(RunFolderError):
-        return _part(path, part, kind) if _part(path, "key", str) == key else None
-    return None
 
 
 def write_assessment(

@@ -85,12 +85,8 @@ class RunFolder:
         """The folder of a stage; it exists only whole."""
         return self.path / name
 
-    def checkpoint(self, name: str) -> Path:
-        """Where an unfinished stage keeps what it has done so far; gone when the stage is done."""
-        return self.path / f"{name}.checkpoint.json"
-
     def parts(self, name: str) -> Path:
-        """Where what an unfinished stage, or a command about the run, has done is kept part by part; gone likewise."""
+        """Where an unfinished stage, or a command about the run, has its `Checkpoint`; gone when it is done."""
         return self.path / f"{name}.parts"
 
     @contextmanager

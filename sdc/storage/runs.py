@@ -88,14 +88,11 @@ class Run:
         return {
             **self.facts,
             "stages": [_stage_facts(name, records.get(name)) for name in self.planned],
-            "checkpoints": [name for name in self.planned if self._goes_on(name)],
+            "checkpoints": [name for name in self.planned if self.folder.parts(name).exists()],
             "running": self._at_work() if self.state == "running" else None,
             "error": ended.get("text") if ended is not None else None,
             "warnings": self._warnings,
         }
-
-    def _goes_on(self, name: str) -> bool:
-        return self.folder.checkpoint(name).exists() or self.folder.parts(name).exists()
 
     @property
     def _warnings(self) -> list[str]:

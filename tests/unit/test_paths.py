@@ -15,7 +15,6 @@ from sdc.model.errors import InputError
 from sdc.paths import require_own
 from sdc.publish.signature import SigningKey
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.storage.results import read_checkpoint
 
 NOBODY = 65534
 
@@ -75,8 +74,7 @@ PLACES: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "cluster file": (lambda folder: write(folder / "cluster.yaml"), read_cluster),
     "signing key": (lambda folder: write(folder / "key.pem"), SigningKey.read),
     "spilled units": (lambda folder: write(folder / "cells.npy"), _mapped),
-    "checkpoint": (lambda folder: write(folder / "search.json"), lambda path: read_checkpoint(path, "key")),
-    "parts": (lambda folder: write(folder / "a.npz"), lambda path: Checkpoint.open(path, "")),
+    "checkpoint": (lambda folder: write(folder / "a.npz"), lambda path: Checkpoint.open(path, "")),
     "ledger": (ledger_with("ledger.db"), read_ledger),
     "key of a ledger": (ledger_with("ledger.db.key"), lambda path: read_ledger(path.with_suffix(""))),
 }

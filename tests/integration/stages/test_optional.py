@@ -56,7 +56,7 @@ def test_a_decomposable_build(config: Config) -> None:
     assert (found.steps, found.reason) == ((), None)
     assert document_of(build, "confidential", "utility.json")["converged"] is True
     assert document_of(build, "assessment", "assessment.json")["min_width"] == [10, 10]
-    assert not build.folder.checkpoint("search").exists()
+    assert not build.folder.parts("search").exists()
 
 
 def test_the_best_of_both(config: Config, finished: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sdc.api import find_release
+from sdc.checkpoint import Checkpoint, packed
 from sdc.executor import IN_PROCESS
 from sdc.intruder import summary as laws_of_stage
 from sdc.model.errors import (
@@ -26,9 +27,6 @@ from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import STAGES, SWEEP, run_all
-from sdc.storage.results import (
-    write_checkpoint,
-)
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import (
     ANNEALED,
@@ -207,7 +205,7 @@ def test_laws_are_kept_one_by_one(config: Config, monkeypatch: pytest.MonkeyPatc
     build = built(config(posterior=asked))
     assert found == ["released", "saturated", "killed", "saturated"]
     assert contents(build.folder.stage("posterior")) == expected
-    assert not build.folder.checkpoint("posterior").exists()
+    assert not build.folder.parts("posterior").exists()
 
 
 @pytest.mark.parametrize(
@@ -229,13 +227,13 @@ def test_a_search_that_is_interrupted_goes_on_from_its_last_round(
 
     with pytest.raises(RuntimeError, match="struck"):
         run_all(open_build(config(release=release)), IN_PROCESS, fail_after_three)
-    assert whole.folder.checkpoint("search").is_file()
+    assert whole.folder.parts("search").is_dir()
     said.clear()
     build = open_build(config(release=release))
     run_all(build, IN_PROCESS, said.append)
     assert re.findall(r"annealing round (\d)", "\n".join(said)) == ["4", "5"]
     assert contents(build.folder.stage("search")) == expected
-    assert not build.folder.checkpoint("search").exists()
+    assert not build.folder.parts("search").exists()
 
 
 def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) -> None:
@@ -243,7 +241,8 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     expected = contents(whole.folder.stage("search"))
     other: list[SearchState] = []
     find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
-    write_checkpoint(other[-1], "another key", whole.folder.checkpoint("search"))
+    checkpoint = Checkpoint(whole.folder.parts("search"), "another key")
+    checkpoint.write("annealing", {"state": packed(SearchState, other[-1])})
     for name in ("search", "release"):
         whole.folder.discard(name)
     annealing = {**ANNEALED["annealing"], "seed": 3}
@@ -251,7 +250,7 @@ def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) ->
     assert redone(statuses)[0] == "search"  # and not the widths
     again = built(config(release=ANNEALED))
     assert contents(again.folder.stage("search")) == expected
-    assert not again.folder.checkpoint("search").exists()
+    assert not again.folder.parts("search").exists()
 
 
 @pytest.mark.parametrize("name", ["table", "widths", "assessment", "confidential"])

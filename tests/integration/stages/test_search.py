@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
-from sdc.checkpoint import Arrays, Checkpoint
+from sdc.checkpoint import Checkpoint
 from sdc.events import OUTLOOK, QUESTIONS, EventText, heard
 from sdc.executor import IN_PROCESS
-from sdc.search.grown import Grown
 from sdc.search.step import SearchStep
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH, QuestionLines
 from sdc.stages.stage import run_stage
 from sdc.stages.stages import run_all
 from sdc.stages.table import TABLE
-from sdc.stages.verified import verify_run
 from sdc.stages.widths import WIDTHS
-from tests.helpers.builds import report_of, written
+from tests.helpers.builds import written
 from tests.strategies import scattered
 
 FEW = {"seconds": 0.001, "seconds_per_cell": 0.3, "annealing": {"steps": 400, "chains": 2, "rounds": 2}}
@@ -33,39 +29,6 @@ def opened(folder: Path, method: str) -> Build:
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
     table, release = {"path": str(folder / "table.csv")}, {"method": method, **FEW}
     return open_build(written(folder, table=table, risk={"min_width": 3}, release=release))
-
-
-@pytest.mark.parametrize("method", ["ordered", "best"])
-def test_a_growth_that_is_killed_is_resumed_and_proven(
-    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From what was kept last; what was asked by then is not asked again, and the build says it everywhere."""
-    build, write, kept = opened(tmp_path, method), Checkpoint.write, list[tuple[str, Grown]]()
-
-    def killed(own: Checkpoint, name: str, arrays: Arrays) -> None:
-        write(own, name, arrays)
-        kept.append((name, Grown.read(arrays, build.made.table.schema)))
-        if len(kept) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(Checkpoint, "write", killed)
-    with pytest.raises(KeyboardInterrupt):
-        run_all(build, IN_PROCESS)
-    monkeypatch.setattr(Checkpoint, "write", write)
-    assert len([*build.folder.parts("search").glob("*/*.npz")]) == len({name for name, _ in kept})
-    said, (phase, last) = list[str](), kept[-1]
-    again = open_build(tmp_path / "build.yaml")
-    run_all(again, IN_PROCESS, said.append)
-    assert f"search: resumed from a checkpoint ({phase}); the release is proven, and may be another one" in said
-    found = again.made.found
-    assert phase in found.resumed
-    assert json.loads((again.folder.stage("search") / "search.json").read_text())["resumed"] == [*found.resumed]
-    assert verify_run(again.folder.path).verified
-    assert "The search was interrupted and resumed from a checkpoint. What goes out is proven" in report_of(again)
-    if method == "ordered":  # of several releases the best goes out
-        assert found.release.contains(last.release)
-        assert found.steps[: len(last.steps)] == last.steps
-    assert not again.folder.parts("search").exists()
 
 
 def test_a_checkpoint_that_does_not_hold_is_passed_over_in_a_line(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -50,7 +49,7 @@ def test_a_build_that_is_killed_while_it_anneals(config: Config, two_workers: Ex
     expected = {name: contents(whole.folder.stage(name)) for name in ("search", "confidential")}
     shutil.rmtree(whole.folder.path)
     killed(file, "annealing")
-    assert json.loads(whole.folder.checkpoint("search").read_text())["state"]["round"] == 2
+    assert whole.folder.parts("search").is_dir()
     build = built(file, two_workers)
     assert {name: contents(build.folder.stage(name)) for name in expected} == expected
     assert {path.name for path in build.folder.path.iterdir()} == {".lock", "log.jsonl", "manifest.json", *NAMES}

@@ -33,9 +33,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
-from sdc.search.decomposable import SearchState
 from sdc.search.remedies import Remedy
-from sdc.stages.assemble import Watch
 from sdc.storage import documents, results
 from sdc.utility.measures import Weights, utility_of
 from tests.helpers.deadlines import AfterLooks
@@ -158,19 +156,6 @@ def test_posteriors_come_back(czech: Table, tmp_path: Path, monkeypatch: pytest.
     (tmp_path / results.POSTERIOR).unlink()
     with pytest.raises(RunFolderError):
         results.read_posteriors(tmp_path)
-
-
-def test_a_checkpoint_is_for_its_own_search(czech: Table, tmp_path: Path) -> None:
-    states: list[SearchState] = []
-    find_release(czech, NOTHING, "decomposable", min_width=6, steps=100, watch=Watch(on_round=states.append))
-    path = tmp_path / "search.checkpoint.json"
-    assert results.read_checkpoint(path, "key") is None
-    results.write_checkpoint(states[-1], "key", path)
-    assert results.read_checkpoint(path, "key") == states[-1]
-    assert results.read_checkpoint(path, "other") is None
-    for damaged in ("{", "[]", '{"key": "key"}', '{"key": "key", "state": {"chains": 1}}'):
-        path.write_text(damaged)
-        assert results.read_checkpoint(path, "key") is None
 
 
 def assert_equal(found: tuple[Assessment, CellBounds], written: tuple[Assessment, CellBounds]) -> None:

@@ -82,7 +82,7 @@ def test_a_release_beside_a_stage_that_is_not_whole_is_damaged(root: Path) -> No
 
 def test_the_status_of_a_run(root: Path) -> None:
     folder = RunFolder(root / "births" / "c")
-    folder.checkpoint("release").touch()
+    folder.parts("release").mkdir()
     status = read_run(folder.path).status
     assert [(stage["name"], stage["status"], stage["worker_mib"]) for stage in status["stages"]] == [
         ("table", "done", 200), ("search", "done", 200), ("release", "to do", None),
