@@ -14,6 +14,7 @@ from sdc.commands.options import (
     Json,
     MinWidth,
     Quote,
+    Sheet,
     SmallCount,
     StructuralZeros,
     SubjectPath,
@@ -188,9 +189,7 @@ def suppress(
 
 @rules.command(rich_help_panel=PROTECT)
 def magnitude(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="Records: Parquet or CSV, a file or a folder of parts, or a URL.")
-    ],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Records: a data file, a folder of parts or a URL.")],
     value: Annotated[str, typer.Option(help="The column that is summed.")],
     by: Annotated[
         list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
@@ -218,6 +217,13 @@ def magnitude(
     decimal: DecimalSign = ".",
     encoding: Encoding = "utf-8",
     quote: Quote = '"',
+    sheet: Sheet = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A text that stands for missing values, such as NA; once for each.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A pattern of names in the folder that are no parts; once for each.")
+    ] = None,
     out: OutCsv = None,
     as_json: Json = False,
 ) -> None:
@@ -250,7 +256,15 @@ def magnitude(
         negative=negative,
         alike=alike,
         decimals=decimals,
-        csv={"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "quote": quote},
+        csv={
+            "delimiter": delimiter,
+            "decimal": decimal,
+            "encoding": encoding,
+            "quote": quote,
+            "sheet": sheet,
+            "missing": missing or [],
+        },
+        ignore=ignore or [],
     )
     rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
     if out is not None:

@@ -10,14 +10,18 @@ from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_val
 
 from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
 from sdc.model.alike import Alike
+from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES
 from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-KINDS = (".parquet", ".csv", ".tsv", ".txt")
-SUFFIXES = (KINDS[0], *(kind + packed for kind in KINDS[1:] for packed in ("", *COMPRESSIONS)))
+TEXTS, EXCEL = (".csv", ".tsv", ".txt"), ".xlsx"
+STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+"""Files of SPSS, Stata and SAS, whose numbers are floats, whole ones too."""
+KINDS = (".parquet", *TEXTS, *STATISTICAL, EXCEL)
+SUFFIXES = (*KINDS, *(kind + packed for kind in TEXTS for packed in COMPRESSIONS))
 """Of parts."""
 
 
@@ -81,7 +85,9 @@ class CsvConfig(Section):
         Field(description="what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"),
     ] = ","
     encoding: Annotated[
-        Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
+        Text,
+        AfterValidator(_encoding),
+        Field(description="such as utf-8, latin-1, cp1252 or utf-16; of SPSS, Stata and SAS instead of the file's own"),
     ] = "utf-8"
     decimal: Annotated[
         Literal[".", ","],
@@ -104,6 +110,9 @@ class CsvConfig(Section):
             "each column"
         ),
     ] = ()
+    sheet: Annotated[
+        Text | None, Field(description="the sheet of an Excel file; default the only one that has cells")
+    ] = None
 
     def missing_of(self, column: str) -> frozenset[str]:
         """The texts that stand for missing values of a column."""
@@ -112,6 +121,15 @@ class CsvConfig(Section):
     def delimiter_of(self, suffix: str) -> str:
         """That of a file whose name ends so."""
         return "\t" if suffix.startswith(".tsv") and self.delimiter == "," else self.delimiter
+
+    def require_used(self, suffix: str, path: str) -> None:
+        """InputError for settings that files whose names end so have no use for."""
+        is_text = suffix.startswith(TEXTS)
+        used = {"delimiter": is_text, "encoding": is_text or suffix in STATISTICAL, "quote": is_text}
+        for key, is_used in {**used, "sheet": suffix == EXCEL}.items():
+            if not is_used and (given := getattr(self, key)) != CsvConfig.model_fields[key].default:
+                kind = "Excel" if key == "sheet" else "text"
+                raise InputError(f"table.csv.{key} = {given!r} is of {kind} files, and {path} is none; take it out")
 
     @model_validator(mode="after")
     def _tells_apart(self) -> CsvConfig:
@@ -174,7 +192,7 @@ class TableConfig(Section):
         ),
     ] = {}
     csv: Annotated[
-        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote and missing, of text files")
+        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote, missing and sheet")
     ] = CsvConfig()
     categories: Annotated[
         dict[Text, tuple[Category, ...]],

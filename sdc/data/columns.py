@@ -13,10 +13,11 @@ from sdc.data.frames import arrow_of
 from sdc.data.records import apart, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import SourcePart, open_source
 from sdc.data.vocabulary import namer
+from sdc.model.alike import alike_key
 from sdc.model.errors import InputError, nearest
 
 
-def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, ignore: Sequence[str] = ()) -> pa.Table:
     """One column as it is stored, and others as the names of their values, null where one is missing.
 
     The decimal sign concerns numbers and no codes, so that it is left to whoever reads the values.
@@ -25,7 +26,8 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
     if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
         raise InputError(f"csv.missing names {odd[0]!r}, no column that is used; {nearest(odd[0], columns)}")
     if isinstance(source, str | Path):
-        found = open_source(source)
+        found = open_source(source, ignore=ignore)
+        csv.require_used(found.parts[0].suffix, found.path)
         layouts, path = layouts_of(found.parts, csv), found.path
         _require(columns, layouts[0].names, path)
         require_once(layouts[0].names, columns, path)
@@ -36,7 +38,8 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
             raise InputError(f"{path} has {value!r} as {' and as '.join(sorted(types))}; give it one type")
         table = pa.concat_tables(pieces)
     else:
-        table, path = arrow_of(source), "the data frame"
+        csv.require_used("", "the data frame")
+        table, path = arrow_of(source, frozenset(map(alike_key, columns))), "the data frame"
         _require(columns, table.column_names, path)
         table = _chosen(table, value, named, csv)
     if not len(table):
@@ -57,22 +60,21 @@ def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) ->
 def _columns_of(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     columns = [value, *named]
     found = list(batches(part, columns, None, csv))
-    return _chosen(
-        pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns}), value, named, csv
-    )
+    table = pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns})
+    return _chosen(table, value, named, csv, part.whole)
 
 
-def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig, whole: bool | None = None) -> pa.Table:
     values = table.column(value)
     plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    return pa.table({value: plain, **{name: _named(table.column(name), name, csv) for name in named}})
+    return pa.table({value: plain, **{name: _named(table.column(name), name, csv, whole) for name in named}})
 
 
-def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig) -> pa.ChunkedArray:
+def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | None) -> pa.ChunkedArray:
     """Its values by name; an empty name is a missing value."""
-    name_of, chunks = namer(column.type, name, marks=csv.missing_of(name)), []
+    name_of, chunks = namer(column.type, name, whole, csv.missing_of(name)), []
     for chunk in column.chunks:
-        whole = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        names = [None if value is None else name_of(value) or None for value in whole.dictionary.to_pylist()]
-        chunks.append(pa.array(names, pa.string()).take(whole.indices))
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        names = [None if value is None else name_of(value) or None for value in coded.dictionary.to_pylist()]
+        chunks.append(pa.array(names, pa.string()).take(coded.indices))
     return pa.chunked_array(chunks, pa.string())

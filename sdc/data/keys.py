@@ -62,7 +62,7 @@ def _keys_of_part(part: SourcePart, column: str, csv: CsvConfig) -> tuple[set[st
     keys, rows = set[str](), 0
     for batch in batches(part, [column], None, csv):
         values: pa.Array = batch.column(column)
-        named = namer(values.type, column, marks=csv.missing_of(column))
+        named = namer(values.type, column, part.whole, csv.missing_of(column))
         keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
         rows += len(values)
     return keys, rows

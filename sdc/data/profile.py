@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
+from sdc.config.table import STATISTICAL, CsvConfig, RecodeConfig, TableConfig
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
 from sdc.data.records import apart, batches, layouts_of
@@ -24,6 +24,7 @@ from sdc.data.text import guessed
 from sdc.data.vocabulary import kind_of, namer
 from sdc.model.alike import alikes
 from sdc.model.errors import InputError
+from sdc.model.schema import is_plain
 from sdc.model.table import Table
 from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
 
@@ -146,7 +147,7 @@ def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tu
             column = batch.column(name)
             missing += column.null_count
             if not is_cut:
-                name_of = namer(column.type, name)
+                name_of = namer(column.type, name, part.whole)
                 for pair in column.value_counts().to_pylist():
                     if pair["values"] is not None:
                         try:
@@ -165,7 +166,7 @@ def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tu
 def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
     """How text files are written: as given, else as the first part seems to be; InputError for what cannot be."""
     first = source.parts[0]
-    if first.suffix == ".parquet":
+    if not first.is_text:
         return _csv_settings(source.path, given)
     csv = _csv_settings(source.path, guessed(first, given))
     if "decimal" in given or csv.delimiter == ",":
@@ -349,6 +350,32 @@ def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
     return {column.name: tuple(filter(is_usual, column.values)) for column in columns}
 
 
+def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[str, dict[str, Any]]:
+    """Labels that a file of SPSS or Stata has of its variables and of codes that records have.
+
+    Codes of one label are told apart by their code.
+    """
+    first, labels = source.parts[0], dict[str, dict[str, Any]]()
+    if first.suffix not in STATISTICAL:
+        return labels
+    from sdc.data import statistical
+
+    told = apart(statistical.labels, first, csv)
+    for column, recode in ((p.column, p.recode) for p in found if p.why is None):
+        label, of_codes = told[column.name]
+        own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}
+        if recode is None:
+            texts = {c: text for c in sorted(column.values) if (text := of_codes.get(c)) and is_plain(text)}
+            times = Counter(texts.get(code, code) for code in column.values)
+            own["categories"] = {c: text if times[text] == 1 else f"{text} ({c})" for c, text in texts.items()}
+        labels[column.name] = {key: value for key, value in own.items() if value}
+    times = Counter(own.get("label", name) for name, own in labels.items())
+    for own in labels.values():
+        if times[own.get("label", "")] > 1:
+            del own["label"]
+    return {name: own for name, own in labels.items() if own}
+
+
 def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
     """Two-way cells without a record, of which about so many would be expected were the variables independent."""
     one_way = table.one_way()
@@ -385,6 +412,7 @@ def written(
     settings = settings_of(source.path, found, csv).model_copy(update={"not_totals": called})
     alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
     table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
+    labels = _labels(source, found, csv)
     sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
     levels = _nested(source, found, csv)
@@ -397,8 +425,13 @@ def written(
         "nested": [list(pair) for pair in levels],
         "sums": [list(pair) for pair in sums],
         "alike": alike,
+        "labels": labels,
     }
-    return "\n".join(_lines(settings, name, found, table, empty, levels, sums, alike)) + "\n", facts
+    lines = [*_lines(settings, name, found, table, empty, levels, sums, alike)]
+    if labels:
+        lines += ["labels:  # as the file has them", "  variables:"]
+        lines += [f"    {_text(v)}: {json.dumps(own, ensure_ascii=False)}" for v, own in labels.items()]
+    return "\n".join(lines) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""Reading microdata or counted cells, Parquet or CSV, one file or many parts, into a table.
+"""Reading microdata or counted cells, of any kind, one file or many parts, into a table.
 
 What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
 many workers count them within how much memory. A category is a text, as it is written. What is stored as a number, a
-truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31. Texts become numbers only for
+truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31; whole numbers of SPSS, Stata,
+SAS and Excel, which know but floats, as 1. Texts become numbers only for
 bins and codes at the ends. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
@@ -22,6 +23,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -69,8 +71,9 @@ _UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into seve
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    source            a .parquet, .csv, .tsv or .txt file, text also as .gz, .bz2, .xz or .zst; a folder or a glob of
-                      such parts, all of one suffix; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
+    source            a file of Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav),
+                      Stata (.dta), SAS (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of
+                      one kind; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
                       Polars or a relation of DuckDB, which are run whole: choose columns in them
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
@@ -169,18 +172,17 @@ class CountedRecords:
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
     """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named.
 
-    Records that are not as many as expected are refused here where Parquet tells how many there are.
+    Records that are not as many as expected are refused here where the parts tell how many there are.
     """
+    settings.csv.require_used(source.parts[0].suffix, source.path)
     layouts = layouts_of(source.parts, settings.csv)
     names = layouts[0].names
     count = count_of(names, settings, source.path)
     require_once(names, names if settings.variables is None else [], source.path)
-    codings = _codings(names, count, settings, source.path, _reals(layouts))
+    codings = _codings(names, count, settings, source.path, _reals(layouts, bool(source.parts[0].whole)))
     require_once(names, [count, settings.weight, *(coding.column for coding in codings)], source.path)
-    if source.parts[0].suffix == ".parquet" and count is None:
+    if count is None and all(layout.groups for layout in layouts):
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
-    if source.parts[0].suffix == ".parquet":
-        _check_csv(settings, source.path)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
 
@@ -235,7 +237,7 @@ def count_records(
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
     """The same of a table that is in memory."""
     part, names = SourcePart(FRAME, None, ""), frame.column_names
-    _check_csv(settings, FRAME)
+    settings.csv.require_used("", FRAME)
     count = count_of(names, settings, FRAME)
     codings = _codings(names, count, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
@@ -254,17 +256,10 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
 # Settings and columns
 
 
-def _reals(layouts: Sequence[Layout]) -> frozenset[str]:
-    """Columns that are floats in some part: pandas makes 1.0 of 1 beside what is missing."""
+def _reals(layouts: Sequence[Layout], whole: bool) -> dict[str, bool]:
+    """How whole numbers are named of columns that are floats in some part: pandas makes 1.0 of 1 beside a null."""
     columns = (column for layout in layouts for column in layout.columns)
-    return frozenset(name for name, kind in columns if pa.types.is_floating(kind))
-
-
-def _check_csv(settings: TableConfig, path: str) -> None:
-    """InputError for settings of text files where there are none."""
-    for key in ("delimiter", "encoding", "quote"):
-        if (given := getattr(settings.csv, key)) != CsvConfig.model_fields[key].default:
-            raise InputError(f"table.csv.{key} = {given!r} is of text files, and {path} is none; take it out")
+    return {name: whole for name, kind in columns if pa.types.is_floating(kind)}
 
 
 _COUNTS = re.compile(
@@ -297,7 +292,11 @@ def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | 
 
 
 def _codings(
-    columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str] = frozenset()
+    columns: list[str],
+    count: str | None,
+    settings: TableConfig,
+    path: str,
+    reals: Mapping[str, bool] = MappingProxyType({}),
 ) -> tuple[Coding, ...]:
     """How each variable is made, in the order of the table."""
     recodes = settings.recodes
@@ -334,7 +333,7 @@ def _codings(
 
 
 def _coding(
-    name: str, columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str]
+    name: str, columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Mapping[str, bool]
 ) -> Coding:
     recode = settings.recodes.get(name)
     column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name) or name
@@ -344,7 +343,7 @@ def _coding(
     limit = min(settings.max_categories, MAX_CATEGORIES)
     missing, listed, decimal = settings.missing.get(name), settings.categories.get(name), settings.csv.decimal
     marks = settings.csv.missing_of(column)
-    coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, column in reals)
+    coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, reals.get(column))
     if reserved := sorted(filter(is_reserved, coding.named)):
         raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
     return coding

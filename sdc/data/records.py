@@ -1,4 +1,4 @@
-"""Batches of records from a part, Parquet or CSV, and what is to be known of a part before they are read."""
+"""Batches of records from a part, of whatever kind, and what is to be known of a part before they are read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sdc.config.table import CsvConfig
+from sdc.config.table import EXCEL, CsvConfig
 from sdc.data.reader import READER
 from sdc.data.source import SourcePart, readable
 from sdc.data.text import header_of, may_be_cut, text_batches
@@ -83,8 +83,8 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
 
 
 def apart(function: Callable[..., Result], part: SourcePart, *arguments: Any) -> Result:
-    """What a function of a part gives: of Parquet, which Arrow does not survive where it is damaged, in a child."""
-    if part.suffix == ".parquet":
+    """What a function of a part gives: of all but text, whose readers damage may kill, in a child."""
+    if not part.is_text:
         return READER.run(function, part, *arguments)
     with readable(part.url):
         return function(part, *arguments)
@@ -96,13 +96,25 @@ def batches(
     """The records of a part, of these row groups, or of the lines that begin in this range of bytes."""
     if part.suffix == ".parquet":
         return _parquet_batches(part, columns, span)
+    if not part.is_text:
+        return _each(_reader_of(part).batches(part, columns, csv, span), part)
     return _each(text_batches(part, columns, csv, span), part)
+
+
+def _reader_of(part: SourcePart) -> Any:
+    """The module for its kind, with `layout` and `batches`."""
+    from sdc.data import excel, statistical
+
+    return excel if part.suffix == EXCEL else statistical
 
 
 def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
     if part.size == 0:
         raise InputError(f"{part} is empty; give a file with a header and records")
-    if part.suffix != ".parquet":
+    if part.suffix != ".parquet" and not part.is_text:
+        with readable(part.url):
+            return Layout(*_reader_of(part).layout(part, csv))
+    if part.is_text:
         with readable(part.url):
             names = header_of(part, csv)
             return Layout(

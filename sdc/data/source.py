@@ -19,7 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from sdc.config.table import KINDS, SUFFIXES, ExpectConfig
+from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
@@ -52,6 +52,16 @@ class SourcePart:
     def suffix(self) -> str:
         """The one of SUFFIXES that its name ends in, empty where none does."""
         return _suffix(self.name)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text file, packed or not."""
+        return self.suffix.startswith(TEXTS)
+
+    @property
+    def whole(self) -> bool | None:
+        """How its whole numbers are named, see `namer`: programs that know but floats write 1 for 1.0."""
+        return True if self.suffix in STATISTICAL else None
 
     @contextmanager
     def opened(self) -> Iterator[str | IO[bytes]]:
@@ -247,7 +257,9 @@ def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: 
     elif _suffix(inside):
         found = Source(path, (_part(path, files, inside),))
     else:
-        raise InputError(f"{path} is neither Parquet nor text; its name should end in {', '.join(KINDS)}")
+        raise InputError(f"{path} is no file of data; its name should end in {', '.join(KINDS)}")
+    if found.parts[0].suffix in STATISTICAL:
+        require_packages(path, "pyreadstat")
     if expect.parts not in (None, len(found.parts)):
         raise InputError(
             f"{path} has {len(found.parts)} parts, table.expect.parts = {expect.parts}; give all of them and no "

@@ -31,6 +31,7 @@ from sdc.model.totals import is_plain, is_reserved
 _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
 _INDICES = pa.int32()
+_EXACT = 1 << 53  # up to which floats hold every whole number
 
 
 class Fault(Enum):
@@ -75,7 +76,7 @@ class Coding:
     decimal  the sign of numbers that are stored as text
     marks    texts that stand for missing values
     alike    whether names that are alike are refused, kept apart, or merged
-    is_real  whether whole numbers stand beside others in another part, and are named as these
+    whole    how whole numbers are named, see `namer`
     """
 
     name: str
@@ -87,7 +88,7 @@ class Coding:
     decimal: str = "."
     marks: frozenset[str] = frozenset()
     alike: Alike = "refuse"
-    is_real: bool = False
+    whole: bool | None = None
 
     @property
     def order(self) -> tuple[str, ...] | None:
@@ -189,7 +190,7 @@ class Vocabulary:
 
         What no row has is not met: a dictionary may name what is of nobody here.
         """
-        name_of = namer(column.type, self.coding.column, self.coding.is_real, self.coding.marks)
+        name_of = namer(column.type, self.coding.column, self.coding.whole, self.coding.marks)
         is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
@@ -329,15 +330,17 @@ def _too_many(coding: Coding) -> InputError:
     )
 
 
-def namer(kind: pa.DataType, column: str, is_real: bool = False, marks: Collection[str] = ()) -> Callable[[Any], str]:
+def namer(
+    kind: pa.DataType, column: str, whole: bool | None = None, marks: Collection[str] = ()
+) -> Callable[[Any], str]:
     """How values of an Arrow type are named, as Python and pandas write them; an empty name is a missing value.
 
-    is_real  whether whole numbers are to be named as others are: 1.0
-    marks    texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
+    whole  whether whole numbers are named 1, floats too, or all 1.0; None: as each is stored
+    marks  texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
 
     A narrow float has the shortest numeral that is read as it. InputError for types without names.
     """
-    named = _namer(kind, column, is_real)
+    named = _namer(kind, column, whole)
     if not marks:
         return named
     same: Callable[[str], str] = str.strip if kind_of(kind, column) == "text" else alike_key
@@ -345,14 +348,22 @@ def namer(kind: pa.DataType, column: str, is_real: bool = False, marks: Collecti
     return lambda value: "" if same(name := named(value)) in absent else name
 
 
-def _namer(kind: pa.DataType, column: str, is_real: bool) -> Callable[[Any], str]:
+def _namer(kind: pa.DataType, column: str, whole: bool | None) -> Callable[[Any], str]:
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
     if narrow is not None:
-        return lambda value: name(float(str(narrow(value))))
+        return _namer_of_floats(lambda value: name(float(str(narrow(value)))), whole)
+    if pa.types.is_floating(stored):
+        return _namer_of_floats(name, whole)
     if pa.types.is_timestamp(stored):
         return lambda value: _day(value, column)
-    return (lambda value: name(float(value))) if is_real and pa.types.is_integer(stored) else name
+    return (lambda value: name(float(value))) if whole is False and pa.types.is_integer(stored) else name
+
+
+def _namer_of_floats(name: Callable[[Any], str], whole: bool | None) -> Callable[[Any], str]:
+    if not whole:
+        return name
+    return lambda value: str(int(value)) if abs(value) <= _EXACT and value == int(value) else name(value)
 
 
 def kind_of(kind: pa.DataType, column: str) -> str:
@@ -371,9 +382,10 @@ def kind_of(kind: pa.DataType, column: str) -> str:
         if any(is_kind(kind) for is_kind in tests):
             return name
     # of a nested type no more than its name: its fields may be called after what is in the data
+    called = getattr(kind, "extension_name", str(kind)).partition("<")[0]
     raise InputError(
-        f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
-        "strings or integers, or leave it out of `variables`"
+        f"column {column!r} has the type {called}, which has no categories; recode it as strings or integers, or leave "
+        "it out of `variables`"
     )
 
 

@@ -32,6 +32,7 @@ CHANGED: dict[str, Any] = {
     "csv.decimal": ",",
     "csv.quote": "none",
     "csv.missing": ["f"],
+    "csv.sheet": "2024",
     "categories": {"sex": ["m", "f"]},
     "missing": {"sex": "f"},
     "recodes": {"age": {"top": 2}},
