@@ -78,7 +78,7 @@ class PrefectServer:
 
     def end(self, number: int = signal.SIGTERM) -> None:
         self._process.send_signal(number)
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def migrated_database(database: Path) -> None:
         url = f"sqlite+aiosqlite:///{home}/{DATABASE}"
         environment = {**os.environ, "PREFECT_HOME": home, "PREFECT_API_DATABASE_CONNECTION_URL": url}
         command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=900)
         with closing(sqlite3.connect(f"{home}/{DATABASE}")) as made:
             made.execute("vacuum into ?", (str(database),))  # one file, whatever its log still holds
 
