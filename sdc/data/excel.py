@@ -1,4 +1,4 @@
-"""Sheets of Excel files, read as a text file of them would be; only in a child process, see `reader`.
+"""Sheets of Excel files, read as a text file of them would be; only in the child process, see `reader`.
 
 The first row with a value has the names of the columns. Whole numbers are named without a point, dates as in ISO 8601.
 What a text file of the sheet would lose or make up is refused with sheet and row. Not by openpyxl, which passes over
@@ -14,44 +14,45 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.etree.ElementTree import Element, iterparse
 from xml.parsers.expat import ParserCreate
 
 import pyarrow as pa
 
-from sdc.config.table import CsvConfig
-from sdc.data.source import SourcePart
-from sdc.data.vocabulary import namer
+from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
+if TYPE_CHECKING:
+    from sdc.data.source import SourcePart
+
 _BATCH, _BLOCK = 1 << 16, 1 << 18
-_NAME = namer(pa.float64(), "", whole=True)
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # of a format, what stands for nothing
 
 
-def layout(part: SourcePart, csv: CsvConfig) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: SourcePart, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns, all of them text."""
-    with _opened(part, csv) as sheet:
-        return tuple((name, pa.string()) for name in sheet.names), ()
+    with _opened(part, sheet) as found:
+        return tuple((name, pa.string()) for name in found.names), ()
 
 
-def batches(part: SourcePart, columns: Sequence[str], csv: CsvConfig, span: range | None) -> Iterator[pa.RecordBatch]:
+def batches(
+    part: SourcePart, columns: Sequence[str], sheet: str | None, span: range | None
+) -> Iterator[pa.RecordBatch]:
     """The records, each value by its name."""
-    with _opened(part, csv) as sheet:
-        places = [sheet.names.index(column) for column in columns]
-        values: list[list[str | None]] = [[] for _ in columns]
-        for row in sheet.records():
-            for own, place in zip(values, places, strict=True):
-                own.append(sheet.named(row, place))
-            if len(values[0]) == _BATCH:
-                yield pa.record_batch([pa.array(own, pa.string()) for own in values], names=list(columns))
-                values = [[] for _ in columns]
-        yield pa.record_batch([pa.array(own, pa.string()) for own in values], names=list(columns))
+    with _opened(part, sheet) as found:
+        places, values = [found.names.index(column) for column in columns], list[list[str | None]]()
+        for row in chain(found.records(), [None]):
+            if row is None or len(values) == _BATCH:
+                own = zip(*values, strict=True) if values else ([] for _ in columns)
+                yield pa.record_batch([pa.array(column, pa.string()) for column in own], names=list(columns))
+                values.clear()
+            if row is not None:
+                values.append([found.named(row, place) for place in places])
 
 
 class _Cell(NamedTuple):
@@ -69,58 +70,51 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True)
 class _Sheet:
+    """A sheet with what it shares with others: texts, the styles that show dates, and when days begin."""
+
     part: SourcePart
     archive: zipfile.ZipFile
     name: str
     path: str
     strings: dict[int, str]
     dates: frozenset[int]
-    is_1904: bool
+    begin: datetime
 
     def fault(self, row: int, what: str) -> InputError:
         return InputError(f"{self.part}, sheet {self.name!r}, row {row}: {what}")
 
-    @property
-    def has_cells(self) -> bool:
-        return any(row.cells for row in self.rows())
-
     @cached_property
-    def header(self) -> _Row:
-        found = next((row for row in self.rows() if row.cells), None)
-        if found is None:
-            raise InputError(f"{self.part}, sheet {self.name!r} is empty; give one with a header and records")
-        return found
+    def header(self) -> _Row | None:
+        return next((row for row in self.rows() if row.cells), None)
 
     @cached_property
     def names(self) -> list[str]:
+        if self.header is None:
+            raise InputError(f"{self.part}, sheet {self.name!r} is empty; give one with a header and records")
         return [self.named(self.header, place) or "" for place in range(max(self.header.cells) + 1)]
 
     def records(self) -> Iterator[_Row]:
         """The rows after the header; InputError for what is none."""
-        last, same = self.header.number, [name.strip().casefold() for name in self.names]
+        same = [name.strip().casefold() for name in self.names]
+        first = last = self.header.number if self.header else 0
         for row in self.rows():
-            if row.number <= self.header.number or not row.cells:
+            if row.number <= first or not row.cells:
                 continue
             if row.number > last + 1:
                 raise self.fault(last + 1, f"it has no value at all, and row {row.number} has; take it out")
-            if max(row.cells) >= len(same):
-                letters = _letters(max(row.cells))
-                raise self.fault(row.number, f"it has a value in column {letters}, which has no name in the header")
-            if [*row.cells] == [0] and len(same) > 2 and row.cells[0].kind in ("s", "str", "inlineStr"):
-                raise self.fault(
-                    row.number,
-                    "it has a text in its first column alone, as notes below the data have; take it out, or write what "
-                    "csv.missing names for each value that is missing",
-                )
-            if all((self.named(row, v) or "").strip().casefold() == name for v, name in enumerate(same)):
+            if (most := max(row.cells)) >= len(same):
+                raise self.fault(row.number, f"it has a value in column {_letters(most)}, which has no name")
+            if most == 0 and len(same) > 2 and row.cells[0].kind in ("s", "str", "inlineStr"):
+                what = "it has a text in its first column alone, as notes below the data have; take it out, or write"
+                raise self.fault(row.number, f"{what} what csv.missing names for values that are missing")
+            if all((self.named(row, place) or "").strip().casefold() == name for place, name in enumerate(same)):
                 raise self.fault(row.number, "the names of the columns are there again; take it out")
             yield row
             last = row.number
 
     def rows(self) -> Iterator[_Row]:
         """The rows of the file, with the cells that have a value by their column, from 0."""
-        reader = _Reader(self)
-        parser = ParserCreate()
+        reader, parser = _Reader(self), ParserCreate()
         parser.buffer_text = True
         parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
         parser.CharacterDataHandler = reader.text
@@ -139,21 +133,20 @@ class _Sheet:
             return self.strings[int(cell.text)]
         if cell.kind == "b":
             return str(cell.text == "1")
-        if cell.kind == "d" or (cell.kind == "n" and cell.style in self.dates):
-            return self._day(row.number, place, cell)
-        return _NAME(float(cell.text)) if cell.kind == "n" else cell.text
-
-    def _day(self, row: int, place: int, cell: _Cell) -> str:
         if cell.kind == "d":
             day = datetime.fromisoformat(cell.text.removesuffix("Z"))
+        elif cell.kind != "n":
+            return cell.text
+        elif cell.style not in self.dates:
+            return whole_name(float(cell.text))
         else:
             days = float(cell.text)
             # of 1900 Excel has a 29 February, day 60
-            begin = datetime(1904, 1, 1) if self.is_1904 else datetime(1899, 12, 30 + (days < 60))
-            day = begin + timedelta(microseconds=round(days * 86_400_000) * 1000)
-        if day.time() != datetime.min.time() or (cell.kind == "n" and float(cell.text) < 1):
+            days += days < 60 and self.begin.year == 1899
+            day = self.begin + timedelta(milliseconds=round(days * 86_400_000))
+        if day.time() != time.min or day <= self.begin + timedelta(self.begin.year == 1899):
             raise self.fault(
-                row, f"column {_letters(place)} has a time of day, which has no categories; write it as text"
+                row.number, f"column {_letters(place)} has a time of day, which has no categories; write it as text"
             )
         return day.date().isoformat()
 
@@ -172,7 +165,7 @@ class _Reader:
         if tag == "c":
             self.cell, self.value, self.has_formula = attributes, None, False
         elif tag in ("v", "t"):
-            self.is_value, self.value = True, self.value or ""
+            self.is_value = True
         elif tag == "f":
             self.has_formula = True
         elif tag == "row":
@@ -181,10 +174,8 @@ class _Reader:
                 raise self.sheet.fault(number, "it is there twice, or out of order; save the file again")
             self.row, self.place = _Row(number, {}), -1
         elif tag == "mergeCell":
-            raise InputError(
-                f"{self.sheet.part}, sheet {self.sheet.name!r} has merged cells, {attributes.get('ref')}; split them, "
-                "and give each cell its value"
-            )
+            what = f"has merged cells, {attributes.get('ref')}; split them, and give each cell its value"
+            raise InputError(f"{self.sheet.part}, sheet {self.sheet.name!r} {what}")
 
     def text(self, text: str) -> None:
         if self.is_value:
@@ -195,38 +186,32 @@ class _Reader:
         if tag in ("v", "t"):
             self.is_value = False
         elif tag == "c":
-            self._take(self.cell.get("t", "n"), self.cell.get("r"))
+            self._take(self.cell.get("t", "n"), self.cell.get("r"), self.value)
         elif tag == "row":
             self.ready.append(self.row)
 
-    def _take(self, kind: str, there: str | None) -> None:
-        place = self.place + 1 if there is None else _place(there)
+    def _take(self, kind: str, there: str | None, text: str | None) -> None:
+        place = self.place + 1 if there is None else _place(there.rstrip("0123456789"))
         if place <= self.place:
             raise self.sheet.fault(self.row.number, "its cells are out of order; save the file again")
-        self.place, text = place, self.value
+        self.place = place
         if self.has_formula and not text and kind != "str":
-            raise self.sheet.fault(
-                self.row.number,
-                f"the formula in column {_letters(place)} has no stored value; open the file in Excel and save it "
-                "again, or put values for formulas",
-            )
+            what = f"the formula in column {_letters(place)} has no stored value; open the file in Excel and save it"
+            raise self.sheet.fault(self.row.number, f"{what} again, or put values for formulas")
         if text and (kind != "s" or self.sheet.strings[int(text)]):
             self.row.cells[place] = _Cell(kind, int(self.cell.get("s", 0)), text)
 
 
 @contextmanager
-def _opened(part: SourcePart, csv: CsvConfig) -> Iterator[_Sheet]:
-    """The sheet of the settings, or the only one that has cells; InputError where there is none, or another too."""
+def _opened(part: SourcePart, sheet: str | None) -> Iterator[_Sheet]:
+    """The sheet of this name, or the only one that has cells; InputError where there is none, or another too."""
     with part.opened() as source, zipfile.ZipFile(source) as archive:
         sheets = list(_sheets(part, archive))
-        if csv.sheet is not None:
-            found = [sheet for sheet in sheets if sheet.name == csv.sheet]
-            if not found:
-                raise InputError(f"{part} has no sheet {csv.sheet!r}; {nearest(csv.sheet, [s.name for s in sheets])}")
-        else:
-            found = [sheet for sheet in sheets if sheet.has_cells]
+        found = [one for one in sheets if (one.name == sheet if sheet is not None else one.header)]
+        if sheet is not None and not found:
+            raise InputError(f"{part} has no sheet {sheet!r}; {nearest(sheet, [one.name for one in sheets])}")
         if len(found) != 1:
-            named = ", ".join(repr(sheet.name) for sheet in found)
+            named = ", ".join(repr(one.name) for one in found)
             what = f"the sheets {named}; name one of them as table.csv.sheet" if found else "no cells; give a table"
             raise InputError(f"{part} has {what}")
         yield found[0]
@@ -234,9 +219,9 @@ def _opened(part: SourcePart, csv: CsvConfig) -> Iterator[_Sheet]:
 
 def _sheets(part: SourcePart, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
     (book,) = (path for kind, path in _targets(archive, "").values() if kind == "officeDocument")
-    targets = _targets(archive, book)
+    targets, begin = _targets(archive, book), datetime(1899, 12, 30)
     others = dict(targets.values())
-    strings, dates, is_1904 = dict[int, str](), frozenset[int](), False
+    strings, dates = dict[int, str](), frozenset[int]()
     if path := others.get("sharedStrings"):
         with archive.open(path) as file:
             strings = dict(enumerate(map(_text, _elements(file, "si"))))
@@ -245,41 +230,39 @@ def _sheets(part: SourcePart, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
             dates = _dates(file)
     with archive.open(book) as file:
         for element in _elements(file, "sheet", "workbookPr"):
-            if _local(element) == "workbookPr":
-                is_1904 = element.get("date1904") in ("1", "true")
-                continue
-            kind, path = next(targets[value] for key, value in element.items() if key.endswith("}id"))
-            if kind == "worksheet":
-                yield _Sheet(part, archive, element.get("name", ""), path, strings, dates, is_1904)
+            if element.get("date1904") in ("1", "true"):
+                begin = datetime(1904, 1, 1)
+            if _local(element) == "sheet":
+                kind, path = next(targets[value] for key, value in element.items() if key.endswith("}id"))
+                if kind == "worksheet":
+                    yield _Sheet(part, archive, element.get("name", ""), path, strings, dates, begin)
 
 
 def _targets(archive: zipfile.ZipFile, path: str) -> dict[str, tuple[str, str]]:
     """What a file of the archive refers to: kind and path by id."""
     folder, name = posixpath.split(path)
+    found = {}
     with archive.open(posixpath.join(folder, "_rels", f"{name}.rels")) as file:
-        return {
-            element.get("Id", ""): (
-                element.get("Type", "").rpartition("/")[2],
-                posixpath.normpath(posixpath.join("/", folder, element.get("Target", "")))[1:],
-            )
-            for element in _elements(file, "Relationship")
-        }
+        for element in _elements(file, "Relationship"):
+            target = posixpath.normpath(posixpath.join("/", folder, element.get("Target", "")))[1:]
+            found[element.get("Id", "")] = element.get("Type", "").rpartition("/")[2], target
+    return found
 
 
-def _dates(file: Any) -> frozenset[int]:
+def _dates(file: IO[bytes]) -> frozenset[int]:
     """The places of styles that show dates or times."""
     dates, styles = set(_DATES), list[int]()
     for element in _elements(file, "numFmt", "cellXfs"):
         if _local(element) == "numFmt":
-            shown = _NO_LETTERS.sub("", element.get("formatCode", "").split(";")[0])
-            number = int(element.get("numFmtId", 0))
-            dates = dates | {number} if re.search("[dmyhs]", shown, re.IGNORECASE) else dates - {number}
+            shown, number = element.get("formatCode", "").split(";")[0], int(element.get("numFmtId", 0))
+            is_date = re.search("[dmyhs]", _NO_LETTERS.sub("", shown), re.IGNORECASE)
+            dates = dates | {number} if is_date else dates - {number}
         else:
             styles = [int(style.get("numFmtId", 0)) for style in element]
     return frozenset(place for place, number in enumerate(styles) if number in dates)
 
 
-def _elements(file: Any, *names: str) -> Iterator[Element]:
+def _elements(file: IO[bytes], *names: str) -> Iterator[Element]:
     """Elements of these names, each forgotten when the next is asked for."""
     parents: list[Element] = []
     for event, element in iterparse(file, ("start", "end")):
@@ -304,12 +287,8 @@ def _text(element: Element) -> str:
 
 
 @lru_cache(1 << 14)
-def _column(letters: str) -> int:
+def _place(letters: str) -> int:
     return reduce(lambda place, letter: 26 * place + ord(letter) - 64, letters, 0) - 1
-
-
-def _place(there: str) -> int:
-    return _column(there.rstrip("0123456789"))
 
 
 def _letters(place: int) -> str:

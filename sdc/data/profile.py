@@ -18,7 +18,7 @@ import numpy as np
 from sdc.config.table import STATISTICAL, CsvConfig, RecodeConfig, TableConfig
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
-from sdc.data.records import apart, batches, layouts_of
+from sdc.data.records import apart, batches, layouts_of, reader_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.text import guessed
 from sdc.data.vocabulary import kind_of, namer
@@ -358,9 +358,8 @@ def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[s
     first, labels = source.parts[0], dict[str, dict[str, Any]]()
     if first.suffix not in STATISTICAL:
         return labels
-    from sdc.data import statistical
-
-    told = apart(statistical.labels, first, csv)
+    reader, encoding = reader_of(first, csv)
+    told = apart(reader.labels, first, encoding)
     for column, recode in ((p.column, p.recode) for p in found if p.why is None):
         label, of_codes = told[column.name]
         own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}

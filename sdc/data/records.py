@@ -97,15 +97,18 @@ def batches(
     if part.suffix == ".parquet":
         return _parquet_batches(part, columns, span)
     if not part.is_text:
-        return _each(_reader_of(part).batches(part, columns, csv, span), part)
+        reader, how = reader_of(part, csv)
+        return _each(reader.batches(part, columns, how, span), part)
     return _each(text_batches(part, columns, csv, span), part)
 
 
-def _reader_of(part: SourcePart) -> Any:
-    """The module for its kind, with `layout` and `batches`."""
+def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
+    """The module for its kind, with `layout` and `batches`, and the setting that they take."""
     from sdc.data import excel, statistical
 
-    return excel if part.suffix == EXCEL else statistical
+    if part.suffix == EXCEL:
+        return excel, csv.sheet
+    return statistical, None if csv.encoding == _CSV.encoding else csv.encoding
 
 
 def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
@@ -113,7 +116,8 @@ def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
         raise InputError(f"{part} is empty; give a file with a header and records")
     if part.suffix != ".parquet" and not part.is_text:
         with readable(part.url):
-            return Layout(*_reader_of(part).layout(part, csv))
+            reader, how = reader_of(part, csv)
+            return Layout(*reader.layout(part, how))
     if part.is_text:
         with readable(part.url):
             names = header_of(part, csv)

@@ -1,8 +1,8 @@
-"""Files of SPSS, Stata and SAS, read by pyreadstat in blocks of rows; only in a child process, see `reader`.
+"""Files of SPSS, Stata and SAS, read by pyreadstat in blocks of rows; only in the child process, see `reader`.
 
 Values are taken as they are stored: codes, and not their labels. What the file calls missing is missing: system-missing
-values, those that a user of SPSS has declared missing, and .a to .z. Dates become dates; formats that show part of a
-date alone, or times, have no rule.
+values, those that a user of SPSS has declared missing, and .a to .z. Dates become dates; formats that show a time or a
+part of a date have no rule.
 """
 
 from __future__ import annotations
@@ -13,111 +13,113 @@ import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import count
-from typing import IO, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from sdc.config.table import CsvConfig
-from sdc.data.source import SourcePart
-from sdc.data.vocabulary import namer
 from sdc.model.errors import InputError
 from sdc.model.extras import require_packages
 
-_VALUES = 1 << 21  # of a block: some 64 MiB as Python has them
+if TYPE_CHECKING:
+    from sdc.data.source import SourcePart
+
+_BYTES, _OF_VALUE, _OF_TEXT = 48 << 20, 40, 64  # of a block; of a value as Python has it, beside the letters
 _GROUP = 1 << 16  # rows, from whose ranges units are made
-_BATCH = 1 << 17
-_RECORD = 80  # bytes of SAS transport files
-_READERS = {
-    ".sav": "read_sav",
-    ".zsav": "read_sav",
-    ".dta": "read_dta",
-    ".sas7bdat": "read_sas7bdat",
-    ".xpt": "read_xport",
-}
+_RECORD = 80  # bytes of transport files
+_EXACT = 1 << 53  # up to which floats hold every whole number
 _TYPES = {"string": pa.string(), "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "float": pa.float32()}
 _NO_RULE = pa.duration("us")
 
 
 class _Dates(NamedTuple):
-    """Microseconds of one unit by the formats that count it, the microsecond of 0, and formats without a rule."""
+    """Microseconds of a unit by the formats that count it, the moment of 0, and formats without a rule."""
 
-    units: dict[re.Pattern[str], int]
-    begin: int
-    others: re.Pattern[str]
+    units: dict[str, int]
+    begin: datetime
+    others: str
 
 
-_DAY, _SECOND = 86_400_000_000, 1_000_000
-_SIXTY = -round((datetime(1970, 1, 1) - datetime(1960, 1, 1)).total_seconds()) * _SECOND
-_SPSS = _Dates(
-    {re.compile(r"[AEJS]?DATE|DATETIME|YMDHMS"): _SECOND},
-    -round((datetime(1970, 1, 1) - datetime(1582, 10, 14)).total_seconds()) * _SECOND,
-    re.compile(r"D?TIME|MTIME|MOYR|QYR|WKYR"),
-)
-_STATA = _Dates({re.compile(r"%-?t?d.*"): _DAY, re.compile(r"%-?tc.*"): 1000}, _SIXTY, re.compile(r"%-?t[Cwmqhb].*"))
+_DAY, _SECOND, _MILLISECOND = 86_400_000_000, 1_000_000, 1000
+_SPSS = _Dates({r"[AEJS]?DATE|DATETIME|YMDHMS": _SECOND}, datetime(1582, 10, 14), r"[DM]?TIME|MOYR|QYR|WKYR")
+_STATA = _Dates({r"%-?t?d.*": _DAY, r"%-?tc.*": _MILLISECOND}, datetime(1960, 1, 1), r"%-?t[Cwmqhb].*")
 _SAS = _Dates(
     {
-        re.compile(r"DATE|WEEKDAT[EX]|(MMDD|DDMM|YYMM)(YY|DD)[BCDNPS]?|(IS|E|B)8601DA|MINGUO|NENGO"): _DAY,
-        re.compile(r"DATETIME|DTDATE|DATEAMPM|MDYAMPM|(IS|E|B)8601D[TN]"): _SECOND,
+        r"DATE|WEEKDAT[EX]|(MMDD|DDMM|YYMM)(YY|DD)[BCDNPS]?|(IS|E|B)8601DA|MINGUO|NENGO": _DAY,
+        r"DATETIME|DTDATE|DATEAMPM|MDYAMPM|(IS|E|B)8601D[TN]": _SECOND,
     },
-    _SIXTY,
-    re.compile(
-        r"HHMM|MMSS|TIME(AMPM)?|TOD|HOUR|(IS|E|B)8601TM|JUL(DATE|DAY|IAN)|MON(YY|TH|NAME)|MMYY[CDNPS]?|"
-        r"YY(MM|MON|QR?)[CDNPSZ]?|YEAR|QTRR?|WEEKDAY|DOWNAME|DAY|WEEK[UVW]|DT(MONYY|WKDATX|YEAR|YYQC)|NL(DAT|TI).*"
-    ),
+    datetime(1960, 1, 1),
+    r"HHMM|MMSS|TIME(AMPM)?|TOD|HOUR|(IS|E|B)8601TM|JUL(DATE|DAY|IAN)|MON(YY|TH|NAME)|MMYY[CDNPS]?|NL(DAT|TI).*|"
+    r"YY(MM|MON|QR?)[CDNPSZ]?|YEAR|QTRR?|WEEKDAY|DOWNAME|DAY|WEEK[UVW]|DT(MONYY|WKDATX|YEAR|YYQC)",
 )
+_KINDS = {
+    ".sav": ("read_sav", _SPSS),
+    ".zsav": ("read_sav", _SPSS),
+    ".dta": ("read_dta", _STATA),
+    ".sas7bdat": ("read_sas7bdat", _SAS),
+    ".xpt": ("read_xport", _SAS),
+}
 
 
-def layout(part: SourcePart, csv: CsvConfig) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def whole_name(value: float) -> str:
+    """The name of a number of programs that know but floats: 1 of 1.0, and 1.5; empty for NaN."""
+    if abs(value) <= _EXACT and value == int(value):
+        return str(int(value))
+    return str(float(value)) if value == value else ""
+
+
+def layout(part: SourcePart, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns with their types, and the rows of each group where the file says how many it has."""
     if part.suffix == ".xpt" and (part.size or 0) % _RECORD:
-        raise InputError(f"{part} has {part.size} bytes, and transport files have a multiple of 80; it was cut short")
-    _, about = _read(part, csv, metadataonly=True)
-    columns, rows = [], about.number_rows or 0
-    for name, twice in zip(about.column_names, _twice(about.column_names), strict=True):
-        columns.append((twice or name, _type(part, about, name)[0]))
-    return tuple(columns), tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP))
+        raise InputError(f"{part} has {part.size} bytes, and transport files a multiple of {_RECORD}; it was cut short")
+    _, about = _read(part, encoding, metadataonly=True)
+    names, rows = about.column_names, about.number_rows or 0
+    # pyreadstat gives the second column of a name another one
+    matches = [re.fullmatch(r"(.*)_duplicated\d+", name) for name in names]
+    called = [m[1] if m and m[1] in names else name for m, name in zip(matches, names, strict=True)]
+    columns = tuple((own, _type(part, about, name)[0]) for own, name in zip(called, names, strict=True))
+    return columns, tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP))
 
 
-def batches(part: SourcePart, columns: Sequence[str], csv: CsvConfig, span: range | None) -> Iterator[pa.RecordBatch]:
+def batches(
+    part: SourcePart, columns: Sequence[str], encoding: str | None, span: range | None
+) -> Iterator[pa.RecordBatch]:
     """The records, or those of a range of groups."""
+    _, about = _read(part, encoding, metadataonly=True)
+    widths = [about.variable_storage_width[c] for c in columns if about.readstat_variable_types[c] == "string"]
+    most = max(1, _BYTES // (len(columns) * _OF_VALUE + sum(_OF_TEXT + width for width in widths)))
     start, stop = (0, None) if span is None else (span.start * _GROUP, span.stop * _GROUP)
-    most = max(_GROUP, _VALUES // len(columns))
     for at in count(start, most) if stop is None else range(start, stop, most):
         rows = most if stop is None else min(most, stop - at)
-        values, about = _read(part, csv, usecols=list(columns), row_offset=at, row_limit=rows)
-        batch = pa.record_batch(
-            [_array(part, values.pop(name), *_type(part, about, name)) for name in columns], names=list(columns)
-        )
-        yield from (batch.slice(first, _BATCH) for first in range(0, len(batch), _BATCH))
-        if len(batch) < rows:
+        values, _ = _read(part, encoding, usecols=list(columns), row_offset=at, row_limit=rows)
+        arrays = [_array(values.pop(name), *_type(part, about, name)) for name in columns]
+        yield pa.record_batch(arrays, names=list(columns))
+        if len(arrays[0]) < rows:
             return
 
 
-def labels(part: SourcePart, csv: CsvConfig) -> dict[str, tuple[str | None, dict[str, str]]]:
-    """Of each column its label, and the labels of its values by their names."""
-    _, about = _read(part, csv, metadataonly=True)
+def labels(part: SourcePart, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
+    """Of each column its label, and the labels of its values by the names of these."""
+    _, about = _read(part, encoding, metadataonly=True)
     found = {}
     for name, label in about.column_names_to_labels.items():
-        name_of = namer(pa.float64(), name, whole=True) if about.readstat_variable_types[name] != "string" else str
-        stored = about.variable_value_labels.get(name, {}).items()
+        of_values, is_text = about.variable_value_labels.get(name, {}), about.readstat_variable_types[name] == "string"
         # .a to .z are texts beside numbers, and missing
-        named = {name_of(value): text for value, text in stored if isinstance(value, str) == (name_of is str)}
-        found[name] = label, named
+        own = {value: text for value, text in of_values.items() if isinstance(value, str) == is_text}
+        found[name] = label, {value if is_text else whole_name(value): text for value, text in own.items()}
     return found
 
 
-def _read(part: SourcePart, csv: CsvConfig, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+def _read(part: SourcePart, encoding: str | None, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     require_packages(str(part), "pyreadstat")
     import pyreadstat
 
-    read = getattr(pyreadstat, _READERS[part.suffix])
-    if csv.encoding != CsvConfig.model_fields["encoding"].default:
-        how["encoding"] = csv.encoding
+    read = getattr(pyreadstat, _KINDS[part.suffix][0])
+    how |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
     with part.opened() as source, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of columns that are called alike, see `_twice`
+        warnings.simplefilter("ignore")  # of columns of one name
         try:
             found: tuple[dict[str, list[Any]], Any] = read(
-                _path(source), output_format="dict", disable_datetime_conversion=True, **how
+                os.path.abspath(source) if isinstance(source, str) else source, **how
             )
         except pyreadstat.ReadstatError as error:  # what it says is of the file and quotes no record
             raise InputError(
@@ -126,35 +128,20 @@ def _read(part: SourcePart, csv: CsvConfig, **how: Any) -> tuple[dict[str, list[
     return found
 
 
-def _path(source: str | IO[bytes]) -> str | IO[bytes]:
-    return os.path.abspath(source) if isinstance(source, str) else source
-
-
-def _twice(names: Sequence[str]) -> list[str | None]:
-    """Of each name that pyreadstat has given to a second column of a name, that name."""
-    matches = (re.fullmatch(r"(.*)_duplicated\d+", name) for name in names)
-    return [match[1] if match and match[1] in names else None for match in matches]
-
-
 def _type(part: SourcePart, about: Any, name: str) -> tuple[pa.DataType, int, int]:
-    """The type of a column; of a date also the microseconds of a unit, and the microsecond of 0."""
+    """The type of a column; of dates also the microseconds of a unit, and the microsecond of 0."""
     kind, written = about.readstat_variable_types[name], about.original_variable_types[name] or ""
-    stored = _TYPES.get(kind, pa.float64())
+    stored, (_, dates) = _TYPES.get(kind, pa.float64()), _KINDS[part.suffix]
     if kind == "string":
         return stored, 0, 0
-    is_stata = part.suffix == ".dta"
-    dates = _STATA if is_stata else _SPSS if part.suffix in (".sav", ".zsav") else _SAS
-    called = written if is_stata else re.sub(r"[\d.]+$", "", written).upper()
-    unit = next((unit for pattern, unit in dates.units.items() if pattern.fullmatch(called)), None)
-    if unit is not None:
-        return pa.timestamp("us"), unit, dates.begin
-    return (_NO_RULE if dates.others.fullmatch(called) else stored), 0, 0
+    called = written if dates is _STATA else re.sub(r"[\d.]+$", "", written).upper()
+    if unit := next((unit for pattern, unit in dates.units.items() if re.fullmatch(pattern, called)), None):
+        return pa.timestamp("us"), unit, round((dates.begin - datetime(1970, 1, 1)).total_seconds()) * _SECOND
+    return (_NO_RULE if re.fullmatch(dates.others, called) else stored), 0, 0
 
 
-def _array(part: SourcePart, values: list[Any], kind: pa.DataType, unit: int, begin: int) -> pa.Array:
-    if pa.types.is_timestamp(kind):
+def _array(values: list[Any], kind: pa.DataType, unit: int, begin: int) -> pa.Array:
+    if unit:
         values = [None if value is None else round(value * unit) + begin for value in values]
         return pa.array(values, pa.int64()).cast(kind)
-    if kind == _NO_RULE:
-        return pa.nulls(len(values), kind)
-    return pa.array(values, kind)
+    return pa.nulls(len(values), kind) if kind == _NO_RULE else pa.array(values, kind)

@@ -23,6 +23,7 @@ from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
 from sdc.data.order import canonical_order
 from sdc.data.recodes import bottom_label, labels_of, of_number, top_label
+from sdc.data.statistical import whole_name
 from sdc.model.alike import Alike, alike_key, alikes, require_apart
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
@@ -31,7 +32,6 @@ from sdc.model.totals import is_plain, is_reserved
 _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
 _INDICES = pa.int32()
-_EXACT = 1 << 53  # up to which floats hold every whole number
 
 
 class Fault(Enum):
@@ -352,18 +352,13 @@ def _namer(kind: pa.DataType, column: str, whole: bool | None) -> Callable[[Any]
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
     if narrow is not None:
-        return _namer_of_floats(lambda value: name(float(str(narrow(value)))), whole)
-    if pa.types.is_floating(stored):
-        return _namer_of_floats(name, whole)
+        own = whole_name if whole else name
+        return lambda value: own(float(str(narrow(value))))
+    if pa.types.is_floating(stored) and whole:
+        return whole_name
     if pa.types.is_timestamp(stored):
         return lambda value: _day(value, column)
     return (lambda value: name(float(value))) if whole is False and pa.types.is_integer(stored) else name
-
-
-def _namer_of_floats(name: Callable[[Any], str], whole: bool | None) -> Callable[[Any], str]:
-    if not whole:
-        return name
-    return lambda value: str(int(value)) if abs(value) <= _EXACT and value == int(value) else name(value)
 
 
 def kind_of(kind: pa.DataType, column: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -14,13 +15,15 @@ import pyreadstat
 import pytest
 import yaml
 
-import sdc
+from sdc.api import magnitude_table
 from sdc.config.build import BuildConfig
 from sdc.data import statistical
 from sdc.data.profile import written
 from sdc.data.reading import read_table
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
+from sdc.model.table import Table
+from tests.helpers.commands import Sdc
 from tests.unit.data.test_awkward import READ, USED, counted, independent
 
 DAY = datetime.date(2024, 1, 31)
@@ -34,7 +37,7 @@ def written_to(path: Path, columns: dict[str, Any], **how: Any) -> Path:
     return path
 
 
-def categories(table: sdc.Table) -> dict[str, tuple[str, ...]]:
+def categories(table: Table) -> dict[str, tuple[str, ...]]:
     return {variable.name: variable.categories for variable in table.schema.variables}
 
 
@@ -67,7 +70,7 @@ def test_whole_numbers_are_codes_and_dates_are_dates(suffix: str, tmp_path: Path
     with pytest.raises(InputError, match="missing values: 1 in column 'code'"):
         read_table(path)
     whole = written_to(path, {"code": [1.0, 2.0, 2.0], "x": [1.5, 2.0, 3.0]})
-    (sums,) = sdc.magnitude_table(whole, "x", ["code"], contributors=1)
+    (sums,) = magnitude_table(whole, "x", ["code"], contributors=1)
     assert [row["code"] for row in sums.rows if row["code"] != "(total)"] == ["1", "2"]
 
 
@@ -134,13 +137,13 @@ def test_the_same_from_any_blocks_and_parts(suffix: str, tmp_path: Path, monkeyp
     for n in range(3):
         written_to(parts / f"{n}{suffix}", {name: own[n * 334 : (n + 1) * 334] for name, own in rows.items()})
     assert read_table(parts, variables=["a", "b"]) == whole
-    part, csv = open_source(tmp_path / f"t{suffix}").parts[0], sdc.data.columns.CsvConfig()
+    (part,) = open_source(tmp_path / f"t{suffix}").parts
     monkeypatch.setattr(statistical, "_GROUP", 7)
-    monkeypatch.setattr(statistical, "_VALUES", 2)
-    names, groups = statistical.layout(part, csv)
+    monkeypatch.setattr(statistical, "_BYTES", 2000)
+    names, groups = statistical.layout(part, None)
     assert (len(names), sum(groups)) == (3, 1000 if suffix != ".xpt" else 0)
     spans = [None] if suffix == ".xpt" else [range(0, 1), range(1, 100), range(100, len(groups))]
-    batches = [batch for span in spans for batch in statistical.batches(part, ["b", "a"], csv, span)]
+    batches = [batch for span in spans for batch in statistical.batches(part, ["b", "a"], None, span)]
     assert [value for batch in batches for value in batch.column("a").to_pylist()] == rows["a"]
 
 
@@ -159,6 +162,39 @@ def test_damaged_files(suffix: str, tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with suppress(InputError):
             read_table(path, alike="keep")
+
+
+RECORDS: dict[str, list[Any]] = {
+    "sex": [n % 2 + 1 for n in range(90)],
+    "area": ["north" if n % 7 < 4 else "south" for n in range(90)],
+    "age": [n * n % 5 for n in range(90)],
+    "pay": [100 + n * n % 11 for n in range(90)],
+}
+VERBS = (
+    "widths {} --json --variables sex,area,age",
+    "assess {} --variables sex,area,age --release sex*area --min-width 2 --json",
+    "suppress {} sex*age --min-width 2 --variables sex,area,age --json",
+    "round {} sex*age --json --variables sex,area,age",
+    "magnitude {} --value pay --by sex*area --contributors 2 --missing NA --json",
+    "init {} --json",
+)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_reads_the_same(verb: str, tmp_path: Path, sdc: Sdc) -> None:
+    frame = pd.DataFrame(RECORDS)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    frame.to_parquet(tmp_path / "t.parquet", index=False)
+    paths = [written_to(tmp_path / f"t{suffix}", RECORDS) for suffix in (".sav", ".zsav", ".dta", ".xpt")]
+
+    def said(of: Path) -> tuple[int, str]:
+        answer = sdc(*verb.format(of).split())
+        # of text files all columns are texts
+        return answer.status, re.sub(r'(# |"type": ")(text|number)', r"\1", answer.out).replace(str(of), "FILE")
+
+    expected = said(tmp_path / "t.csv")
+    assert [said(path) for path in (*paths, tmp_path / "t.xlsx", tmp_path / "t.parquet")] == [expected] * 6
 
 
 def test_settings_of_text_files_are_refused_and_an_encoding_is_used(tmp_path: Path) -> None:
