@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
+from sdc.data.reader import READER
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
-from sdc.data.records import apart, batches, layouts_of
+from sdc.data.records import batches, layouts_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.text import guessed
 from sdc.data.vocabulary import kind_of, namer
@@ -116,7 +117,7 @@ def columns_of(source: Source, csv: CsvConfig = _CSV) -> list[Column]:
     if not found:
         raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
     for part in source.parts:
-        for name, (values, missing, is_cut) in apart(_met, part, list(found), csv).items():
+        for name, (values, missing, is_cut) in _met(part, list(found), csv).items():
             column = found[name]
             column.values.update(values)
             column.missing += missing
@@ -167,7 +168,7 @@ def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
     first = source.parts[0]
     if first.suffix == ".parquet":
         return _csv_settings(source.path, given)
-    csv = _csv_settings(source.path, guessed(first, given))
+    csv = _csv_settings(source.path, READER.run(guessed, first, dict(given)))
     if "decimal" in given or csv.delimiter == ",":
         return csv
     commas = csv.model_copy(update={"decimal": ","})
