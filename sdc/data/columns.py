@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.data.frames import arrow_of
-from sdc.data.records import apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.records import batches, check_kinds, layouts_of, require_once
 from sdc.data.source import SourcePart, open_source
 from sdc.data.vocabulary import namer
 from sdc.model.alike import alike_key
@@ -53,11 +53,6 @@ def _require(columns: Sequence[str], there: Sequence[str], path: str) -> None:
 
 
 def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
-    with part.at_rest():
-        return apart(_columns_of, part, value, named, csv)
-
-
-def _columns_of(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     columns = [value, *named]
     found = list(batches(part, columns, None, csv))
     table = pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns})

@@ -17,32 +17,28 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from functools import cached_property, lru_cache, reduce
 from itertools import chain
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, NamedTuple
 from xml.etree.ElementTree import Element, iterparse
 from xml.parsers.expat import ParserCreate
 
 import pyarrow as pa
 
+from sdc.data.child import Part
 from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
-
-if TYPE_CHECKING:
-    from sdc.data.source import SourcePart
 
 _BATCH, _BLOCK = 1 << 16, 1 << 18
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # of a format, what stands for nothing
 
 
-def layout(part: SourcePart, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: Part, sheet: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns, all of them text."""
     with _opened(part, sheet) as found:
         return tuple((name, pa.string()) for name in found.names), ()
 
 
-def batches(
-    part: SourcePart, columns: Sequence[str], sheet: str | None, span: range | None
-) -> Iterator[pa.RecordBatch]:
+def batches(part: Part, columns: Sequence[str], sheet: str | None, span: range | None) -> Iterator[pa.RecordBatch]:
     """The records, each value by its name."""
     with _opened(part, sheet) as found:
         places, values = [found.names.index(column) for column in columns], list[list[str | None]]()
@@ -72,7 +68,7 @@ class _Row(NamedTuple):
 class _Sheet:
     """A sheet with what it shares with others: texts, the styles that show dates, and when days begin."""
 
-    part: SourcePart
+    part: Part
     archive: zipfile.ZipFile
     name: str
     path: str
@@ -203,7 +199,7 @@ class _Reader:
 
 
 @contextmanager
-def _opened(part: SourcePart, sheet: str | None) -> Iterator[_Sheet]:
+def _opened(part: Part, sheet: str | None) -> Iterator[_Sheet]:
     """The sheet of this name, or the only one that has cells; InputError where there is none, or another too."""
     with part.opened() as source, zipfile.ZipFile(source) as archive:
         sheets = list(_sheets(part, archive))
@@ -217,7 +213,7 @@ def _opened(part: SourcePart, sheet: str | None) -> Iterator[_Sheet]:
         yield found[0]
 
 
-def _sheets(part: SourcePart, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
+def _sheets(part: Part, archive: zipfile.ZipFile) -> Iterator[_Sheet]:
     (book,) = (path for kind, path in _targets(archive, "").values() if kind == "officeDocument")
     targets, begin = _targets(archive, book), datetime(1899, 12, 30)
     others = dict(targets.values())

@@ -16,9 +16,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sdc.config.table import STATISTICAL, CsvConfig, RecodeConfig, TableConfig
+from sdc.data.reader import READER
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
-from sdc.data.records import apart, batches, layouts_of, reader_of
+from sdc.data.records import batches, layouts_of, reader_of
 from sdc.data.source import Source, SourcePart
 from sdc.data.text import guessed
 from sdc.data.vocabulary import kind_of, namer
@@ -117,7 +118,7 @@ def columns_of(source: Source, csv: CsvConfig = _CSV) -> list[Column]:
     if not found:
         raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
     for part in source.parts:
-        for name, (values, missing, is_cut) in apart(_met, part, list(found), csv).items():
+        for name, (values, missing, is_cut) in _met(part, list(found), csv).items():
             column = found[name]
             column.values.update(values)
             column.missing += missing
@@ -168,7 +169,7 @@ def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
     first = source.parts[0]
     if not first.is_text:
         return _csv_settings(source.path, given)
-    csv = _csv_settings(source.path, guessed(first, given))
+    csv = _csv_settings(source.path, READER.run(guessed, first, dict(given)))
     if "decimal" in given or csv.delimiter == ",":
         return csv
     commas = csv.model_copy(update={"decimal": ","})
@@ -359,7 +360,7 @@ def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[s
     if first.suffix not in STATISTICAL:
         return labels
     reader, encoding = reader_of(first, csv)
-    told = apart(reader.labels, first, encoding)
+    told = READER.run(reader.labels, first, encoding)
     for column, recode in ((p.column, p.recode) for p in found if p.why is None):
         label, of_codes = told[column.name]
         own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}

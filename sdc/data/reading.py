@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,8 @@ from sdc.config.values import OTHERS
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
-from sdc.data.records import Layout, apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.reader import room_of
+from sdc.data.records import Layout, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
@@ -64,8 +65,9 @@ FRAME = "the data frame"
 INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls one in Parquet
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
-_FRAME_ROWS = 1 << 17
+_FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
 _UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into several units
+_PARTS, _SMALL = 256, 16  # of a unit at most, each of them a part of this
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
@@ -210,16 +212,15 @@ def count_records(
 ) -> CountedRecords:
     """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
     layouts, codings = read_layouts(source, settings)
-    ranges = list(_ranges(source.parts, layouts))
-    runner = executor if len(ranges) > 1 else IN_PROCESS  # one unit gains nothing by travelling
+    pieces = list(_pieces(source.parts, layouts))
+    runner = executor if len(pieces) > 1 else IN_PROCESS  # one unit gains nothing by travelling
     folder = scratch_of(runner)
     # results of several units may be with this process at once, beside the cells that it merges them into
-    share = memory // (8 * len(ranges))
+    share = memory // (8 * len(pieces))
     count = count_of(layouts[0].names, settings, source.path)
     unused = _unused(layouts[0].columns, codings, count, settings)
     units = [
-        PartUnit(part, groups, codings, count, settings.weight, memory, folder, share, settings.csv, unused)
-        for part, groups in ranges
+        PartUnit(some, codings, count, settings.weight, memory, folder, share, settings.csv, unused) for some in pieces
     ]
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
@@ -242,11 +243,11 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
     codings = _codings(names, count, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
     unused = _unused(zip(names, frame.schema.types, strict=True), codings, count, settings)
-    unit = PartUnit(part, None, codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
+    unit = PartUnit((), codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
-            _count_batch(batch, tally, unit)
+            _count_batch(batch, tally, unit, part)
         _check(tally, settings, FRAME)
         return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, count is not None)
     finally:
@@ -398,9 +399,13 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 # Parts as units
 
 
+Piece: TypeAlias = tuple[SourcePart, range | None]
+"""A part, or some row groups or bytes of it."""
+
+
 @dataclass(frozen=True)
 class PartUnit:
-    """A part, or some row groups or bytes of it, and how it is counted.
+    """A piece of a large part, or several small parts, and how they are counted.
 
     count       the column of counts
     weight      the column of a record's weight
@@ -411,8 +416,7 @@ class PartUnit:
     unused      columns of counted cells that make no variable, and what in them is no total
     """
 
-    part: SourcePart
-    span: range | None
+    pieces: tuple[Piece, ...]
     codings: tuple[Coding, ...]
     count: str | None
     weight: str | None
@@ -429,36 +433,40 @@ class PartUnit:
         return list(dict.fromkeys(column for column in used if column is not None))
 
 
-def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
-    """Each part; a large one cut at row groups, or at bytes."""
+def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[Piece, ...]]:
+    """Small parts together; a large one cut at row groups, or at bytes."""
+    small, held = list[Piece](), 0.0
     for part, layout in zip(parts, layouts, strict=True):
-        size = layout.size or 0
-        if sum(layout.groups) <= _UNIT_ROWS and size <= _UNIT_BYTES:
-            yield part, None
+        size, rows = layout.size or 0, sum(layout.groups)
+        share = max(rows / _UNIT_ROWS * _SMALL, (part.size or _UNIT_BYTES) / _UNIT_BYTES * _SMALL, 1 / _PARTS)
+        if small and held + share > 1:
+            yield tuple(small)
+            small, held = [], 0.0
+        if rows <= _UNIT_ROWS and size <= _UNIT_BYTES:
+            small.append((part, None))
+            held += share
             continue
-        yield from ((part, range(at, min(at + _UNIT_BYTES, size))) for at in range(0, size, _UNIT_BYTES))
+        yield from (((part, range(at, min(at + _UNIT_BYTES, size))),) for at in range(0, size, _UNIT_BYTES))
         start, rows = 0, 0
         for stop, group in enumerate(layout.groups, start=1):
             rows += group
             if rows >= _UNIT_ROWS or stop == len(layout.groups):
-                yield part, range(start, stop)
+                yield ((part, range(start, stop)),)
                 start, rows = stop, 0
+    if small:
+        yield tuple(small)
 
 
 def count_part(table: None, unit: PartUnit) -> Tally | InputError:
-    """The cells of a part; what is wrong with it is given back, not raised: a worker would log its traceback."""
+    """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
+    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     try:
-        with unit.part.at_rest():
-            return apart(_counted, unit.part, unit)
+        for part, span in unit.pieces:
+            with part.at_rest():
+                for batch in batches(part, unit.columns, span, unit.csv, room_of(unit.memory)):
+                    _count_batch(batch, tally, unit, part)
     except InputError as error:
         return error
-
-
-def _counted(part: SourcePart, unit: PartUnit) -> Tally:
-    """The cells of a part, opened as `part` has it."""
-    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
-    for batch in batches(part, unit.columns, unit.span, unit.csv):
-        _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 
 
@@ -473,31 +481,29 @@ def _unused(
     return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
 
 
-def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
+def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> None:
     for name, allowed in unit.unused.items():
         values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
         if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
             raise InputError(
-                f"{unit.part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
+                f"{part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
                 f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
             )
     columns = [
-        vocabulary.encode(batch.column(coding.column), str(unit.part))
+        vocabulary.encode(batch.column(coding.column), str(part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
-        tally.add_weighted(
-            columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part), unit.csv.decimal)
-        )
+        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal))
         return
-    counts, total = _counts(batch, unit) if unit.count is not None else (None, len(batch))
+    counts, total = _counts(batch, unit, part) if unit.count is not None else (None, len(batch))
     tally.add(columns, len(batch), counts, total)
 
 
-def _counts(batch: pa.RecordBatch, unit: PartUnit) -> tuple[Counts, int]:
+def _counts(batch: pa.RecordBatch, unit: PartUnit, part: SourcePart) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
     assert unit.count is not None  # its rows are cells
-    column, where = batch.column(unit.count), f"{unit.part}: column {unit.count!r}"
+    column, where = batch.column(unit.count), f"{part}: column {unit.count!r}"
     if pa.types.is_nested(column.type):
         raise InputError(f"{where} has the type {str(column.type).partition('<')[0]}; a count is a whole number")
     if column.null_count:
@@ -651,9 +657,11 @@ def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
     codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)
     start = 0
     for piece, good in zip(pieces, keep, strict=True):
-        stop = start + int(good.sum())
-        counts[start:stop] = piece[words, good]
-        for v, column in enumerate(packing.unpack(piece[:words, good])):
-            codes[start:stop, v] = column
-        start = stop
+        for at in range(0, len(good), _BLOCK):
+            cells = piece[: words + 1, at : at + _BLOCK][:, good[at : at + _BLOCK]]
+            stop = start + cells.shape[1]
+            counts[start:stop] = cells[words]
+            for v, column in enumerate(packing.unpack(cells[:words])):
+                codes[start:stop, v] = column
+            start = stop
     return Table(schema, codes, counts)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sdc.config.table import EXCEL, CsvConfig
-from sdc.data.reader import READER
-from sdc.data.source import SourcePart, readable
-from sdc.data.text import header_of, may_be_cut, text_batches
+from sdc.data.parquet import parquet_batches, parquet_layout
+from sdc.data.reader import MOST, READER
+from sdc.data.source import SourcePart
+from sdc.data.text import Text, header_of, may_be_cut, text_batches
 from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
-
-_BATCH_ROWS = 1 << 17
-Result = TypeVar("Result")
 
 _CSV = CsvConfig()
 
@@ -42,7 +39,7 @@ def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
     layouts = []
     for part in parts:
         with part.at_rest():
-            layouts.append(apart(_layout, part, csv))
+            layouts.append(_layout(part, csv))
     names = layouts[0].names
     # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
@@ -82,24 +79,25 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
                 first = kind, found, part
 
 
-def apart(function: Callable[..., Result], part: SourcePart, *arguments: Any) -> Result:
-    """What a function of a part gives: of all but text, whose readers damage may kill, in a child."""
-    if not part.is_text:
-        return READER.run(function, part, *arguments)
-    with readable(part.url):
-        return function(part, *arguments)
-
-
 def batches(
-    part: SourcePart, columns: list[str], span: range | None = None, csv: CsvConfig = _CSV
+    part: SourcePart, columns: Sequence[str], span: range | None = None, csv: CsvConfig = _CSV, room: int = MOST
 ) -> Iterator[pa.RecordBatch]:
-    """The records of a part, of these row groups, or of the lines that begin in this range of bytes."""
-    if part.suffix == ".parquet":
-        return _parquet_batches(part, columns, span)
-    if not part.is_text:
-        reader, how = reader_of(part, csv)
-        return _each(reader.batches(part, columns, how, span), part)
-    return _each(text_batches(part, columns, csv, span), part)
+    """The records of a part, of these row groups, or of the lines that begin in this range of bytes.
+
+    room  bytes that reading may take, beside what a process that reads has anyway
+    """
+    with part.at_rest():
+        if part.suffix == ".parquet":
+            yield from READER.stream(parquet_batches, part, columns, span, room=room)
+        elif not part.is_text:
+            reader, how = reader_of(part, csv)
+            yield from READER.stream(reader.batches, part, columns, how, span, room=room)
+        else:
+            yield from READER.stream(text_batches, part, columns, _written(part, csv), span, room=room)
+
+
+def _written(part: SourcePart, csv: CsvConfig) -> Text:
+    return Text(csv.delimiter_of(part.suffix), csv.encoding, csv.quote)
 
 
 def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
@@ -114,44 +112,12 @@ def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
 def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
     if part.size == 0:
         raise InputError(f"{part} is empty; give a file with a header and records")
-    if part.suffix != ".parquet" and not part.is_text:
-        with readable(part.url):
-            reader, how = reader_of(part, csv)
-            return Layout(*reader.layout(part, how))
-    if part.is_text:
-        with readable(part.url):
-            names = header_of(part, csv)
-            return Layout(
-                tuple((name, pa.string()) for name in names), (), part.size if may_be_cut(part, csv) else None
-            )
-    with part.opened() as file, readable(part.url):
-        found = pq.ParquetFile(file)
-        schema, metadata = found.schema_arrow, found.metadata
-        groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
+    if not part.is_text and part.suffix != ".parquet":
+        reader, how = reader_of(part, csv)
+        return Layout(*READER.run(reader.layout, part, how))
+    if part.suffix == ".parquet":
+        schema, groups = READER.run(parquet_layout, part)
         return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
-
-
-def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
-    with part.opened() as source:
-        with readable(part.url):
-            schema = pq.read_schema(source)
-            strings = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-            # strings as dictionaries: all that follows looks at each distinct value once, not at each record
-            file = pq.ParquetFile(source, read_dictionary=strings)
-            chosen = None if groups is None else list(groups)
-            found = file.iter_batches(_BATCH_ROWS, row_groups=chosen, columns=columns)
-        for batch in _each(found, part):
-            with readable(part.url):
-                batch.validate(full=True)  # Arrow has looked at neither indices into dictionaries nor at UTF-8
-            yield batch
-
-
-def _each(found: Iterable[pa.RecordBatch], part: SourcePart) -> Iterator[pa.RecordBatch]:
-    """The batches, with what Arrow raises between them made an InputError."""
-    iterator = iter(found)
-    while True:
-        with readable(part.url):
-            batch = next(iterator, None)
-        if batch is None:
-            return
-        yield batch
+    written = _written(part, csv)
+    columns = tuple((name, pa.string()) for name in READER.run(header_of, part, written))
+    return Layout(columns, (), part.size if may_be_cut(part.suffix, written) else None)

@@ -13,15 +13,13 @@ import warnings
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from sdc.data.child import Part
 from sdc.model.errors import InputError
 from sdc.model.extras import require_packages
-
-if TYPE_CHECKING:
-    from sdc.data.source import SourcePart
 
 _BYTES, _OF_VALUE, _OF_TEXT = 48 << 20, 40, 64  # of a block; of a value as Python has it, beside the letters
 _GROUP = 1 << 16  # rows, from whose ranges units are made
@@ -67,7 +65,7 @@ def whole_name(value: float) -> str:
     return str(float(value)) if value == value else ""
 
 
-def layout(part: SourcePart, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
+def layout(part: Part, encoding: str | None) -> tuple[tuple[tuple[str, pa.DataType], ...], tuple[int, ...]]:
     """The columns with their types, and the rows of each group where the file says how many it has."""
     if part.suffix == ".xpt" and (part.size or 0) % _RECORD:
         raise InputError(f"{part} has {part.size} bytes, and transport files a multiple of {_RECORD}; it was cut short")
@@ -80,9 +78,7 @@ def layout(part: SourcePart, encoding: str | None) -> tuple[tuple[tuple[str, pa.
     return columns, tuple(min(_GROUP, rows - at) for at in range(0, rows, _GROUP))
 
 
-def batches(
-    part: SourcePart, columns: Sequence[str], encoding: str | None, span: range | None
-) -> Iterator[pa.RecordBatch]:
+def batches(part: Part, columns: Sequence[str], encoding: str | None, span: range | None) -> Iterator[pa.RecordBatch]:
     """The records, or those of a range of groups."""
     _, about = _read(part, encoding, metadataonly=True)
     widths = [about.variable_storage_width[c] for c in columns if about.readstat_variable_types[c] == "string"]
@@ -97,7 +93,7 @@ def batches(
             return
 
 
-def labels(part: SourcePart, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
+def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
     """Of each column its label, and the labels of its values by the names of these."""
     _, about = _read(part, encoding, metadataonly=True)
     found = {}
@@ -109,7 +105,7 @@ def labels(part: SourcePart, encoding: str | None) -> dict[str, tuple[str | None
     return found
 
 
-def _read(part: SourcePart, encoding: str | None, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+def _read(part: Part, encoding: str | None, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     require_packages(str(part), "pyreadstat")
     import pyreadstat
 
@@ -128,7 +124,7 @@ def _read(part: SourcePart, encoding: str | None, **how: Any) -> tuple[dict[str,
     return found
 
 
-def _type(part: SourcePart, about: Any, name: str) -> tuple[pa.DataType, int, int]:
+def _type(part: Part, about: Any, name: str) -> tuple[pa.DataType, int, int]:
     """The type of a column; of dates also the microseconds of a unit, and the microsecond of 0."""
     kind, written = about.readstat_variable_types[name], about.original_variable_types[name] or ""
     stored, (_, dates) = _TYPES.get(kind, pa.float64()), _KINDS[part.suffix]

@@ -31,7 +31,6 @@ from sdc.model.totals import is_plain, is_reserved
 
 _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
-_INDICES = pa.int32()
 
 
 class Fault(Enum):
@@ -197,10 +196,7 @@ class Vocabulary:
         # one entry more, for rows without a value: nulls are given its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
         met.append(("", Bad(Fault.MISSING, "")))
-        indices = column.indices
-        if column.null_count:
-            indices = indices.cast(_INDICES).fill_null(len(met) - 1)
-        rows = indices.to_numpy(zero_copy_only=False)
+        rows = _indices(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
         if self.coding.order is not None:
             self._note([name for (name, _), n in zip(met, times, strict=True) if n and name], is_text)
@@ -313,6 +309,20 @@ class Vocabulary:
     def _names(self) -> int:
         # a fault has a running code as well, and is no category
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
+
+
+def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
+    """Of the rows, `absent` where a row has no value."""
+    rows, start = column.indices, column.indices.offset
+    known, numbers = rows.buffers()
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    # by buffers: pyarrow imports pandas for whatever it makes of NumPy
+    found = np.frombuffer(numbers, rows.type.to_pandas_dtype())[start : start + len(rows)]
+    if not column.null_count:
+        return found
+    is_there = np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")[start : start + len(rows)]
+    return np.where(is_there, found, np.int64(absent))
 
 
 def _check_lines(name: str, column: str) -> None:
