@@ -28,6 +28,7 @@ from sdc.data.statistical import whole_name
 from sdc.model.errors import InputError, nearest
 
 _BATCH, _BLOCK = 1 << 16, 1 << 18
+_ROWS = 1 << 20  # of a sheet
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))  # formats that all files have
 _NO_LETTERS = re.compile(r'"[^"]*"|\\.|_.|\[[^\]]*\]')  # of a format, what stands for nothing
 
@@ -166,6 +167,8 @@ class _Reader:
             self.has_formula = True
         elif tag == "row":
             number = int(attributes.get("r", self.row.number + 1))
+            if number > _ROWS:
+                raise self.sheet.fault(number, f"a sheet has {_ROWS:,} at most; the file is damaged")
             if number <= self.row.number:
                 raise self.sheet.fault(number, "it is there twice, or out of order; save the file again")
             self.row, self.place = _Row(number, {}), -1
