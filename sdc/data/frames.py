@@ -101,6 +101,7 @@ def _of_column(name: str, column: Any) -> pa.Array:
                 f"column {name!r} of the data frame has values of the types {', '.join(kinds)}; give it one, such as "
                 "text"
             )
+        kind = "".join(kinds)
     try:
         return pa.Array.from_pandas(column)
     except (pa.ArrowException, TypeError, ValueError) as error:
