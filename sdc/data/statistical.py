@@ -113,10 +113,12 @@ def _read(part: Part, encoding: str | None, **how: Any) -> tuple[dict[str, list[
     how |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
     with part.opened() as source, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns of one name
+        if isinstance(source, str):
+            source = os.path.abspath(source)
+        else:
+            source.seek(0)  # what the parent lends is open already
         try:
-            found: tuple[dict[str, list[Any]], Any] = read(
-                os.path.abspath(source) if isinstance(source, str) else source, **how
-            )
+            found: tuple[dict[str, list[Any]], Any] = read(source, **how)
         except pyreadstat.ReadstatError as error:  # what it says is of the file and quotes no record
             raise InputError(
                 f"{part} cannot be read: {error}; check that it is whole, and table.csv.encoding if it is of texts"

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pandas as pd
 import pyreadstat
 import pytest
@@ -137,6 +138,9 @@ def test_the_same_from_any_blocks_and_parts(suffix: str, tmp_path: Path, monkeyp
     for n in range(3):
         written_to(parts / f"{n}{suffix}", {name: own[n * 334 : (n + 1) * 334] for name, own in rows.items()})
     assert read_table(parts, variables=["a", "b"]) == whole
+    with fsspec.open(f"memory://t{suffix}", "wb") as file:
+        file.write((tmp_path / f"t{suffix}").read_bytes())
+    assert read_table(f"memory://t{suffix}", variables=["a", "b"]) == whole
     (part,) = open_source(tmp_path / f"t{suffix}").parts
     monkeypatch.setattr(statistical, "_GROUP", 7)
     monkeypatch.setattr(statistical, "_BYTES", 2000)
