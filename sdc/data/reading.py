@@ -22,7 +22,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
-from sdc.data.records import Layout, batches, check_kinds, layouts_of, require_once
+from sdc.data.records import Layout, Piece, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
@@ -400,10 +400,6 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 # Parts as units
 
 
-Piece: TypeAlias = tuple[SourcePart, range | None]
-"""A part, or some row groups or bytes of it."""
-
-
 @dataclass(frozen=True)
 class PartUnit:
     """A piece of a large part, or several small parts, and how they are counted.
@@ -462,10 +458,8 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
     """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     try:
-        for part, span in unit.pieces:
-            with part.at_rest():
-                for batch in batches(part, unit.columns, span, unit.csv, room_of(unit.memory)):
-                    _count_batch(batch, tally, unit, part)
+        for part, batch in batches(unit.pieces, unit.columns, unit.csv, room_of(unit.memory)):
+            _count_batch(batch, tally, unit, part)
     except InputError as error:
         return error
     return tally.close(unit.most_bytes)

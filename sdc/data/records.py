@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.data.parquet import parquet_batches, parquet_layout
 from sdc.data.reader import MOST, READER
-from sdc.data.source import SourcePart
+from sdc.data.source import SourcePart, counted
 from sdc.data.text import Text, header_of, may_be_cut, text_batches
 from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
 
 _CSV = CsvConfig()
+Piece: TypeAlias = tuple[SourcePart, range | None]
+"""A part, or some of its row groups, or the lines of a text that begin in a range of bytes."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +38,9 @@ class Layout:
 
 def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
     """The layout of every part; InputError where one has other columns than the first, or another order."""
-    layouts = []
-    for part in parts:
-        with part.at_rest():
-            layouts.append(_layout(part, csv))
+    if empty := next((part for part in parts if part.size == 0), None):
+        raise InputError(f"{empty} is empty; give a file with a header and records")
+    layouts = list(counted(_layouts(parts, csv), len(parts), "looking at the columns"))
     names = layouts[0].names
     # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
@@ -79,29 +81,30 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
 
 
 def batches(
-    part: SourcePart, columns: Sequence[str], span: range | None = None, csv: CsvConfig = _CSV, room: int = MOST
-) -> Iterator[pa.RecordBatch]:
-    """The records of a part, of these row groups, or of the lines that begin in this range of bytes.
+    pieces: Sequence[Piece], columns: Sequence[str], csv: CsvConfig = _CSV, room: int = MOST
+) -> Iterator[tuple[SourcePart, pa.RecordBatch]]:
+    """The records of pieces of parts, and whose they are.
 
     room  bytes that reading may take, beside what a process that reads has anyway
     """
-    with part.at_rest():
-        if part.suffix == ".parquet":
-            yield from READER.stream(parquet_batches, part, columns, span, room=room)
-        else:
-            yield from READER.stream(text_batches, part, columns, _written(part, csv), span, room=room)
+    if pieces[0][0].suffix == ".parquet":
+        found = READER.each(parquet_batches, [(part, (columns, span)) for part, span in pieces], room)
+    else:
+        written = _written(pieces[0][0], csv)
+        found = READER.each(text_batches, [(part, (columns, written, span)) for part, span in pieces], room)
+    return ((part, batch) for part, batch in found if batch is not None)
 
 
 def _written(part: SourcePart, csv: CsvConfig) -> Text:
     return Text(csv.delimiter_of(part.suffix), csv.encoding, csv.quote)
 
 
-def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
-    if part.size == 0:
-        raise InputError(f"{part} is empty; give a file with a header and records")
-    if part.suffix == ".parquet":
-        schema, groups = READER.run(parquet_layout, part)
-        return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
-    written = _written(part, csv)
-    columns = tuple((name, pa.string()) for name in READER.run(header_of, part, written))
-    return Layout(columns, (), part.size if may_be_cut(part.suffix, written) else None)
+def _layouts(parts: Sequence[SourcePart], csv: CsvConfig) -> Iterator[Layout]:
+    if parts[0].suffix == ".parquet":
+        for _, (schema, groups) in READER.each(parquet_layout, [(part, ()) for part in parts]):
+            yield Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+        return
+    written = _written(parts[0], csv)
+    for part, names in READER.each(header_of, [(part, (written,)) for part in parts]):
+        size = part.size if may_be_cut(part.suffix, written) else None
+        yield Layout(tuple((name, pa.string()) for name in names), (), size)
