@@ -1,8 +1,8 @@
 """Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
 
-A part carries its fingerprint, taken when the source is opened: whoever has read a part asks `SourcePart.require_unchanged`,
-and a part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for
-it. Credentials come from the configuration or environment of fsspec, never from here.
+A part carries its fingerprint, taken when the source is opened. After reading, `SourcePart.require_unchanged` refuses a
+part that is no longer what it was: the digest that names a build belongs to the records counted for it. Credentials
+come from the configuration or environment of fsspec, never from here.
 """
 
 from __future__ import annotations
