@@ -22,7 +22,7 @@ from sdc.data.reading import read_table
 from sdc.data.source import open_source
 from sdc.execution.cluster import open_executor
 
-TIMEOUT = 120
+TIMEOUT = 900
 
 
 def test_it_asks_at_a_terminal_alone(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, tmp_pa
         child = psutil.Process(int(parent.stdout.readline()))
         time.sleep(0.2)  # it is asked to sleep by now
         parent.send_signal(ended)
-    child.wait(30)
+    child.wait(600)
 
 
 def kill_a_worker_that_reads(stop: threading.Event, killed: list[int]) -> None:
