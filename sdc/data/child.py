@@ -63,12 +63,15 @@ def serve() -> None:
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     while True:
         try:
-            function, part, is_lent, memory, arguments = pickle.loads(asked.get(timeout=IDLE_SECONDS))
+            function, pieces, is_lent, memory = pickle.loads(asked.get(timeout=IDLE_SECONDS))
         except queue.Empty:
             os._exit(0)
-        part = _LentPart(part.url, part.size, part.suffix, asked, answers) if is_lent else part
-        for kind, content in _answers(function, part, memory, arguments):
-            say(answers, kind, content)
+        for part, arguments in pieces:
+            own = _LentPart(part.url, part.size, part.suffix, asked, answers) if is_lent else part
+            for kind, content in _answers(function, own, memory, arguments):
+                say(answers, kind, content)
+            if kind == REFUSAL:
+                break
 
 
 def say(pipe: IO[bytes], kind: bytes, content: Any) -> None:
@@ -143,10 +146,15 @@ def _refusal(part: Part, error: Exception, memory: int) -> SdcError:
         return refusal
 
 
+def limit_of(memory: int) -> int:
+    """Bytes that a process may take which gets so many for what it reads at a time."""
+    return OWN_BYTES + memory
+
+
 def too_much(memory: int) -> str:
     """What is wrong with a part that needs more than this, beside what a process has anyway."""
     return (
-        f"cannot be read with {OWN_BYTES + memory >> 20} MiB, the limit of a process that reads; it is damaged, or "
+        f"cannot be read with {limit_of(memory) >> 20} MiB, the limit of a process that reads; it is damaged, or "
         "needs more: raise memory_per_worker, or write it again in smaller row groups"
     )
 

@@ -54,7 +54,7 @@ def _require(columns: Sequence[str], there: Sequence[str], path: str) -> None:
 
 def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     columns = [value, *named]
-    found = list(batches(part, columns, None, csv))
+    found = [batch for _, batch in batches([(part, None)], columns, csv)]
     table = pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns})
     return _chosen(table, value, named, csv, part.whole)
 

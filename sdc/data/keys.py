@@ -45,12 +45,11 @@ def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
     if column not in layout.names:
         raise InputError(f"{SETTING}: {source.path} has no column {column!r} but {', '.join(layout.names)}; name one")
     keys, rows = set[str](), 0
-    for part in source.parts:
-        for batch in batches(part, [column], None, csv):
-            values: pa.Array = batch.column(column)
-            named = namer(values.type, column, part.whole, csv.missing_of(column))
-            keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
-            rows += len(values)
+    for part, batch in batches([(part, None) for part in source.parts], [column], csv):
+        values: pa.Array = batch.column(column)
+        named = namer(values.type, column, part.whole, csv.missing_of(column))
+        keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
+        rows += len(values)
     if "" in keys or len(keys) < rows:
         raise InputError(
             f"{SETTING}: {column!r} does not name each record of {source.path}: {rows} have {len(keys - {''})} "

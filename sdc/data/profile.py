@@ -142,7 +142,7 @@ def _find_marks(column: Column) -> None:
 
 def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tuple[Counter[str], int, bool]]:
     met = {name: (Counter[str](), 0, False) for name in names}
-    for batch in batches(part, list(names), None, csv):
+    for _, batch in batches([(part, None)], list(names), csv):
         for name in names:
             counts, missing, is_cut = met[name]
             column = batch.column(name)

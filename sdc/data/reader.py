@@ -15,14 +15,14 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from sdc.data.child import BYTES, RECORDS, REFUSAL, RESULT, Part, heard, say, too_much
-from sdc.data.source import SourcePart, readable
+from sdc.data.source import SourcePart, is_url, readable
 from sdc.model.errors import InputError
 
 Result = TypeVar("Result")
@@ -51,15 +51,55 @@ class Reader:
 
         InputError where it raises anything but a refusal of its own, needs more memory than `room`, or the child dies.
         """
-        *_, result = self._told(function, part, arguments, room)
+        *_, (_, result) = self.each(function, [(part, arguments)], room)
         found: Result = result
         return found
 
-    def stream(
-        self, function: Callable[..., Iterator[pa.RecordBatch]], part: SourcePart, *arguments: Any, room: int = MOST
-    ) -> Iterator[pa.RecordBatch]:
-        """The batches that it gives, while the child makes the next one; errors as `run`."""
-        return (batch for batch in self._told(function, part, arguments, room) if batch is not None)
+    def each(
+        self, function: Callable[..., Any], pieces: Sequence[tuple[SourcePart, Sequence[Any]]], room: int = MOST
+    ) -> Iterator[tuple[SourcePart, Any]]:
+        """Parts with what it gives of each with the arguments, and before that the batches if it is a generator.
+
+        The child makes the next one meanwhile. Errors as `run`, and where a part is no longer what it was.
+        """
+        if len(pieces) > 1 and any(is_url(part.url) for part, _ in pieces):
+            for piece in pieces:  # its bytes go through this process
+                yield from self.each(function, [piece], room)
+            return
+        asked = [(Part(part.url, part.size, part.suffix), arguments) for part, arguments in pieces]
+        parts = iter(part for part, _ in pieces)
+        part = next(parts)
+        if is_url(part.url):
+            part.require_unchanged()
+        with part.opened() as source:
+            lent = None if isinstance(source, str) else source
+            request = pickle.dumps((function, asked, lent is not None, room), pickle.HIGHEST_PROTOCOL)
+            child, (kind, content) = self._asked(request, part, room)
+            try:
+                while True:
+                    if kind == BYTES:
+                        _say(child, _lent(lent, part, content))
+                    elif kind == RECORDS:
+                        yield part, pa.ipc.open_stream(content).read_next_batch()
+                    else:
+                        result, after = pickle.loads(content), next(parts, None)
+                        if kind == REFUSAL or after is None:
+                            break
+                        part.require_unchanged()
+                        yield part, result
+                        part = after
+                    kind, content = heard(_out(child))
+            except (EOFError, OSError):
+                kind, result = REFUSAL, _died(part, _ended(child), room)
+            except BaseException:
+                _ended(child)  # what it still says would be taken for the answer to the next request
+                raise
+            else:
+                self._idle.append(child)
+        part.require_unchanged(result if kind == REFUSAL else None)
+        if kind == REFUSAL:
+            raise result
+        yield part, result
 
     def end(self) -> int:
         """Ends the children that have nothing to do; their exit status, negative for a signal."""
@@ -69,32 +109,6 @@ class Reader:
     def forget(self) -> None:
         """What a fork of this process does with children that are its parent's."""
         self._idle = []
-
-    def _told(self, function: Any, part: SourcePart, arguments: Any, room: int) -> Iterator[Any]:
-        """All that the child says, the result last."""
-        bare = Part(part.url, part.size, part.suffix)
-        with part.opened() as source:
-            lent = None if isinstance(source, str) else source
-            request = function, bare, lent is not None, room, arguments
-            child, (kind, content) = self._asked(pickle.dumps(request, pickle.HIGHEST_PROTOCOL), part, room)
-            try:
-                while kind in (RECORDS, BYTES):
-                    if kind == RECORDS:
-                        yield pa.ipc.open_stream(content).read_next_batch()
-                    else:
-                        _say(child, _lent(lent, part, content))
-                    kind, content = heard(_out(child))
-                result = pickle.loads(content)
-            except (EOFError, OSError):
-                raise _died(part, _ended(child), room) from None
-            except BaseException:
-                _ended(child)  # what it still says would be taken for the answer to the next request
-                raise
-            self._idle.append(child)
-        if kind == REFUSAL:
-            raise result
-        assert kind == RESULT
-        yield result
 
     def _asked(self, request: bytes, part: SourcePart, room: int) -> tuple[Process, tuple[bytes, bytes]]:
         """A child, and the first that it says."""
@@ -107,7 +121,9 @@ class Reader:
             except (EOFError, OSError):
                 status = _ended(child)
                 if status or is_new:  # else it had nothing to do for long, and has just left
-                    raise _died(part, status, room) from None
+                    refusal = _died(part, status, room)
+                    part.require_unchanged(refusal)
+                    raise refusal from None
             except BaseException:
                 _ended(child)
                 raise

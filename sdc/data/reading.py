@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
-from sdc.data.records import Layout, batches, check_kinds, layouts_of, require_once
+from sdc.data.records import Layout, Piece, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
@@ -66,8 +66,8 @@ INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls one in Parquet
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
 _FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
-_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into several units
-_PARTS, _SMALL = 256, 16  # of a unit at most, each of them a part of this
+_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # of a unit at most
+_CUTS, _PARTS, _SMALL = 4, 256, 4  # units of these where there are workers; small parts of one, and how small
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
@@ -212,7 +212,7 @@ def count_records(
 ) -> CountedRecords:
     """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
     layouts, codings = read_layouts(source, settings)
-    pieces = list(_pieces(source.parts, layouts))
+    pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
     runner = executor if len(pieces) > 1 else IN_PROCESS  # one unit gains nothing by travelling
     folder = scratch_of(runner)
     # results of several units may be with this process at once, beside the cells that it merges them into
@@ -399,10 +399,6 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 # Parts as units
 
 
-Piece: TypeAlias = tuple[SourcePart, range | None]
-"""A part, or some row groups or bytes of it."""
-
-
 @dataclass(frozen=True)
 class PartUnit:
     """A piece of a large part, or several small parts, and how they are counted.
@@ -433,24 +429,24 @@ class PartUnit:
         return list(dict.fromkeys(column for column in used if column is not None))
 
 
-def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[Piece, ...]]:
+def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -> Iterator[tuple[Piece, ...]]:
     """Small parts together; a large one cut at row groups, or at bytes."""
-    small, held = list[Piece](), 0.0
+    small, held, most_bytes, most_rows = list[Piece](), 0.0, -(-_UNIT_BYTES // cuts), -(-_UNIT_ROWS // cuts)
     for part, layout in zip(parts, layouts, strict=True):
         size, rows = layout.size or 0, sum(layout.groups)
-        share = max(rows / _UNIT_ROWS * _SMALL, (part.size or _UNIT_BYTES) / _UNIT_BYTES * _SMALL, 1 / _PARTS)
+        share = max(_SMALL * max(rows / most_rows, (part.size or most_bytes) / most_bytes), 1 / _PARTS)
         if small and held + share > 1:
             yield tuple(small)
             small, held = [], 0.0
-        if rows <= _UNIT_ROWS and size <= _UNIT_BYTES:
+        if rows <= most_rows and size <= most_bytes:
             small.append((part, None))
             held += share
             continue
-        yield from (((part, range(at, min(at + _UNIT_BYTES, size))),) for at in range(0, size, _UNIT_BYTES))
+        yield from (((part, range(at, min(at + most_bytes, size))),) for at in range(0, size, most_bytes))
         start, rows = 0, 0
         for stop, group in enumerate(layout.groups, start=1):
             rows += group
-            if rows >= _UNIT_ROWS or stop == len(layout.groups):
+            if rows >= most_rows or stop == len(layout.groups):
                 yield ((part, range(start, stop)),)
                 start, rows = stop, 0
     if small:
@@ -461,10 +457,8 @@ def count_part(table: None, unit: PartUnit) -> Tally | InputError:
     """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     try:
-        for part, span in unit.pieces:
-            with part.at_rest():
-                for batch in batches(part, unit.columns, span, unit.csv, room_of(unit.memory)):
-                    _count_batch(batch, tally, unit, part)
+        for part, batch in batches(unit.pieces, unit.columns, unit.csv, room_of(unit.memory)):
+            _count_batch(batch, tally, unit, part)
     except InputError as error:
         return error
     return tally.close(unit.most_bytes)

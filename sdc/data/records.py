@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from sdc.config.table import EXCEL, CsvConfig
 from sdc.data.parquet import parquet_batches, parquet_layout
 from sdc.data.reader import MOST, READER
-from sdc.data.source import SourcePart
+from sdc.data.source import SourcePart, counted
 from sdc.data.text import Text, header_of, may_be_cut, text_batches
 from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
 
 _CSV = CsvConfig()
+Piece: TypeAlias = tuple[SourcePart, range | None]
+"""A part, or some of its row groups, or the lines of a text that begin in a range of bytes."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,9 @@ class Layout:
 
 def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
     """The layout of every part; InputError where one has other columns than the first, or another order."""
-    layouts = []
-    for part in parts:
-        with part.at_rest():
-            layouts.append(_layout(part, csv))
+    if empty := next((part for part in parts if part.size == 0), None):
+        raise InputError(f"{empty} is empty; give a file with a header and records")
+    layouts = list(counted(_layouts(parts, csv), len(parts), "looking at the columns"))
     names = layouts[0].names
     # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
@@ -80,20 +81,21 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
 
 
 def batches(
-    part: SourcePart, columns: Sequence[str], span: range | None = None, csv: CsvConfig = _CSV, room: int = MOST
-) -> Iterator[pa.RecordBatch]:
-    """The records of a part, of these row groups, or of the lines that begin in this range of bytes.
+    pieces: Sequence[Piece], columns: Sequence[str], csv: CsvConfig = _CSV, room: int = MOST
+) -> Iterator[tuple[SourcePart, pa.RecordBatch]]:
+    """The records of pieces of parts, and whose they are.
 
     room  bytes that reading may take, beside what a process that reads has anyway
     """
-    with part.at_rest():
-        if part.suffix == ".parquet":
-            yield from READER.stream(parquet_batches, part, columns, span, room=room)
-        elif not part.is_text:
-            reader, how = reader_of(part, csv)
-            yield from READER.stream(reader.batches, part, columns, how, span, room=room)
-        else:
-            yield from READER.stream(text_batches, part, columns, _written(part, csv), span, room=room)
+    if pieces[0][0].suffix == ".parquet":
+        found = READER.each(parquet_batches, [(part, (columns, span)) for part, span in pieces], room)
+    elif not pieces[0][0].is_text:
+        reader, how = reader_of(pieces[0][0], csv)
+        found = READER.each(reader.batches, [(part, (columns, how, span)) for part, span in pieces], room)
+    else:
+        written = _written(pieces[0][0], csv)
+        found = READER.each(text_batches, [(part, (columns, written, span)) for part, span in pieces], room)
+    return ((part, batch) for part, batch in found if batch is not None)
 
 
 def _written(part: SourcePart, csv: CsvConfig) -> Text:
@@ -109,15 +111,17 @@ def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
     return statistical, None if csv.encoding == _CSV.encoding else csv.encoding
 
 
-def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
-    if part.size == 0:
-        raise InputError(f"{part} is empty; give a file with a header and records")
-    if not part.is_text and part.suffix != ".parquet":
-        reader, how = reader_of(part, csv)
-        return Layout(*READER.run(reader.layout, part, how))
-    if part.suffix == ".parquet":
-        schema, groups = READER.run(parquet_layout, part)
-        return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
-    written = _written(part, csv)
-    columns = tuple((name, pa.string()) for name in READER.run(header_of, part, written))
-    return Layout(columns, (), part.size if may_be_cut(part.suffix, written) else None)
+def _layouts(parts: Sequence[SourcePart], csv: CsvConfig) -> Iterator[Layout]:
+    if parts[0].suffix == ".parquet":
+        for _, (schema, groups) in READER.each(parquet_layout, [(part, ()) for part in parts]):
+            yield Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+        return
+    if not parts[0].is_text:
+        reader, how = reader_of(parts[0], csv)
+        for _, found in READER.each(reader.layout, [(part, (how,)) for part in parts]):
+            yield Layout(*found)
+        return
+    written = _written(parts[0], csv)
+    for part, names in READER.each(header_of, [(part, (written,)) for part in parts]):
+        size = part.size if may_be_cut(part.suffix, written) else None
+        yield Layout(tuple((name, pa.string()) for name in names), (), size)

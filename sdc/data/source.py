@@ -1,8 +1,8 @@
 """Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
 
-A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `SourcePart.at_rest`,
-and a part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for
-it. Credentials come from the configuration or environment of fsspec, never from here.
+A part carries its fingerprint, taken when the source is opened. After reading, `SourcePart.require_unchanged` refuses a
+part that is no longer what it was: the digest that names a build belongs to the records counted for it. Credentials
+come from the configuration or environment of fsspec, never from here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -21,11 +22,12 @@ from typing import IO, Any, TypeVar
 
 from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
+from sdc.events import STEP, tell
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 from sdc.run_format import PART, SCHEMA
 
-SECONDS_TO_ANSWER = 30.0
+SECONDS_TO_ANSWER, SECONDS_BETWEEN_STEPS = 30.0, 3.0
 
 _BLOCK = 1 << 20
 _UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in the names of what libraries raise
@@ -75,21 +77,11 @@ class SourcePart:
         with file:
             yield file
 
-    @contextmanager
-    def at_rest(self) -> Iterator[None]:
+    def require_unchanged(self, cause: InputError | None = None) -> None:
         """InputError where the part is not, or no longer, what it was when the source was opened."""
-        try:
-            yield
-        except InputError as error:
-            self._require_unchanged(error)
-            raise
-        self._require_unchanged(None)
-
-    def _require_unchanged(self, cause: InputError | None) -> None:
         with readable(self.url):
-            files, path = file_system(self.url)
             try:
-                now = _fingerprint(files, path)
+                now = _fingerprint(self.url)
             except FileNotFoundError as error:
                 if not _is_absent(error):
                     raise
@@ -101,12 +93,21 @@ class SourcePart:
     def digest(self) -> str:
         """SHA-256 over the bytes."""
         sha = hashlib.sha256()
-        with self.at_rest(), readable(self.url):
-            files, path = file_system(self.url)
-            with files.open(path, "rb") as file:
-                while block := file.read(_BLOCK):
-                    sha.update(block)
+        with readable(self.url), self.opened() as source, _file(source) as file:
+            while block := file.read(_BLOCK):
+                sha.update(block)
+        self.require_unchanged()
         return sha.hexdigest()
+
+
+def counted(found: Iterable[Result], parts: int, does: str) -> Iterator[Result]:
+    """What is found of each part; every few seconds it is told how many are done."""
+    told = time.monotonic()
+    for number, one in enumerate(found):
+        if (now := time.monotonic()) - told > SECONDS_BETWEEN_STEPS:
+            told = now
+            tell(STEP, f"{does}: {number:,} of {parts:,} parts")
+        yield one
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class Source:
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
         sha = hashlib.sha256()
-        for part in self.parts:
+        for part in counted(self.parts, len(self.parts), "digesting the data"):
             # names without their folder: the same parts elsewhere are the same data
             sha.update(f"{part.name}\0{part.digest()}\n".encode())
         if structural_zeros is not None:
@@ -316,7 +317,7 @@ def _kind(name: str) -> str:
 
 
 def _part(url: str, files: Any, inside: str) -> SourcePart:
-    return SourcePart(url, files.info(inside)["size"], _fingerprint(files, inside))
+    return SourcePart(url, files.info(inside)["size"], _fingerprint(url))
 
 
 def _is_glob(path: str) -> bool:
@@ -346,15 +347,18 @@ def file_system(path: str) -> tuple[Any, str]:
     return files, inside
 
 
-def _fingerprint(files: Any, path: str) -> str:
-    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
-    from fsspec.implementations.local import LocalFileSystem
+def _file(source: str | IO[bytes]) -> IO[bytes]:
+    return open(source, "rb") if isinstance(source, str) else source
 
+
+def _fingerprint(url: str) -> str:
+    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
     # the inode too: a file replaced by a rename may keep its size and its time
-    if isinstance(files, LocalFileSystem):
-        status = os.stat(path)
+    if not is_url(url):
+        status = os.stat(url)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     # fsspec remembers what it was told of a file
+    files, path = file_system(url)
     files.invalidate_cache()
     return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
 
