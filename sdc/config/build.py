@@ -35,6 +35,7 @@ from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
 from sdc.model.sharpness import BUILD_SECONDS
+from sdc.paths import at_home
 
 
 def _cluster(value: str) -> str:
@@ -48,7 +49,7 @@ def _here(path: str) -> str:
         raise ValueError(
             "it is a URL, and run folders are on this machine; name the place of a release in output.upload"
         )
-    return path
+    return at_home(path)
 
 
 def _place(url: str) -> str:

@@ -22,7 +22,7 @@ from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.table import SUFFIXES
 from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
 from sdc.model.errors import ConfigError, SdcError, meant
-from sdc.paths import checked_path, shown
+from sdc.paths import at_home, checked_path, shown
 from sdc.run_format import MANIFEST
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -172,7 +172,7 @@ def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
 
 def _placed(path: str, folder: Path, setting: str) -> str:
     """A path relative to the folder made absolute; a URL stays as it is."""
-    return path if "://" in path else str(checked_path(folder / path, setting).resolve())
+    return path if "://" in path else str(checked_path(folder / at_home(path), setting).resolve())
 
 
 def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
@@ -186,7 +186,7 @@ def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConf
 
 def _existing(path: Path, key: str, value: str) -> str:
     """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
-    file = checked_path(path.absolute().parent / value, f"{path}: {key} = ").resolve()
+    file = checked_path(path.absolute().parent / at_home(value), f"{path}: {key} = ").resolve()
     if not file.is_file():
         raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
     return str(file)
