@@ -47,7 +47,12 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
         settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
-    return _resolved(validated(BuildConfig, settings, path), path)
+    config = validated(BuildConfig, settings, path)
+    try:
+        config.require_used()
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return _resolved(config, path)
 
 
 def _require_config(path: Path) -> None:
