@@ -5,21 +5,21 @@ It imports Prefect while the build, which imports other things at the same time,
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
-import sqlite3
 import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
-from importlib.metadata import version
+from contextlib import suppress
 from pathlib import Path
+
+from filelock import FileLock
 
 from sdc.ownership import written_by_others
 
 DATABASE = "prefect.db"
-TABLES = Path(__file__).with_name("prefect_database.sql")
 SECONDS_TO_END = 5.0
 
 
@@ -36,7 +36,7 @@ def main(port: int) -> None:
         # a deployment that somebody else has put there would run as this user
         sys.exit(f"{said}; set PREFECT_HOME to a folder of your own")
     if str(PREFECT_API_DATABASE_CONNECTION_URL.value()).endswith(f"///{home / DATABASE}"):
-        make_tables(home / DATABASE)
+        make_database(home / DATABASE)
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -64,19 +64,13 @@ def close_to_others(home: Path) -> None:
             database.chmod(0o600)
 
 
-def make_tables(database: Path) -> None:
-    """The tables of this version of Prefect in a new database, whole or not at all.
+def make_database(database: Path) -> None:
+    """Has Prefect make the database of a new home; of two builds that begin at once one makes it, the other waits."""
+    with FileLock(f"{database}.lock", mode=0o600):
+        if not database.exists():
+            from prefect.server.database import provide_database_interface
 
-    Else the server makes them by a hundred migrations, five seconds of a processor; so it does where this fails, where
-    Prefect is of another version, and to a database that is there.
-    """
-    made_of, statements = TABLES.read_text(encoding="utf-8").split("\n", 1)
-    if made_of != f"-- prefect {version('prefect')}":
-        return
-    with suppress(sqlite3.Error), closing(sqlite3.connect(database, isolation_level=None)) as opened:
-        if not opened.execute("select 1 from sqlite_master").fetchone():
-            # what another build has made meanwhile is an error, and this is undone
-            opened.executescript(f"begin exclusive; {statements}; commit")
+            asyncio.run(provide_database_interface().create_db())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How kernels are compiled: when first called, by one process for all, kept on disk, and run without Python's lock.
 
-What is kept is for all builds of this user with the same kernels and versions, wherever the package is installed.
+What is kept is for all builds of this user with the same kernels and versions, in the same place of the package.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from typing import Any, TypeVar, cast
 import numba
 import numpy as np
 from filelock import FileLock, Timeout
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaError
 
 from sdc.ownership import of_another, written_by_others
 
@@ -48,13 +48,16 @@ def inner(function: Function) -> Function:
 
 
 def _compiled(function: Function, **bare: Any) -> Function:
-    dispatcher: Any = numba.njit(nogil=True, **bare)(function)
-    try:
-        dispatcher._cache = cast(Any, _Kept)(function)
-    except RuntimeError:  # no place anywhere: each process compiles what it calls, and `not_kept` says so
+    if (folder := kept_folder()) is None:  # each process compiles what it calls, and `not_kept` says so
         _without_place.append(function.__name__)
-    else:
-        dispatcher.compile = _in_turn(dispatcher)
+        return cast(Function, numba.njit(nogil=True, **bare)(function))
+    settings = cast(Any, numba.config)
+    others, settings.CACHE_DIR = settings.CACHE_DIR, str(folder)  # code of others is kept where it was
+    try:
+        dispatcher: Any = numba.njit(nogil=True, cache=True, **bare)(function)
+    finally:
+        settings.CACHE_DIR = others
+    dispatcher.compile = _in_turn(dispatcher.compile, folder, f"{function.__module__}.{function.__qualname__}")
     return cast(Function, dispatcher)
 
 
@@ -90,7 +93,7 @@ def no_room() -> str:
 def none_yet() -> str:
     """One sentence where nothing is kept yet; else nothing."""
     folder = kept_folder()
-    if folder is None or any(folder.glob("*/*.nbc")):
+    if folder is None or any(folder.rglob("*.nbc")):
         return ""
     return "nothing is compiled on this machine yet: what a build calls first takes a minute or two longer, once"
 
@@ -164,85 +167,33 @@ def _forget_unused(base: Path) -> None:
                 shutil.rmtree(folder)
 
 
-class _Place(_CacheLocator):
-    """Of a kernel of this package: its own part of `kept_folder`."""
-
-    def __init__(self, function: Callable[..., Any], file: str, folder: Path) -> None:
-        self._py_file, self._line = file, function.__code__.co_firstlineno
-        self._path = str(folder / ".".join(Path(file).relative_to(PACKAGE).parent.parts))
-
-    @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> _Place | None:
-        """None for code of others; RuntimeError where there is no place: Numba's own might be anybody's."""
-        if not Path(py_file).is_relative_to(PACKAGE):
-            return None
-        if (folder := kept_folder()) is None:
-            raise RuntimeError("no place for compiled code")
-        return cls(py_func, py_file, folder)
-
-    def get_cache_path(self) -> str:
-        return self._path
-
-    def get_source_stamp(self) -> str:
-        return ""  # the folder is of this source
-
-    def get_disambiguator(self) -> str:
-        return str(self._line)
-
-
-class _InPlace(CompileResultCacheImpl):
-    _locator_classes: Any = (_Place, *CompileResultCacheImpl._locator_classes)
-
-
-class _Kept(FunctionCache):
-    """What is kept of a kernel. What cannot be read is compiled anew, what cannot be written is not kept."""
-
-    _impl_class = _InPlace
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        try:
-            return cast(Any, super()).load_overload(sig, target_context)
-        except Exception:  # whatever half a file raises
-            return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with suppress(OSError):
-            cast(Any, super()).save_overload(sig, data)
-
-
 # One process for all
 
 
-def _in_turn(dispatcher: Any) -> Callable[[Any], Any]:
+def _in_turn(compile_alone: Callable[[Any], Any], folder: Path, name: str) -> Callable[[Any], Any]:
     """Compiles where no other process does; else waits for it, and takes what that one has kept.
 
     Workers that begin together would each compile the same. And where two processes leave code of one function for
     different arguments at the same moment, Numba may keep the one under the name of the other.
     """
-    compile_alone, kept = dispatcher.compile, dispatcher._cache
-    path = Path(kept.cache_path) / f"{kept._impl.filename_base}.lock"
 
     def compile_in_turn(signature: Any) -> Any:
         # Numba's own lock first, as wherever it compiles: a thread that had only the file would wait for one that wants
         # the file
-        with global_compiler_lock, _held(path):
-            _forget_unreadable(kept)
+        with global_compiler_lock, _held(folder / f"{name}.lock"):
+            try:
+                return compile_alone(signature)
+            except NumbaError:
+                raise
+            except OSError:
+                pass  # it cannot be kept, and is compiled already
+            except Exception:  # whatever half a file, or types that are gone, raise
+                for path in folder.rglob("*.nb[ic]"):
+                    with suppress(OSError):
+                        path.unlink()
             return compile_alone(signature)
 
     return compile_in_turn
-
-
-def _forget_unreadable(kept: Any) -> None:
-    """Empties the list of what is kept of a function where it cannot be read.
-
-    It names the types of the arguments. Numba reads those before it sees that the source is another one, so that after
-    a new version in the same place it would look for types that are gone.
-    """
-    try:
-        kept._cache_file._load_index()
-    except Exception:  # whatever the types of another version, or half a file, raise
-        with suppress(OSError):
-            kept.flush()
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from sdc.commands.config import configs
 from sdc.commands.doctor import machines
 from sdc.commands.fits import fits
 from sdc.commands.panels import Panels
-from sdc.commands.papers import papers
 from sdc.commands.publication import publications
 from sdc.commands.releases import releases
 from sdc.commands.server import served
@@ -37,7 +36,6 @@ app.add_typer(builds)
 app.add_typer(configs)
 app.add_typer(fits)
 app.add_typer(machines)
-app.add_typer(papers)
 app.add_typer(publications)
 app.add_typer(rules)
 app.add_typer(served)

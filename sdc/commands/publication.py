@@ -70,6 +70,10 @@ def check(
 def ledger(
     file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
     new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
+    old: Annotated[
+        Path | None,
+        typer.Option("--from", parser=checked_path, metavar="OLD", help="Begin with those of one of version 0.1."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List what was published, and check the chain of entries.
@@ -78,7 +82,7 @@ def ledger(
     """
     from sdc.record.ledger import ledger as read_or_make
 
-    found = read_or_make(file, new=new)
+    found = read_or_make(file, new=new, old=old)
     if as_json:
         print_json({"ledger": str(file), "entries": [entry.facts for entry in found.entries]})
         return

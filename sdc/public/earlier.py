@@ -8,7 +8,7 @@ and no other. Levels that are added are judged like all else, and never publishe
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ from sdc.data.keys import require_disjoint
 from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
-from sdc.model.errors import AbsentError, ConfigError, InputError
+from sdc.model.errors import AbsentError, ConfigError, InputError, nearest
 from sdc.model.fact import Between, Fact, withheld
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge, united
@@ -37,7 +37,7 @@ from sdc.model.table import Codes, Counts, Table
 from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, related, with_levels
-from sdc.record.ledger import Ledger, Publication, read_ledger
+from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
 from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
@@ -203,6 +203,8 @@ def read_publications(config: BuildConfig, folders: Relations, base: str) -> Pub
     InputError where something cannot be read or was changed, ConfigError where an entry is named that is not there.
     """
     ledger = None if config.ledger is None else read_ledger(Path(config.ledger))
+    if ledger is not None:
+        require_sealed(ledger)
     if ledger is None or (own := next((entry for entry in ledger.entries if entry.build == base), None)) is None:
         return _publications(config, folders, ledger)
     # a rerun of what was published is judged as it was: with what came before it
@@ -230,7 +232,7 @@ def check_publications(config: BuildConfig) -> None:
         if one.key is not None:
             open_source(one.key.records)
     if config.ledger is not None:
-        read_ledger(Path(config.ledger))
+        require_sealed(read_ledger(Path(config.ledger)))
 
 
 def _read(relation: EarlierConfig, entries: Sequence[Publication]) -> tuple[Published, ...]:
@@ -260,11 +262,19 @@ def _without_fault(folder: str, relation: EarlierConfig) -> tuple[Published, ...
     read = read_published(Path(folder), relation.total, relation.not_totals)
     # of a file by itself nobody says here which categories have records, and its readers may know
     is_release = Path(folder, METADATA).is_file()
+    _require_variables(relation, folder, {name for one in read for name in one.table.schema.names})
     met = [one.met if is_release else frozenset(one.table.schema.names) for one in read]
     found = tuple(replace(one, met=own.difference(relation.code_lists)) for one, own in zip(read, met, strict=True))
     if fault := next((one.fault for one in found if one.fault), ""):
         raise InputError(f"{fault}; correct it, or take what was published")
     return found
+
+
+def _require_variables(relation: EarlierConfig, what: str, names: Collection[str]) -> None:
+    if unknown := next((name for name in relation.code_lists if name not in names), None):
+        raise InputError(
+            f"earlier: code_lists names {unknown!r}, no variable of {what}; {nearest(unknown, sorted(names))}"
+        )
 
 
 def with_earlier(
@@ -280,6 +290,9 @@ def with_earlier(
     _require_related(table, publications)
     _require_others(table, publications)
     told = _NamedBefore(table)
+    for relation, _ in publications.relations:
+        if relation.entry is not None:
+            _require_variables(relation, relation.label, table.schema.names)
     lists = {relation.entry: relation.code_lists for relation, _ in publications.relations}
     for entry in _of_this_table(table, publications):
         told.again(entry, lists.get(entry.number, ()))

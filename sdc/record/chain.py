@@ -222,15 +222,18 @@ class Turn:
         with self._reached():
             return self._chain._read(self._connection, query)
 
-    def append(self, kind: str, who: str, subject: str, body: Mapping[str, Any]) -> Entry:
-        """The next entry, its number and hash known at once; ValueError where it cannot be kept as JSON."""
+    def append(self, kind: str, who: str, subject: str, body: Mapping[str, Any], at: str = "") -> Entry:
+        """The next entry, its number and hash known at once; ValueError where it cannot be kept as JSON.
+
+        at  when it was made, if that was before: in a chain that is copied
+        """
         self._check()
         text = canonical(dict(body))
         # as it will be read: tuples are lists, and keys are strings
         content = json.loads(text)
         if "\0" in kind + who + subject:
             raise ValueError(f"an entry of kind {kind!r} has a NUL in its user or subject, which no database keeps")
-        (seq, previous), at = self.last, self._chain._now().astimezone(UTC).isoformat(timespec="milliseconds")
+        (seq, previous), at = self.last, at or self._chain._now().astimezone(UTC).isoformat(timespec="milliseconds")
         entry = Entry(seq + 1, kind, at, who, subject, content, previous)
         entry = replace(entry, hash=entry.hash_by(self._chain.key))
         self._rows.append({**vars(entry), "body": text})

@@ -97,14 +97,16 @@ class Publication:
 class Ledger(Named):
     """A ledger that is there, whole, and whose chain holds.
 
-    first  hash of the entry that says that it is a ledger
-    key    of the digests of tables; it is secret, and in no text and no frame
+    first   hash of the entry that says that it is a ledger
+    key     of the digests of tables; it is secret, and in no text and no frame
+    sealed  whether the hashes of entries are made with the key; those of version 0.1 are not
     """
 
     path: Path
     first: str
     entries: tuple[Publication, ...]
     key: bytes
+    sealed: bool
 
     @property
     def headline(self) -> str:
@@ -140,22 +142,28 @@ class Ledger(Named):
         return hmac.new(self.key, digest.encode(), hashlib.sha256).hexdigest()
 
 
-def ledger(file: str | Path, *, new: bool = False) -> Ledger:
+def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None) -> Ledger:
     """What was published, publication by publication, as `sdc ledger` lists it.
 
     new  make it, with its key beside it; keep both safe
+    old  a ledger of version 0.1 with whose entries a new one begins
 
     InputError where it is not there, is none, or where its chain is broken; with `new` where it is there already, or
     cannot be made.
     """
     path = checked_path(file)
+    if old is not None and not new:
+        raise InputError(f"{old} is copied into a new ledger; say that {path} is new")
     if new:
-        new_ledger(path)
+        new_ledger(path, None if old is None else checked_path(old))
     return read_ledger(path)
 
 
-def new_ledger(path: Path) -> None:
-    """An empty ledger and its key; InputError where either is there already, or cannot be made."""
+def new_ledger(path: Path, old: Path | None = None) -> None:
+    """An empty ledger and its key, or one with the key and the entries of an `old` one.
+
+    InputError where either is there already, or cannot be made, and as `read_ledger` for the old one.
+    """
     from sdc.record.chain import Chain  # slow to import, and most builds have no ledger
     from sdc.record.database import Use
 
@@ -165,10 +173,14 @@ def new_ledger(path: Path) -> None:
             raise InputError(f"{file} is there already; name another ledger, or go on with it")
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
-            into.write(f"{SEALED}{secrets.token_hex(32)}\n")
+            into.write(f"{SEALED}{(secrets.token_bytes(32) if old is None else read_ledger(old).key).hex()}\n")
     except OSError as error:
         raise InputError(f"the ledger {path} cannot be made: {error}; name a folder that can be written") from error
-    Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER, key=_key(path)[0]).close()
+    with closing(Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER, key=_key(path)[0])) as chain:
+        if old is not None:
+            with _opened(old) as before, chain.turn() as turn:
+                for entry in before.entries(1):
+                    turn.append(entry.kind, entry.who, entry.subject, entry.body, entry.at)
 
 
 def read_ledger(path: Path) -> Ledger:
@@ -185,6 +197,7 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
     InputError as `read_ledger`, and where the entry of the build makes anything else public; MovedError where others
     were recorded since.
     """
+    require_sealed(judged)
     with _opened(judged.path) as chain, chain.turn() as turn:
         ledger = _ledger(judged.path, turn.entries(0), chain.key, judged.key)
         if own := next((entry for entry in ledger.entries if entry.build == content["build"]), None):
@@ -196,6 +209,15 @@ def record(content: Mapping[str, Any], judged: Ledger) -> Publication:
                 f"with {len(judged.entries)}, up to the head {judged.head[:12]}; run again, and it is judged with all"
             )
         return Publication.of(turn.append(PUBLISHED, "", "", content))
+
+
+def require_sealed(ledger: Ledger) -> None:
+    """InputError for one that anybody who may write it could have changed: nothing is judged by that."""
+    if not ledger.sealed:
+        raise InputError(
+            f"the ledger {ledger.path} is of version 0.1: whoever may write it can change its entries. Read what it "
+            f"lists, copy it with sdc ledger NEW --new --from {ledger.path}, and name the new one in ledger"
+        )
 
 
 def _require_same(path: Path, entry: Publication, content: Mapping[str, Any]) -> None:
@@ -271,7 +293,7 @@ def _ledger(path: Path, entries: Sequence[Entry], seal: bytes, key: bytes) -> Le
     except ValueError as error:
         raise InputError(f"the ledger {path} cannot be read: {error}; take its last good copy") from error
     _require_once(path, publications)
-    return Ledger(path, entries[0].hash, publications, key)
+    return Ledger(path, entries[0].hash, publications, key, bool(seal))
 
 
 def _require_once(path: Path, entries: Sequence[Publication]) -> None:

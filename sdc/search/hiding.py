@@ -91,7 +91,8 @@ def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
 class Hiding:
     """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
 
-    Targets are marginal cells that at-risk cells lie in, and then small cells of the sub-tables.
+    Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, and then those of others
+    that were in part before, whose places come after all of these and cost nothing.
     """
 
     def __init__(
@@ -107,39 +108,51 @@ class Hiding:
         frame, small = component.frame, inquiry.criteria.withheld
         self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
         self.variables, self._views = frame.variables, tuple(views)
-        self._within = tuple(st.within(view, frame.variables) for view in views)
-        shown = set(self._within)
-        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in shown or fact.between is not None)
+        hiding = tuple(st.within(view, frame.variables) for view in views)
+        before = [one for one in frame.own.of_views(self._schema) if one[0] not in hiding]
+        self._within = (*hiding, *(view for view, _, _ in before))
+        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in hiding or fact.between is not None)
         self._known = replace(component.knowledge, facts=facts)
         self._ends = begins(self._within, self._schema)[1:-1]
-        counts = [self._part.marginal(view).dense.reshape(-1) for view in self._within]
-        self._counts = np.concatenate(counts)
-        self._small = (self._counts > 0) & (self._counts <= small)
+        counts = [self._part.marginal(view).dense.reshape(-1) for view in hiding]
+        inside = np.concatenate(counts)
+        is_small = (inside > 0) & (inside <= small)
         whole = inquiry.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
         withheld = [_flags(inquiry, view, again.get(view)) for view in views]
-        always = self._small | np.concatenate(withheld)
+        always = is_small | np.concatenate(withheld)
         pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
         typical = max(1, int(np.median(weights)))
-        self._prices = np.minimum(PRICE * weights // typical + 1, DEAREST * PRICE) - ~is_weighed
-        self._places, self.spent, self._lacking = np.flatnonzero(self._small), 0, np.zeros(0, np.int64)
-        self._selection = Selection(always, np.concatenate(begun), weights, *self._targets(component, narrow))
+        prices = np.minimum(PRICE * weights // typical + 1, DEAREST * PRICE) - ~is_weighed
+        others = [self._part.marginal(view).dense.reshape(-1) for view, _, _ in before]
+        self._counts, more = np.concatenate([inside, *others]), sum(map(len, others))
+        self._prices = np.pad(prices, (0, more))
+        begin = begins(self._within, self._schema)[len(hiding) :]
+        places = [places + first for (_, _, places), first in zip(before, begin.tolist(), strict=False)]
+        self._places = np.concatenate([np.flatnonzero(is_small), *places])
+        self.spent, self._lacking = 0, np.zeros(0, np.int64)
+        always, started = (np.pad(always, (0, more), constant_values=True), np.pad(np.concatenate(begun), (0, more)))
+        ends = np.concatenate(
+            [np.stack([inside[is_small]] * 2, axis=1), *(component.own_inner[n] for _, n, _ in before)]
+        )
+        self._selection = Selection(
+            always, started, np.pad(weights, (0, more)), *self._targets(component, narrow, ends)
+        )
 
-    def _targets(self, component: Component, narrow: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
+    def _targets(self, component: Component, narrow: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
         """How far each goes down and up already, how far it has to, and as far as going down counts."""
         frame, width = component.frame, self._inquiry.criteria.width.min_width
         rows, place = component.places(narrow)
         useful = np.zeros(len(rows), np.int64)
         np.maximum.at(useful, place, self._inquiry.bank.at_risk.counts[narrow])
-        counts = frame.counts[rows]
-        self._cells, inner = frame.cells[rows], component.inner[rows]
+        self._cells, inner, counts = frame.cells[rows], component.inner[rows], frame.counts[rows]
         own = self._counts[self._places]
         useful = np.concatenate([useful, own])
-        needed = width + useful - np.concatenate([counts, own])
-        nothing = np.zeros(len(own), np.int64)
-        low, high = np.concatenate([counts - inner[:, 0], nothing]), np.concatenate([inner[:, 1] - counts, nothing])
+        inner, counts = np.concatenate([inner, ends]), np.concatenate([counts, own])
+        needed = width + useful - counts
+        low, high = counts - inner[:, 0], inner[:, 1] - counts
         self._own_of = np.full(len(self._counts), -1)
         self._own_of[self._places] = len(rows) + np.arange(len(own))
         return (low, high), needed, useful
@@ -312,7 +325,7 @@ class Hiding:
         """Whether targets move as far as they must while nothing changes but what is hidden; how goes to the pool."""
         told = (
             withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
-            for view, own in zip(self._within, np.split(hidden, self._ends), strict=True)
+            for view, own in zip(self._within, np.split(hidden, self._ends)[: len(self._views)], strict=False)
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
         unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
@@ -383,7 +396,7 @@ class Hiding:
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
         """Of each sub-table in part (cells,) flags."""
-        return dict(zip(self._views, np.split(self._selection.hidden, self._ends), strict=True))
+        return dict(zip(self._views, np.split(self._selection.hidden, self._ends), strict=False))
 
 
 class Pool:

@@ -253,5 +253,5 @@ SEARCH = Stage(
         *([build.again] if build.again else []),
     ],
     make=_make,
-    version=2,
+    version=3,
 )

@@ -30,7 +30,7 @@ def browser() -> Iterator[Browser]:
 def tab(browser: Browser) -> Page:
     """One page for all tests of a module: a process for each would take most of their time."""
     page = browser.new_context().new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(300_000)
     return page
 
 

@@ -92,7 +92,7 @@ def invoked(*words: Any) -> Result:
 def process(*words: object, cwd: Path | None = None) -> Answer:
     """Runs a command in a process of its own."""
     command = [sys.executable, "-m", "sdc.commands.cli", *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=900)
     return Answer(done.returncode, done.stdout, done.stderr)
 
 

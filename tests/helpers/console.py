@@ -83,13 +83,13 @@ class Console:
         ready, _, _ = select.select([self._process.stdout], [], [], SECONDS)
         assert ready, f"the console has not answered {words} within {SECONDS} s"
         line = self._process.stdout.readline()
-        assert line, f"the console ended with status {self._process.wait(60)}"
+        assert line, f"the console ended with status {self._process.wait(600)}"
         return Said(*json.loads(line))
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        assert self._process.wait(timeout=60) == 0
+        assert self._process.wait(timeout=300) == 0
 
 
 SECONDS = 600.0

@@ -69,7 +69,7 @@ def _run(program: str, *words: str) -> None:
     found = shutil.which(program, path=FOLDERS) or program
     as_user = ["runuser", "-u", USER, "--"] if os.geteuid() == 0 else []
     subprocess.run(
-        [*as_user, found, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=120
+        [*as_user, found, *words], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, timeout=900
     )
 
 

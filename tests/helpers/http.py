@@ -85,5 +85,5 @@ def running(app: ASGIApp) -> Iterator[str]:
             yield f"{URL}:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
-            thread.join(60)
+            thread.join(600)
             assert not thread.is_alive()

@@ -20,7 +20,7 @@ from sdc.storage.run_folder import RunFolder, folder_digest
 SECONDS_BETWEEN_LOOKS = 0.02
 SECONDS_AFTER_AN_EVENT = 0.3
 LIMIT_SECONDS = 600.0
-SECONDS_TO_END = 30.0
+SECONDS_TO_END = 300.0
 WORKER = "multiprocessing.spawn"
 
 

@@ -1,11 +1,9 @@
-"""Homes of Prefect with an empty database, and servers that are killed and started again at will.
-
-`python -m tests.helpers.prefect_home` prints the tables of the installed version, for flows/prefect_database.sql.
-"""
+"""Homes of Prefect with an empty database, and servers that are killed and started again at will."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -19,16 +17,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from filelock import FileLock
 
-from flows.prefect_process import DATABASE, make_tables
-from tests.helpers.kept import ROOT
+from flows.prefect_process import DATABASE
+from tests.helpers.kept import ROOT, kept_folder
 from tests.helpers.waiting import wait_until
 
 
 def made_home(folder: Path) -> Path:
-    """The folder, new or empty, as the home of a server that has never had a run."""
+    """The folder, new or empty, as the home of a server that has never had a run; its database is made once."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    make_tables(folder / DATABASE)
+    empty = kept_folder("prefect", [], version("prefect")) / DATABASE
+    with FileLock(f"{empty}.lock"):
+        if not empty.exists():
+            with TemporaryDirectory() as home:
+                command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+                url = f"sqlite+aiosqlite:///{home}/{DATABASE}"
+                own = {"PREFECT_HOME": home, "PREFECT_API_DATABASE_CONNECTION_URL": url}
+                subprocess.run(command, env=os.environ | own, check=True, capture_output=True, timeout=900)
+                with closing(sqlite3.connect(f"{home}/{DATABASE}")) as made:
+                    made.execute("vacuum into ?", (str(empty),))  # one file, whatever its log still holds
+    shutil.copyfile(empty, folder / DATABASE)
     return folder
 
 
@@ -78,7 +87,7 @@ class PrefectServer:
 
     def end(self, number: int = signal.SIGTERM) -> None:
         self._process.send_signal(number)
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)
 
 
 @contextmanager
@@ -98,26 +107,3 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrefectS
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
         yield server
-
-
-def migrated_database(database: Path) -> None:
-    """As Prefect's own migrations make it: five seconds of a processor."""
-    with TemporaryDirectory() as home:
-        url = f"sqlite+aiosqlite:///{home}/{DATABASE}"
-        environment = {**os.environ, "PREFECT_HOME": home, "PREFECT_API_DATABASE_CONNECTION_URL": url}
-        command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
-        subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
-        with closing(sqlite3.connect(f"{home}/{DATABASE}")) as made:
-            made.execute("vacuum into ?", (str(database),))  # one file, whatever its log still holds
-
-
-def main() -> None:
-    with TemporaryDirectory() as folder:
-        migrated_database(Path(folder) / DATABASE)
-        with closing(sqlite3.connect(Path(folder) / DATABASE)) as made:
-            statements = list(made.iterdump())[1:-1]  # without the transaction, which is that of who runs them
-    print(f"-- prefect {version('prefect')}", *statements, sep="\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -36,7 +36,7 @@ SERVER = {
     "limits": {"requests_a_minute": 1_000_000},
 }
 """Clients ask under names of their own, as behind a proxy."""
-SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 120, 90, 120, 400
+SECONDS_TO_START, SECONDS_TO_ASK, SECONDS_TO_DECIDE, SECONDS_OF_STREAMS = 300, 300, 300, 900
 WELL = {"status": "ok"}
 TOLD = {"undecided": "refused"}
 Frontier = set[frozenset[str]]
@@ -112,7 +112,7 @@ class Server:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=60)
+        self.process.wait(timeout=300)
 
     def operator(self, path: str) -> Any:
         found = httpx.get(f"{self.url}/api/operator/{path}", headers=named(OPERATOR), timeout=SECONDS_TO_ASK)

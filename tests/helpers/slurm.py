@@ -63,7 +63,7 @@ class Slurm:
 
     def asked(self, *command: str) -> str:
         environment = {**os.environ, "SLURM_CONF": str(self.conf)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
         return done.stdout
 
     def jobs(self, *states: str) -> list[str]:
@@ -136,10 +136,10 @@ def _daemon(folder: Path, name: str, *arguments: str) -> Iterator[None]:
     finally:
         process.terminate()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=300)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=300)
 
 
 def wait_until(true: Callable[[], object], seconds: float = 60.0) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
-SECONDS = 120.0
+SECONDS = 300.0
 """Far more than any of these waits takes, on a busy machine too."""
 
 

@@ -72,5 +72,5 @@ def test_a_script_without_a_guard_builds_once(czech: Table, tmp_path: Path) -> N
         "print(sdc.run('script.yaml').sub_tables)\n"
         "print(sys.modules['__main__'].__file__)\n"
     )
-    ended = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert ended.stdout.split() == ["begun", "59", str(tmp_path / "script.py")], ended.stderr

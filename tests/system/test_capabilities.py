@@ -50,7 +50,7 @@ NO_FEATURES = {
     "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
 }
-NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate", "papers"}
+NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {
     *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
     *("PosteriorLimit", "Losses", "Attributes", "Watch"),

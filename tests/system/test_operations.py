@@ -77,7 +77,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
         (tmp_path / name).write_text(unit.text.replace(SDC, "/bin/true ").replace("User=sdc", "User=root"))
     paths = [str(tmp_path / name) for name in UNITS]
     done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True, timeout=300
+        ["systemd-analyze", "verify", "--man=no", *paths], capture_output=True, text=True, timeout=900
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -102,7 +102,7 @@ def service(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
     prepare(Path("served.yaml"))
     with open_service(open_build(Path("served.yaml"))) as service:
         for subtable in (0b11, 0b111111):
-            service.ask(subtable, "ada").result(60)
+            service.ask(subtable, "ada").result(600)
         wait_until(lambda: not service.log.course.pending)
         yield service
 
@@ -122,7 +122,7 @@ def drilled(place: Path, meanwhile: str = "") -> subprocess.CompletedProcess[str
     (drill,) = (one.text for one in snippets(PAGE) if one.kind == "sh")
     restored, checks, rest = drill.partition("for manifest")
     command = ["bash", "-ec", f"{restored}\n{meanwhile}\n{checks}{rest}"]
-    return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, cwd=place, env=with_command(place), capture_output=True, text=True, timeout=900)
 
 
 def test_the_drill(place: Path, service: Service) -> None:
@@ -132,13 +132,13 @@ def test_the_drill(place: Path, service: Service) -> None:
     assert "certified" in done.stdout
     assert "decisions     2, of which 1 released something\n" in done.stdout
     assert "verified      every R(t) satisfies the criterion" in done.stdout
-    service.ask(0b1100, "ada").result(60)
+    service.ask(0b1100, "ada").result(600)
     wait_until(lambda: service.requests()[0].decision == "released")
     content = yaml.safe_load((place / "served.yaml").read_text()) | {"output": {"folder": "restored"}}
     (place / "restored.yaml").write_text(yaml.safe_dump(content))
     with open_service(open_build(Path("restored.yaml"))) as restored:
         assert (restored.state.version, service.state.version) == (1, 2)
-        assert restored.ask(0b11, "ada").result(60).code == "already-released"
+        assert restored.ask(0b11, "ada").result(600).code == "already-released"
 
 
 def test_a_copy_that_was_changed_does_not_pass(place: Path, service: Service) -> None:
@@ -164,7 +164,7 @@ def played(script: str, place: Path) -> tuple[str, str]:
     )
     with shell:
         try:
-            return shell.communicate(timeout=300)
+            return shell.communicate(timeout=900)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGKILL)

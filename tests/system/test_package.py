@@ -146,7 +146,7 @@ def test_a_default_build_needs_no_extra(tmp_path: Path) -> None:
         shutil.copy(file, tmp_path)
     home = {"PREFECT_HOME": str(made_home(tmp_path / "prefect")), "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "sdc.commands.cli", "run", CZECH_YAML.name]
-    done = subprocess.run(command, cwd=tmp_path, env=os.environ | home, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | home, capture_output=True, text=True, timeout=900)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert "59 sub-tables and the grand total" in done.stdout
 
@@ -206,7 +206,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(checkout: Path, kind: str) -> Path:
     """A wheel or an sdist, made by the backend alone: nothing is installed for it."""
     code = f"from hatchling.build import build_{kind} as build; print(build('dist'))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], cwd=checkout, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return checkout / "dist" / done.stdout.split()[-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import partial
 from html.parser import HTMLParser
@@ -11,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from sdc import api
-from sdc.papers import sources
-from sdc.papers.item import Outcome, Standing
-from sdc.papers.papers import ITEMS, chosen, computed, facts, page
-from sdc.papers.sources import Sources
+from tests.papers import sources
+from tests.papers.item import Outcome, Standing
+from tests.papers.papers import ITEMS, chosen, computed, facts, page
+from tests.papers.sources import Sources
 from tests.profiles import scaled
 
 AGREES = {
@@ -57,6 +58,10 @@ def found() -> list[Outcome]:
         return computed(chosen([]), Sources(), pictures=True)
 
 
+def texts(name: str) -> str:
+    return (Path(__file__).parents[2] / name).read_text(encoding="utf-8")
+
+
 def of(outcomes: list[Outcome], standing: Standing) -> dict[str, str]:
     return {one.item.key: one.why for one in outcomes if one.standing is standing}
 
@@ -69,6 +74,11 @@ def test_every_item_stands_as_it_should(found: list[Outcome]) -> None:
         assert reasons.keys() == expected.keys()
         assert [key for key, words in expected.items() if words not in reasons[key]] == []
     assert [one.item.key for one in found] == list(ITEMS)
+    # with the file for two of them
+    agree, differ, need = len(AGREES), len(DIFFERS) + len(OF_FILES), len(NEEDS) - len(OF_FILES)
+    for page_of in ("README.md", "sdc/handbook/18_papers.md"):
+        said = [*map(int, re.findall(r"\d+", re.findall(r"Of .*?never published", texts(page_of), re.DOTALL)[0]))]
+        assert said[-3:] == [agree, differ, need], page_of
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_its_tests_print_what_it_shows(tmp_path: Path) -> None:
     assert words[:3] == ["python", "-m", "pytest"]
     options = ["-c", str(ROOT / "pyproject.toml"), "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "pytest", *options, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stdout
     assert matches(expected, re.sub("={4,}", "====", done.stdout)), done.stdout

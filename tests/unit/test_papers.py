@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
-from sdc.commands.cli import app
 from sdc.model.errors import ConfigError, InputError, SdcError
-from sdc.papers import papers as product
-from sdc.papers.item import Item, Standing, alike
-from sdc.papers.papers import ITEMS
-from sdc.papers.references import references
-from sdc.papers.sources import CZECH, DELAWARE, UNSETTLED
 from sdc.refusal import MEND, status_of
+from tests.papers import papers as product
+from tests.papers.__main__ import papers
+from tests.papers.item import Item, Standing, alike
+from tests.papers.papers import ITEMS
+from tests.papers.references import references
+from tests.papers.sources import CZECH, DELAWARE, UNSETTLED
 from tests.strategies import czech, dft_2x3x3, dks_2x2x2x2
 
 ROOT = Path(__file__).parents[2]
@@ -62,12 +63,14 @@ def test_each_citation_is_listed() -> None:
         assert re.search(r'"[^"]+", .*(19|20)\d\d, \d+-\d+', words)
 
 
-def sdc(*words: str) -> Result:
-    return CliRunner().invoke(app, ["papers", *words])
+def command(*words: str) -> Result:
+    app = typer.Typer()
+    app.command()(papers)
+    return CliRunner().invoke(app, words)
 
 
 def test_the_command_writes_and_sums_up(tmp_path: Path) -> None:
-    done = sdc(
+    done = command(
         "--only", "kdsf-cps-5", "--only", "kdsf-cps-3", "--only", "kdsf-cps-counts", "--out", str(tmp_path / "out")
     )
     assert done.exit_code == 0
@@ -75,14 +78,14 @@ def test_the_command_writes_and_sums_up(tmp_path: Path) -> None:
     assert "needs cps13.parquet" in done.stdout
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["out", "papers.html", "papers.json"]
     assert json.loads((tmp_path / "out" / "papers.json").read_text()) == json.loads(
-        sdc("--only", "kdsf-cps-5", "--only", "kdsf-cps-3", "--only", "kdsf-cps-counts", "--json").stdout
+        command("--only", "kdsf-cps-5", "--only", "kdsf-cps-3", "--only", "kdsf-cps-counts", "--json").stdout
     )
 
 
 def test_what_differs_for_no_known_reason_ends_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong: Item = replace(ITEMS["kdsf-cps-4"], printed=320)
     monkeypatch.setitem(product.ITEMS, wrong.key, wrong)
-    done = sdc("--only", wrong.key, "--out", str(tmp_path / "out"))
+    done = command("--only", wrong.key, "--out", str(tmp_path / "out"))
     assert isinstance(done.exception, SdcError)
     assert status_of(done.exception) == MEND
     assert "kdsf-cps-4: what is computed is neither what is printed nor what is known to differ" in str(done.exception)
@@ -108,7 +111,7 @@ def test_bad_input(tmp_path: Path, words: list[str], error: type[Exception], mes
     (places["changed"] / "cps13.parquet").write_bytes(b"another")
     places["file"].write_text("")
     before = sorted(tmp_path.rglob("*"))
-    done = sdc(*(word.format(**places) for word in words))
+    done = command(*(word.format(**places) for word in words))
     assert isinstance(done.exception, error)
     assert re.search(message, str(done.exception))
     assert sorted(tmp_path.rglob("*")) == before

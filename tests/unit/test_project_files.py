@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from sdc.papers.references import references
 from sdc.version import VERSION
+from tests.papers.references import references
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -24,7 +24,7 @@ ARGUMENTS = {
     "attack": "RELEASE",
     "ledger": "FILE",
     "compare": "RUN",
-    **dict.fromkeys(("docs", "papers"), "[OPTIONS]"),
+    "docs": "[OPTIONS]",
     "capabilities": "[[A [B]]]...",
     "doctor": "[CONFIG]",
     **dict.fromkeys(("verify", "status", "explore"), "RUN_FOLDER"),

@@ -261,7 +261,7 @@ def test_a_process_killed_within_a_turn_leaves_whole_turns(history_url: str) -> 
     process = in_process(KILLED, history_url)
     assert line_of(process) == "half\n"
     process.send_signal(signal.SIGKILL)
-    process.wait(60)
+    process.wait(600)
     with closing(Chain.open(history_url, ABOUT)) as history:
         append(history, {})
         assert [entry.subject for entry in history.entries()] == ["", "A", "A*B"]
@@ -383,7 +383,7 @@ def test_one_server_has_a_file(sqlite_url: str) -> None:
                 Chain.open(name, ABOUT)
     with closing(Chain.open(sqlite_url, ABOUT)) as history:
         process = in_process("Chain.open(sys.argv[2], ABOUT)", sqlite_url)
-        assert process.wait(60) == 1
+        assert process.wait(600) == 1
         at_once(lambda _: history.close(), [None])
     Chain.open(sqlite_url, ABOUT).close()
 

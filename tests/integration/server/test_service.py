@@ -90,7 +90,7 @@ def test_nobody_is_told_that_it_listens_before_its_kernels_are_there(czech: Tabl
     warms[0].set_result(True)
     assert not opened
     warms[1].set_exception(BrokenProcessPool("killed"))
-    opening.join(60)
+    opening.join(600)
     assert not opening.is_alive()
     with closing(opened[0]) as service:
         assert service.ask(0b11, "ann").result(600).decision == "released"
@@ -127,7 +127,7 @@ def test_a_decision_is_told_in_its_slot(opened: Open) -> None:
     future = service.ask(0b11, "ada")
     assert not future.done()
     assert future.result(600).decision in ("released", "pending")  # by how fast this machine is
-    wait_until(lambda: service.ask(0b11, "ada").result(60).decision == "answered")
+    wait_until(lambda: service.ask(0b11, "ada").result(600).decision == "answered")
 
 
 class Unwilling(Worker):
@@ -199,7 +199,7 @@ def test_what_was_left_behind_is_decided_under_load(opened: Open) -> None:
     """A request whose server has died, while this one never rests."""
     service = opened()
     service.log.store(REQUEST, "bob", "A*B", {"sub_table": ["A", "B"]})
-    wait_until(lambda: bool(service.ask(0b111111, "ada").result(60)) and not service.log.course.pending)
+    wait_until(lambda: bool(service.ask(0b111111, "ada").result(600)) and not service.log.course.pending)
     reply = service.reply_to(1, "bob")
     assert reply is not None
     assert reply.decision == "released"

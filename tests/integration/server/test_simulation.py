@@ -234,7 +234,7 @@ def test_a_history_under_its_own_rules_is_itself(czech: Table, tmp_path: Path) -
     asked = [*stream(11, 6, 50)]
     with closing(open_service(czech, tmp_path)) as service:
         for subtable, who in asked:
-            service.ask(subtable, who).result(60)
+            service.ask(subtable, who).result(600)
         entries = service.log.history.entries()
     facts = replay_into(tmp_path / "out", subject(czech), "myopic,one_step", entries)
     was, again = facts["as_it_was"], facts["as_it_would_have_been"]["myopic"]

@@ -58,7 +58,7 @@ def serve(table: Table, folder: Path, url: str, seed: int) -> str:
         service.log.store("key", "", user, body)
     service.log.store("key_revoked", "root", "ada", {"key": "k0"})
     for subtable, who in stream(seed, 6, 40):
-        service.ask(subtable, who).result(60)
+        service.ask(subtable, who).result(600)
     service.close()
     return url
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from sdc.executor import IN_PROCESS
-from sdc.model.errors import NotReleasableError, ReleaseError
+from sdc.model.errors import InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable
@@ -118,6 +118,9 @@ def test_published_folders_are_read_back_with_what_their_labels_tell(tmp_path: P
             one = {"folder": "bare.csv", "code_lists": said}
             later = open_build(written(tmp_path, table=table, earlier=[one]))
             assert bool(later.with_earlier(build.counted(IN_PROCESS))[1].listed) == bool(said)
+        later = open_build(written(tmp_path, table=table, earlier=[{"folder": "bare.csv", "code_lists": ["a"]}]))
+        with pytest.raises(InputError, match=r"'a', no variable of .*bare.csv; did you mean A"):
+            later.with_earlier(build.counted(IN_PROCESS))
 
 
 def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> None:

@@ -8,6 +8,7 @@ fixture says where the files are now.
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import yaml
 import sdc
 from sdc.model.errors import InputError, NothingReleasableError
 from sdc.public.published import read_published
-from sdc.record.ledger import read_ledger
+from sdc.record.ledger import new_ledger, read_ledger
 from sdc.stages.compare import compare
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
@@ -43,6 +44,15 @@ def older(tmp_path: Path) -> Path:
     for config in tmp_path.glob("*.yaml"):
         config.write_text(config.read_text().replace("folder: runs", f"folder: {tmp_path}/runs"))
     return tmp_path
+
+
+def with_copied_ledger(older: Path, name: str) -> Path:
+    """A config that goes on with a copy of its ledger."""
+    file = older / f"{name}.yaml"
+    config = yaml.safe_load(file.read_text())
+    new_ledger(older / "new", older / config["ledger"])
+    file.write_text(yaml.safe_dump({**config, "ledger": "new"}))
+    return file
 
 
 def run_of(older: Path, name: str) -> Path:
@@ -75,11 +85,22 @@ def test_runs_of_an_older_version_are_kept_compared_and_explained(older: Path) -
     assert why.proof(subject.table.schema) == "refused, proven: a cell has a width of 0 at most for whoever knows A*B"
 
 
-@pytest.mark.parametrize(("name", "ledger"), [("round", "led2"), ("merge", "led3")])
-def test_a_rerun_is_a_new_build_beside_the_entry_of_the_older_version(older: Path, name: str, ledger: str) -> None:
-    build = built(older / f"{name}.yaml")
+def test_a_ledger_whose_hashes_anybody_can_make_is_listed_and_copied_before_a_build_goes_on(older: Path) -> None:
+    with pytest.raises(InputError, match=r"version 0\.1: .* sdc ledger NEW --new --from .*led, and name the new one"):
+        built(older / "t.yaml")
+    before, copied = read_ledger(older / "led"), sdc.ledger(older / "new", new=True, old=older / "led")
+    assert [replace(one, hash="") for one in copied.entries] == [replace(one, hash="") for one in before.entries]
+    assert (copied.key, copied.sealed, before.sealed) == (before.key, True, False)
+    assert copied.head != before.head
+    with pytest.raises(InputError, match=r"say that .*other is new"):
+        sdc.ledger(older / "other", old=older / "led")
+
+
+@pytest.mark.parametrize("name", ["round", "merge"])
+def test_a_rerun_is_a_new_build_beside_the_entry_of_the_older_version(older: Path, name: str) -> None:
+    build = built(with_copied_ledger(older, name))
     assert [source[:23] for source in build.origin.sources] == ["entry 1 of the ledger, "]
-    assert [bool(entry.public) for entry in read_ledger(older / ledger).entries] == [False, True]
+    assert [bool(entry.public) for entry in read_ledger(older / "new").entries] == [False, True]
     assert verify_run(build.folder.path).verified
     assert len([*older.glob(f"runs/{name}/*/release")]) == 2
 
@@ -88,9 +109,9 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
     """Another pattern of the same config: neither taken for the first, nor for a build that reuses its stages."""
     rows = (f"a{i},b{j},{'' if {i, j} <= {0, 2} else 9}" for i in range(3) for j in range(3))
     (older / "like.csv").write_text("\n".join(["A,B,count", *rows, ""]))
-    build, statuses = made(older / "t.yaml")
+    build, statuses = made(with_copied_ledger(older, "t"))
     assert {*statuses.values()} == {"done"}
-    assert [bool(entry.public) for entry in read_ledger(older / "led").entries] == [False, True]
+    assert [bool(entry.public) for entry in read_ledger(older / "new").entries] == [False, True]
     (part,) = build.made.found.parts.tables
     assert part.fact.between is not None
     assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.between.cells.tolist())}
@@ -99,7 +120,7 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
 
 def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older: Path) -> None:
     """Its suppressed cells have 3 records: if each of the three categories had one, all would be known."""
-    config = yaml.safe_load((older / "lists.yaml").read_text())
+    config = yaml.safe_load(with_copied_ledger(older, "lists").read_text())
     config |= {"name": "later", "release": {"require": ["B"], "only": "required"}}
     (older / "later.yaml").write_text(yaml.safe_dump(config))
     said = r"labels of A count too: .* name them in table.categories, and say .*\{entry: ..., code_lists: \[A\]\}\]"
@@ -108,7 +129,7 @@ def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older
     (older / "later.yaml").write_text(yaml.safe_dump({**config, "earlier": [{"entry": 1, "code_lists": ["A"]}]}))
     build = built(older / "later.yaml")
     assert verify_run(build.folder.path).verified
-    (_, entry) = read_ledger(older / "led4").entries
+    (_, entry) = read_ledger(older / "new").entries
     assert entry.known["declared"] == ["entry 1: with categories of A from a code list"]
 
 

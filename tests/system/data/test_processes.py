@@ -16,7 +16,7 @@ import pytest
 
 from sdc.data.source import open_source
 
-TIMEOUT = 120
+TIMEOUT = 900
 
 
 def test_it_asks_at_a_terminal_alone(tmp_path: Path) -> None:
@@ -57,4 +57,4 @@ def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, tmp_pa
         child = psutil.Process(int(parent.stdout.readline()))
         time.sleep(0.2)  # it is asked to sleep by now
         parent.send_signal(ended)
-    child.wait(30)
+    child.wait(600)

@@ -50,7 +50,7 @@ def test_dask_says_no_more_than_warnings() -> None:
         "import logging; from sdc.execution.settings import machine_memory; machine_memory()\n"
         "print(logging.getLogger('distributed').level)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900, check=True)
     assert int(done.stdout) == logging.WARNING
 
 
@@ -136,7 +136,7 @@ def test_an_interrupt_stays_one_with_the_library_for_slurm() -> None:
     subprocess.run(
         [sys.executable, "-c", f"{ask}; load(); assert signal.getsignal(signal.SIGINT) is before"],
         check=True,
-        timeout=120,
+        timeout=900,
     )
 
 
@@ -290,7 +290,7 @@ def test_the_image_of_the_workers() -> None:
     A linter knows what else is wrong with such a file.
     """
     linter = Path(sys.executable).with_name("hadolint")  # of this environment, which need not be an active one
-    linted = subprocess.run([linter, CLUSTER / "Dockerfile"], capture_output=True, text=True, timeout=120)
+    linted = subprocess.run([linter, CLUSTER / "Dockerfile"], capture_output=True, text=True, timeout=900)
     assert (linted.returncode, linted.stdout) == (0, "")
     text = (CLUSTER / "Dockerfile").read_text().replace("\\\n", " ")
     steps = dict[str, list[str]]()

@@ -184,7 +184,7 @@ def test_a_worker_that_dies_costs_nothing_but_time(two_workers: Executor, czech:
     for name in "bc":
         (tmp_path / name).touch()
     assert list(two_workers.run(die_once, czech, units)) == ["a", "b", "c"]
-    two_workers.client.wait_for_workers(2, timeout=60)
+    two_workers.client.wait_for_workers(2, timeout=300)
 
 
 def test_a_worker_that_is_stopped_is_lost(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ def built(case: Case, folder: Path, server: PrefectServer) -> subprocess.Complet
     }
     command = [sys.executable, "-c", BUILD, str(config_of(case, folder))]
     return subprocess.run(
-        command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=300
+        command, env=environment, cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=900
     )
 
 

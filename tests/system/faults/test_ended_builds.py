@@ -30,7 +30,7 @@ from tests.helpers.prefect_home import made_home
 from tests.helpers.waiting import wait_until
 
 LONG = {"method": "decomposable", "annealing": {"steps": 10**12, "rounds": 10**6, "patience": 0, "chains": 2}}
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 900.0
 ONCE = "sdc: the search ends with what is proven so far; interrupt again to stop at once"
 
 

@@ -63,14 +63,16 @@ Disk = SmallDisk | LimitedFiles
 def disk(tmp_path: Path) -> Iterator[Disk]:
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True, timeout=60)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "none", folder], capture_output=True, timeout=300
+    )
     disk = LimitedFiles(folder) if mounted.returncode else SmallDisk(folder)
     try:
         yield disk
     finally:
         disk.free()
         if not mounted.returncode:
-            subprocess.run(["umount", folder], check=True, timeout=60)
+            subprocess.run(["umount", folder], check=True, timeout=300)
 
 
 def test_a_disk_that_is_full(disk: Disk, tmp_path: Path) -> None:

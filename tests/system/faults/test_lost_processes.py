@@ -46,7 +46,7 @@ class Cluster:
         for name in names:
             process = self._processes.pop(name)
             process.send_signal(signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=300)
 
     def stop(self) -> None:
         self.kill(*self._processes)
@@ -65,7 +65,7 @@ def connected(cluster: Cluster, scratch: Path, patience: float) -> Iterator[Dask
     from distributed import Client
 
     with Client(cluster.address, timeout=30) as client:
-        client.wait_for_workers(1, timeout=60)  # a busy machine may take longer than the patience to start it
+        client.wait_for_workers(1, timeout=300)  # a busy machine may take longer than the patience to start it
         yield DaskExecutor(client, scratch, 1, patience)
 
 

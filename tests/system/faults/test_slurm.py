@@ -40,7 +40,7 @@ CLUSTER = {
     "log_folder": "logs",
 }
 CZECH = yaml.safe_load((ROOT / "configs" / "czech_auto_workers.yaml").read_text())
-SECONDS = 240
+SECONDS = 900
 
 
 class OnSlurm:

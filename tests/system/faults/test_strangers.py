@@ -214,7 +214,7 @@ def as_nobody(attack: Callable[..., None], *arguments: Any) -> int:
 
     child = multiprocessing.get_context("fork").Process(target=attempt)
     child.start()
-    child.join(60)
+    child.join(600)
     assert child.exitcode is not None
     return child.exitcode
 

@@ -170,7 +170,7 @@ def test_workers_that_the_cluster_of_the_config_has_already(project: Path) -> No
 def worked_once() -> subprocess.CompletedProcess[str]:
     """A worker that has taken up what was due."""
     words = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "sdc", "--run-once"]
-    return subprocess.run(words, capture_output=True, text=True, timeout=240)
+    return subprocess.run(words, capture_output=True, text=True, timeout=900)
 
 
 def test_the_command_only_checks_where_asked(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

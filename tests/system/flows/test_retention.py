@@ -58,7 +58,7 @@ def clean(home: Path, *words: str, **more: str) -> Any:
     environment |= {"PREFECT_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
     (home.parent / "runs").mkdir(exist_ok=True)
     command = [sys.executable, "-m", "sdc.commands.cli", "clean", "runs", "--older-than", "30", "--json", *words]
-    done = subprocess.run(command, cwd=home.parent, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=home.parent, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), done.stderr
 

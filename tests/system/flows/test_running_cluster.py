@@ -56,7 +56,7 @@ def processes(*commands: list[str], folder: Path) -> Iterator[None]:
         finally:
             for process in reversed(started):  # workers before their scheduler, which they would look for
                 process.terminate()
-                process.wait(timeout=30)
+                process.wait(timeout=300)
 
 
 def address_in(file: Path) -> str:
@@ -87,7 +87,7 @@ def tls_address(folder: Path) -> Iterator[str]:
     with processes(scheduler, worker, worker, folder=folder):
         address = address_in(folder / "tls.json")
         with connect(address_settings(cluster_file(folder, address))) as client:
-            client.wait_for_workers(2, timeout=60)
+            client.wait_for_workers(2, timeout=300)
         yield address
 
 
@@ -218,7 +218,7 @@ def test_the_command_line_says_one_sentence(folder: Path, tls_address: str, tmp_
     cluster = cluster_file(folder, tls_address, "ca other other")
     config = write_czech(tmp_path, execution={"cluster": str(cluster)})
     command = [sys.executable, "-m", "sdc.commands.cli", "run", str(config)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines()[-1].startswith(
         f"sdc: {folder}/address.yaml: no scheduler accepts us at '{tls_address}' within"

@@ -57,7 +57,7 @@ for number in range(200):
 def test_processes_append_one_after_the_other(postgres_url: str) -> None:
     # both make it, if it is not there
     working = [in_process(APPENDING, postgres_url, who) for who in ("ann", "bob")]
-    assert [process.wait(120) for process in working] == [0, 0]
+    assert [process.wait(600) for process in working] == [0, 0]
     with closing(Chain.open(postgres_url, ABOUT)) as history:
         assert_all_are_there(history, "ann", "bob")
 
@@ -152,10 +152,10 @@ def test_a_password_comes_from_pgpassfile_alone(
     file.chmod(0o600)
     Chain.open(url, ABOUT).close()
     command = [sys.executable, "-m", "sdc.commands.cli", "migrate", url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stdout) == (0, f"postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} is at this version\n")
     file.write_text(f"*:*:*:{WITH_PASSWORD}:wrong-secret\n")
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (MEND, "", 1)
     assert done.stderr.startswith(f"sdc: the history postgresql://{WITH_PASSWORD}@/{WITH_PASSWORD} does not let this")
     assert "secret" not in done.stderr

@@ -118,7 +118,7 @@ def running(folder: Path, config: Path) -> Iterator[Running]:
         yield Running(process, printed["url"], keys)
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(600)
 
 
 def test_it_answers(running: Running) -> None:
@@ -207,7 +207,7 @@ def test_it_ends_when_it_is_told(running: Running, folder: Path) -> None:
     with running.connect() as slow:
         slow.sendall(b"POST /api/requests HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20\r\n\r\n{")
         running.process.send_signal(signal.SIGTERM)
-        assert running.process.wait(60) == 0
+        assert running.process.wait(600) == 0
     assert running.process.stdout is not None
     assert running.process.stdout.read() == ""
     errors = (folder / "errors").read_text()
@@ -219,7 +219,7 @@ def test_it_ends_when_it_is_told(running: Running, folder: Path) -> None:
 
 def test_after_its_next_start(running: Running, folder: Path, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was released is released, and keys are told once."""
-    running.process.wait(60)
+    running.process.wait(600)
     monkeypatch.chdir(folder)
     told = list[Any]()
     apps = list[Any]()

@@ -40,7 +40,7 @@ def behind(location: str, folder: Path) -> Iterator[httpx.Client]:
     )
     process = subprocess.Popen([str(NGINX), "-p", folder, "-c", folder / "nginx.conf"])
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not (folder / "socket").exists():
             assert process.poll() is None
             assert time.monotonic() < deadline
@@ -51,7 +51,7 @@ def behind(location: str, folder: Path) -> Iterator[httpx.Client]:
             yield it
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(600)
 
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")

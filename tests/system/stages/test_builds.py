@@ -38,7 +38,7 @@ stages.run_all(open_build(Path(sys.argv[1])), IN_PROCESS, say)
 
 
 def killed(file: Path, during: str) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, file, during], timeout=120)
+    done = subprocess.run([sys.executable, "-c", KILLED, file, during], timeout=900)
     assert done.returncode == -signal.SIGKILL
 
 

@@ -129,6 +129,7 @@ class Reader:
         self.world, self.told, self.relations = world, Told(), dict[str, Any]()
         about = folder / "datapackage.json"
         metadata = json.loads(about.read_text()) if about.exists() else {}
+        self.code_lists = list[str]()
         tables = {one["path"]: one for one in metadata.get("resources", ()) if one.get("sub_table")}
         # of files alone nothing says it, and their agency tells it elsewhere
         self.lists = {*metadata.get("code_lists", ())} if metadata else code_lists
@@ -158,6 +159,7 @@ class Reader:
         names, base = header[: header.index(measure)], int(measure.removeprefix("count").rpartition("_")[2] or 0)
         listed = {tuple(row[: len(names)]): row[len(names)] for row in rows}
         fields = {one["name"]: one for one in about.get("schema", {}).get("fields", ())}
+        self.code_lists += [v for v in names if v in self.lists and v not in self.code_lists]
         sets = [self._sets(name, fields[name]["constraints"]["enum"] if fields else ()) for name in names]
         totals = {tuple(v for v, c in zip(names, cell, strict=True) if c != TOTAL) for cell in listed}
         # sums of rounded counts are near the true ones too where the metadata, or rows of totals, say so
@@ -324,7 +326,8 @@ class Chain:
         if kind == "whole" and self.has_files and self.by != "ledger" and not self.told and run is not None:
             self.run = run.folder.path
         if (reader.told.facts or reader.told.own) and (run is None or self.by != "ledger"):
-            self.earlier.append({"folder": str(published), "variables": reader.relations})
+            code_lists = reader.code_lists if published == folder else []  # of files alone its agency knows them
+            self.earlier.append({"folder": str(published), "variables": reader.relations, "code_lists": code_lists})
         return reader.told
 
     def _serve(self, file: Path, folder: Path) -> None:
@@ -335,7 +338,7 @@ class Chain:
         with open_service(build) as service:
             schema = service.schema
             for number in self.rng.permutation(np.arange(1, 1 << len(schema))).tolist():
-                service.ask(number, "ann", in_part=bool(self.rng.random() < 0.5)).result(60)
+                service.ask(number, "ann", in_part=bool(self.rng.random() < 0.5)).result(600)
             for view in filter(None, (*service.state.released.frontier, *service.state.parts.views)):
                 public = service.marginal(view) or service.in_part(view)
                 assert public is not None

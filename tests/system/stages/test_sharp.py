@@ -94,7 +94,7 @@ else:
 def killed(part: int, when: str, *words: Any) -> int:
     """A process that dies before, amid or after it keeps a part, counted from 0; its status."""
     command = [sys.executable, "-c", KILLED, part, when, *words]
-    return subprocess.run([*map(str, command)], capture_output=True, timeout=300).returncode
+    return subprocess.run([*map(str, command)], capture_output=True, timeout=900).returncode
 
 
 def parts_of(build: Build, monkeypatch: pytest.MonkeyPatch) -> int:

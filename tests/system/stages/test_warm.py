@@ -77,7 +77,7 @@ def test_it_ends_when_the_table_turns_out_to_be_small(kept: Path, monkeypatch: p
     with warm.warming("best", None, print) as told_of:
         (begun,) = begun_beside()
         told_of(SMALL)
-        psutil.wait_procs([begun], timeout=60)
+        psutil.wait_procs([begun], timeout=300)
         assert not begun.is_running() or begun.status() == psutil.STATUS_ZOMBIE
 
 
@@ -94,5 +94,5 @@ def test_it_ends_where_the_build_is_killed(tmp_path: Path) -> None:
         children = psutil.Process(build.pid).children()
         build.kill()
     assert len(children) == 1
-    _, alive = psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=300)
     assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []

@@ -21,8 +21,8 @@ from sdc.intruder.posterior import Posterior, posterior
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.papers.papers import ITEMS
 from tests.helpers.integrated import WITHOUT_SECOND_ORDER, log_integral_of_a_cube, without_second_order
+from tests.papers.papers import ITEMS
 from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of
 from tests.unit.intruder.test_posterior import (

@@ -22,9 +22,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.losses import AgencyLosses, IntruderLosses
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
-from sdc.papers.sources import DELAWARE
 from sdc.verify import likely
 from tests import reference
+from tests.papers.sources import DELAWARE
 from tests.reference import TooManyTablesError
 from tests.strategies import frontier, knows, listed, small_tables
 from tests.unit.intruder.test_moments import treatable

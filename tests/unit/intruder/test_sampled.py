@@ -26,10 +26,10 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.papers.papers import ITEMS
 from sdc.stages.known import release_of
 from tests.helpers.errors import errors_of, sampled_near_the_listing
 from tests.helpers.integrated import without_second_order
+from tests.papers.papers import ITEMS
 from tests.profiles import scaled
 from tests.strategies import dense, every_cell, frontier, knows, schema_of, tables_and_knowledge
 from tests.unit.intruder.test_posterior import (

@@ -19,6 +19,7 @@ from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.search.parts import rounded_beside
 from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError
@@ -139,3 +140,14 @@ def test_a_small_cell_that_is_told_already_is_withheld_and_named() -> None:
     (hidden,), (own,) = found.hidden, found.own
     assert hidden.tolist() == [True, False, False, False]
     assert (own.cells.tolist(), own.inner.tolist(), own.refuted.tolist()) == ([[0, 0]], [[2, 2]], [True])
+
+
+def test_small_cells_of_what_was_in_part_before_keep_their_width_too() -> None:
+    """The sum of the second row is 1 and was rounded: cells are withheld that let it move."""
+    table = dense(schema_of([3, 2]), [2, 2, 0, 1, 0, 5])
+    begun = Inquiry(table, Knowledge.of(table, NOTHING, NO_ZEROS, ()), Criteria.of(1, 1))
+    inquiry = begun.knowing(begun.known.telling(rounded_beside(begun, 0b11, 3).facts))
+    assert inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    found = withhold(inquiry, [0b11])
+    assert found.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    assert not found.hidden[0].all()

@@ -8,10 +8,10 @@ from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, most_parsimonious
-from sdc.papers import pictures
-from sdc.papers.item import Item, Value
-from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix
 from sdc.report.lattice import ByDimension, levels, most_dangerous
+from tests.papers import pictures
+from tests.papers.item import Item, Value
+from tests.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH, Sources, prefix
 
 _TABLE_3 = """ACDEF 3, ABCDE 5, ABDEF 6, BCDEF 9, ACDE 10, ABCEF 10, ABCDF 10, ADEF 12, ABDE 12, BDEF 20, ABDF 20,
 ACDF 21, CDEF 22, BCDE 23, ABEF 23, ADE 25, ACEF 25, ABCE 26, ABCF 30, ABCD 30, DEF 45, ADF 49, BCEF 52, CDE 54,

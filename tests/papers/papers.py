@@ -12,12 +12,12 @@ from typing import Any
 
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.page_templates import page_templates
-from sdc.papers import cacm, dft, dks, kdsf
-from sdc.papers.item import Item, Outcome, Standing, written
-from sdc.papers.references import references
-from sdc.papers.sources import Sources
 from sdc.stages.publish import require_new
 from sdc.storage.run_folder import RunFolder
+from tests.papers import cacm, dft, dks, kdsf
+from tests.papers.item import Item, Outcome, Standing, written
+from tests.papers.references import references
+from tests.papers.sources import Sources
 
 ITEMS: dict[str, Item] = {one.key: one for one in (*kdsf.ITEMS, *dks.ITEMS, *dft.ITEMS, *cacm.ITEMS)}
 PAGE, DOCUMENT = "papers.html", "papers.json"
@@ -27,8 +27,6 @@ WORDS = {
     Standing.NEEDS: "need what is not here",
     Standing.UNEXPLAINED: "differ for no known reason",
 }
-
-_TEMPLATES = page_templates("sdc.report")
 
 
 def chosen(names: Sequence[str]) -> list[Item]:
@@ -103,10 +101,15 @@ def page(outcomes: Sequence[Outcome]) -> str:
         key: [one for one in outcomes if one.item.paper == key]
         for key in dict.fromkeys(one.item.paper for one in outcomes)
     }
-    return _TEMPLATES.get_template("papers.html.j2").render(
-        papers=papers,
-        references=named,
-        numbers=[(number, WORDS[standing], standing.value) for standing, number in numbers(outcomes).items()],
-        differing=[one for one in outcomes if one.standing is not Standing.AGREES],
-        written=written,
+    template = Path(__file__).with_name("papers.html.j2").read_text(encoding="utf-8")
+    return (
+        page_templates("sdc.report")
+        .from_string(template)
+        .render(
+            papers=papers,
+            references=named,
+            numbers=[(number, WORDS[standing], standing.value) for standing, number in numbers(outcomes).items()],
+            differing=[one for one in outcomes if one.standing is not Standing.AGREES],
+            written=written,
+        )
     )

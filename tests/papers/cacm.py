@@ -9,10 +9,10 @@ from markupsafe import Markup
 
 from sdc import api
 from sdc.model.release import Release
-from sdc.papers.item import Item, Value
-from sdc.papers.sources import CZECH, RULES, SMALL_COUNT, WIDTH, Sources
 from sdc.report import simulation
 from sdc.server.tryout.simulation import summary
+from tests.papers.item import Item, Value
+from tests.papers.sources import CZECH, RULES, SMALL_COUNT, WIDTH, Sources
 
 
 def _criterion(sources: Sources) -> Value:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from markupsafe import Markup
 
-from sdc.papers.sources import FILES, Sources
+from tests.papers.sources import FILES, Sources
 
 Value: TypeAlias = str | int | float | Sequence["Value"] | Mapping[str, "Value"]
 """As JSON has it: a figure, a few words, a list of these, or several by their names."""

@@ -13,8 +13,8 @@ from sdc.model.cell_bounds import CellBounds
 from sdc.model.graph import independence_graph, is_chordal
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.papers.item import Item, Value
-from sdc.papers.sources import CZECH, DELAWARE, DELAWARE_RELEASE, UNSETTLED, Sources, all_ways
+from tests.papers.item import Item, Value
+from tests.papers.sources import CZECH, DELAWARE, DELAWARE_RELEASE, UNSETTLED, Sources, all_ways
 
 PAIRS = all_ways(UNSETTLED.schema, 2)
 ALL_BUT_ONE = all_ways(CZECH.schema, len(CZECH.schema) - 1)

@@ -1,26 +1,23 @@
-"""The command about the founding papers: what they print, recomputed by the product's own verbs."""
+"""What the founding papers print, recomputed by the product's own verbs: `python -m tests.papers`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from sdc.commands.options import Json, print_json
-from sdc.commands.panels import MAINTAIN
 from sdc.model.errors import SdcError
 from sdc.paths import checked_path
+from sdc.refusal import as_command
+from tests.papers.item import Outcome, Standing
+from tests.papers.papers import WORDS, chosen, computed, facts, new_folder, numbers, write
+from tests.papers.sources import Sources
 
-if TYPE_CHECKING:
-    from sdc.papers.item import Outcome
 
-papers = typer.Typer()
-
-
-@papers.command("papers", rich_help_panel=MAINTAIN)
-def papers_command(
+def papers(
     out: Annotated[
         Path | None,
         typer.Option(
@@ -41,10 +38,6 @@ def papers_command(
     Shows them beside the printed ones, with the reason for each difference. Status 1 if a difference has no known
     reason.
     """
-    from sdc.papers.item import Standing
-    from sdc.papers.papers import WORDS, chosen, computed, facts, new_folder, numbers, write
-    from sdc.papers.sources import Sources
-
     items, sources = chosen(only or []), Sources(data)
     if out is None:
         found = computed(items, sources, say=_say)
@@ -76,3 +69,8 @@ def _print(one: Outcome) -> None:
     print(f"{one.standing.value:12}[{one.item.paper}] {one.item.where} ({one.item.key})")
     if one.why:
         print(f"            {one.why}")
+
+
+if __name__ == "__main__":
+    with as_command():
+        typer.run(papers)

@@ -9,9 +9,9 @@ import numpy as np
 
 from sdc import api
 from sdc.intruder.posterior import Posterior
-from sdc.papers import pictures
-from sdc.papers.item import Item, Value
-from sdc.papers.sources import CONDITIONAL, DELAWARE, DELAWARE_RELEASE, PRIORS, WITHOUT_SECOND_ORDER, Sources
+from tests.papers import pictures
+from tests.papers.item import Item, Value
+from tests.papers.sources import CONDITIONAL, DELAWARE, DELAWARE_RELEASE, PRIORS, WITHOUT_SECOND_ORDER, Sources
 
 Rows = dict[str, list[float]]
 CELLS = ((0, 2, 0), (0, 2, 1), (1, 2, 1), (0, 2, 2))

@@ -10,13 +10,13 @@ from sdc import api
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.release import NOTHING, Release
-from sdc.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
 from sdc.report import chains, curve, figures, graphs, lattice, svg
 from sdc.report.plot import PAGE, Plot
 from sdc.report.scale import Scale
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.search.decomposable import TraceRow
+from tests.papers.sources import CPS, CZECH, SMALL_COUNT, WIDTH
 
 CRITERIA = Criteria.of(SMALL_COUNT, WIDTH)
 DRAWS = 500
