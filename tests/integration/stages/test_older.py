@@ -143,13 +143,14 @@ def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older
 def test_an_entry_whose_categories_were_named_otherwise(name: str, ledger: str, declared: Any, tmp_path: Path) -> None:
     """1.0 was 1 then, and 1,5 beside a decimal comma 1.5: the table is known again by its digest once that is said."""
     shutil.unpack_archive(OLD.with_name("names_of_94e8d48.tar.xz"), tmp_path)
+    new_ledger(tmp_path / "new", tmp_path / ledger)
     table = {"path": f"{name}.csv", "csv": {"delimiter": ";", **({"decimal": ","} if name == "d" else {})}}
-    release, beside = {"require": ["sex"], "only": "required"}, {"ledger": ledger, "risk": {"min_width": 2}}
+    release, beside = {"require": ["sex"], "only": "required"}, {"ledger": "new", "risk": {"min_width": 2}}
     with pytest.raises(
         InputError, match=r"whose categories version 0\.1 named otherwise .* table\.categories, .* groups of"
     ):
         built(written(tmp_path, table=table, release=release, **beside))
     build = built(written(tmp_path, table={**table, **declared}, release=release, **beside))
-    first, second = read_ledger(tmp_path / ledger).entries
+    first, second = read_ledger(tmp_path / "new").entries
     assert first.table == second.table
     assert [source[:23] for source in build.origin.sources] == ["entry 1 of the ledger, "]
