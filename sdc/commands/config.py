@@ -14,7 +14,7 @@ from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.data.profile import Column
+    from sdc.data.columns import Column
 
 configs = typer.Typer()
 TablePath = Annotated[

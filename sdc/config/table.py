@@ -6,7 +6,7 @@ import codecs
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
 from sdc.model.alike import Alike
@@ -181,8 +181,16 @@ class TableConfig(Section):
         Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),
     ] = {}
     missing: Annotated[
-        dict[Text, Category], Field(description="a category name for the missing values of each variable")
+        dict[Text, Category] | Category,
+        Field(description="a category name for the missing values of each variable, or one for those of all"),
     ] = {}
+    exclude_missing: Annotated[
+        StrictBool | tuple[Text, ...],
+        Field(
+            description="a list of variables: records with a missing value of one are left out and counted, whatever "
+            "bad_records says; or true for all without a category under missing"
+        ),
+    ] = False
     recodes: Annotated[
         dict[Text, RecodeConfig],
         Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
@@ -256,6 +264,17 @@ class TableConfig(Section):
         """How many Parquet parts a table with so many non-zero cells is written in."""
         return self.partitions or partitions_of(cells)
 
+    def missing_of(self, variable: str) -> str | None:
+        """The category of missing values of a variable, None where they have none."""
+        given = self.missing if isinstance(self.missing, dict) else {variable: self.missing}
+        return None if self.excludes_missing(variable) else given.get(variable)
+
+    def excludes_missing(self, variable: str) -> bool:
+        """Whether records with a missing value of a variable are left out."""
+        if isinstance(self.exclude_missing, tuple):
+            return variable in self.exclude_missing
+        return self.exclude_missing and variable not in self.missing
+
     @property
     def code_lists(self) -> dict[str, tuple[str, ...]]:
         """Of variables the categories that the config names, whether or not they have records.
@@ -265,6 +284,16 @@ class TableConfig(Section):
         recoded = {name: tuple(recode.bins or recode.groups or ()) for name, recode in self.recodes.items()}
         levels = {name for named in self.hierarchies.values() for name in named}
         return {name: own for name, own in {**self.categories, **recoded}.items() if own and name not in levels}
+
+    @field_validator("exclude_missing")
+    @classmethod
+    def _excluded_or_kept(cls, value: bool | tuple[str, ...], info: ValidationInfo) -> bool | tuple[str, ...]:
+        kept = info.data.get("missing", {})
+        if value is True and isinstance(kept, str):
+            raise ValueError(f"missing values of all variables are to have the category {kept!r} too; drop one")
+        if isinstance(value, tuple) and isinstance(kept, dict) and (both := [name for name in value if name in kept]):
+            raise ValueError(f"missing values of {both[0]!r} are to have the category {kept[both[0]]!r} too; drop one")
+        return value
 
     @field_validator("columns")
     @classmethod

@@ -83,8 +83,9 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
     columns           the column of each variable that is not called as its column, and that of `count`
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
-    missing           category name for missing values, by variable; last where `categories` does not list it.
-                      Without it missing values are bad
+    missing           category name for missing values, by variable, or one for all; last where `categories` does not
+                      list it. Without it missing values are bad
+    exclude_missing   variables of which records with a missing value are left out, or True for all
     recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
@@ -325,8 +326,9 @@ def _codings(
             f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
             "leave it out of the variables, or say table.alike: keep"
         )
-    for setting in ("categories", "missing", "recodes", "not_totals"):
-        _check_known(setting, getattr(settings, setting), [*known, *chosen], path)
+    for setting in ("categories", "missing", "exclude_missing", "recodes", "not_totals"):
+        if isinstance(named := getattr(settings, setting), dict | tuple):
+            _check_known(setting, named, [*known, *chosen], path)
     if isinstance(settings.csv.missing, dict):
         _check_known("csv.missing", settings.csv.missing, columns, path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
@@ -343,7 +345,7 @@ def _coding(
     if column not in columns or column == count:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
-    missing, listed, decimal = settings.missing.get(name), settings.categories.get(name), settings.csv.decimal
+    missing, listed, decimal = settings.missing_of(name), settings.categories.get(name), settings.csv.decimal
     marks = settings.csv.missing_of(column)
     coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, column in reals)
     if reserved := sorted(filter(is_reserved, coding.named)):
@@ -534,7 +536,8 @@ def _count(value: object, where: str, decimal: str) -> int:
 def _check(tally: Tally, settings: TableConfig, path: str) -> None:
     """InputError for records that are not as many as expected, or none, or bad and not to be set aside: all of them."""
     require_records(tally.total, path, settings.expect)
-    found = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
+    faults = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
+    found = [one for one in faults if one[1] is not Fault.MISSING or not settings.excludes_missing(one[0].name)]
     if found and settings.bad_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
@@ -563,7 +566,10 @@ def _check_groups(vocabulary: Vocabulary, path: str) -> None:
 def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
     column, such = f"column {coding.column!r}", f"({bad.rows} such)"
     if fault is Fault.MISSING:
-        return f"missing values: {bad.rows} in {column}; name a category for them under `missing`"
+        return (
+            f"missing values: {bad.rows} in {column}; name a category for them under `missing`, or leave their records "
+            f"out by exclude_missing: [{coding.name}]"
+        )
     if fault is Fault.OUTSIDE:
         categories = list(coding.listed or ())
         return f"{column} has values outside its categories {categories}; add them there {such}"

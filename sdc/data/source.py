@@ -25,6 +25,7 @@ from sdc.data.structural_zeros import zeros_digest
 from sdc.events import STEP, tell
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
+from sdc.paths import at_home
 from sdc.run_format import PART, SCHEMA
 
 SECONDS_TO_ANSWER, SECONDS_BETWEEN_STEPS = 30.0, 3.0
@@ -125,7 +126,7 @@ def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Se
     where parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does
     not answer within SECONDS_TO_ANSWER.
     """
-    path = str(path)
+    path = at_home(str(path))
     if not is_url(path):
         return _listed(path, expect, ignore)
     require_no_password(path)

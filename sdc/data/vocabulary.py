@@ -381,8 +381,9 @@ def kind_of(kind: pa.DataType, column: str) -> str:
         if any(is_kind(kind) for is_kind in tests):
             return name
     # of a nested type no more than its name: its fields may be called after what is in the data
+    called = getattr(kind, "extension_name", str(kind).partition("<")[0])
     raise InputError(
-        f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
+        f"column {column!r} has the type {called}, which has no categories; recode it as "
         "strings or integers, or leave it out of `variables`"
     )
 

@@ -89,10 +89,10 @@ def test_a_build_that_is_ended_by_the_clock_says_so_and_one_that_goes_as_far_has
         ({"questions": 0}, "release.questions = 0"),
         ({"minutes": 0.0}, "release.minutes = 0.0"),
         ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
-        ({"ended_after": {"rounds": 3}}, "release.method = ordered with ended_after.rounds: it has no such part"),
+        ({"ended_after": {"rounds": 3}}, "release.method = ordered with ended_after.rounds: it has no use for that"),
         (
             {"method": "decomposable", "ended_after": {"required": 1, "rounds": 2, "extension": 3}},
-            "decomposable with ended_after.required, ended_after.extension: it has no such part",
+            "decomposable with ended_after.required, ended_after.extension: it has no use for that",
         ),
         ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
         ({"demand": {"A": 0.0}}, "release.demand"),
