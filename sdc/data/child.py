@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pickle
@@ -24,6 +25,7 @@ import pyarrow as pa
 from sdc.model.errors import InputError, SdcError
 
 OWN_BYTES = 176 << 20  # measured: 165 MiB with Arrow, NumPy and the kernel of text, 78 without it, before it reads
+_AHEAD = 1 << 20  # bytes that it is ahead of who asks
 IDLE_SECONDS = 10.0  # its memory is not for a search that takes hours
 _TEXTS = (".csv", ".tsv", ".txt")
 FRAME = struct.Struct("<cQ")
@@ -57,15 +59,19 @@ def is_small(part: Part) -> bool:
 
 def serve() -> None:
     """Answers requests until there is none for long, or nobody to ask."""
-    answers = os.fdopen(os.dup(1), "wb", 1 << 20)
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, _AHEAD)
+    answers = os.fdopen(os.dup(1), "wb", _AHEAD)
     os.dup2(2, 1)  # what libraries print is no answer
     asked: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     while True:
         try:
-            function, pieces, is_lent, memory = pickle.loads(asked.get(timeout=IDLE_SECONDS))
+            function, pieces, is_lent, memory, folder = pickle.loads(asked.get(timeout=IDLE_SECONDS))
         except queue.Empty:
             os._exit(0)
+        with suppress(OSError):
+            os.chdir(folder)
         for part, arguments in pieces:
             own = _LentPart(part.url, part.size, part.suffix, asked, answers) if is_lent else part
             for kind, content in _answers(function, own, memory, arguments):

@@ -73,7 +73,7 @@ class Reader:
             part.require_unchanged()
         with part.opened() as source:
             lent = None if isinstance(source, str) else source
-            request = pickle.dumps((function, asked, lent is not None, room), pickle.HIGHEST_PROTOCOL)
+            request = pickle.dumps((function, asked, lent is not None, room, _here()), pickle.HIGHEST_PROTOCOL)
             child, (kind, content) = self._asked(request, part, room)
             try:
                 while True:
@@ -129,14 +129,20 @@ class Reader:
                 raise
 
 
+def _here() -> str:
+    """From where the paths of parts are, which may change while a child has nothing to do."""
+    with suppress(OSError):  # it was removed
+        return os.getcwd()
+    return os.sep
+
+
 def _started(part: SourcePart) -> Process:
     command = [sys.executable, "-c", _SERVE, json.dumps(sys.path)]
     pipe, null = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # in a session of its own: it ends when this process does, not when a signal is sent to the group
-        return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=null, start_new_session=True, env=os.environ | _PLAIN
-        )
+        # in a group of its own: it ends when this process does, not when a signal is sent to the group. Not in a
+        # session: Linux shares processors among sessions, and would part it from the one that waits for it
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, process_group=0, env=os.environ | _PLAIN)
     except OSError as error:
         what = f"no process to read it can be started ({error.strerror})"
         raise InputError(f"{part} cannot be read: {what}; is there memory for one?") from error

@@ -6,12 +6,9 @@ import io
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from sdc.commands import cli
-from sdc.data.reading import read_table
-from sdc.model.errors import InputError
 from tests.helpers.commands import Sdc
 
 TABLE = "größe,sex,wert\nü,f,1\nü,m,2\nä,m,3\nä,f,9\n"
@@ -67,8 +64,3 @@ def test_a_folder_called_as_patterns_are(home: Path, sdc: Sdc) -> None:
     (home / "t.csv").rename(home / "data [2024]" / "a.csv")
     assert "4 records" in sdc("widths", "data [2024]/*.csv").err
     assert "4 records" in sdc("widths", "data [2024]").err
-
-
-def test_types_that_make_no_categories_are_named() -> None:
-    with pytest.raises(InputError, match=r"column 'a' has the type pandas\.interval, which has no categories"):
-        read_table(pd.DataFrame({"a": pd.cut([1, 2, 3], 3)}))
