@@ -536,6 +536,7 @@ def magnitude_table(
     alike: Any = "refuse",
     decimals: int | None = None,
     csv: Mapping[str, Any] | None = None,
+    ignore: Sequence[str] = (),
 ) -> tuple[MagnitudeTable, ...]:
     """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
 
@@ -548,7 +549,7 @@ def magnitude_table(
     negative       refuse values below 0, or split them by sign
     alike          refuse, merge or keep names that differ by blanks, case, Unicode or decimal form alone
     decimals       to which values are rounded, half to even; default 6 for floats, and none are rounded of others
-    csv            how text files are written, as for `read_table`
+    csv, ignore    how text files are written, and patterns of names that are no parts, as for `read_table`
 
     The cells that failed are `failing` of each table, with figures, and `detail` of the error; both are confidential.
     The tables are judged beside nothing else, and enter no ledger: a difference to what was published of the same
@@ -562,7 +563,7 @@ def magnitude_table(
 
     rules, text = Rules.of(contributors, dominance, percent), settings_of(FRAME, {"csv": csv or {}}).csv
     sums = magnitude.Sums.of(value, variables, also, hierarchies, contributor)
-    records = read_columns(source, value, sums.columns, text)
+    records = read_columns(source, value, sums.columns, text, ignore)
     return magnitude.magnitude_table(
         records, sums, rules, unique=unique, negative=negative, alike=alike, decimals=decimals, decimal=text.decimal
     )

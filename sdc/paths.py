@@ -19,6 +19,7 @@ def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
 
     setting  where it is written, before the message
     """
+    text = at_home(text) if isinstance(text, str) else text
     try:
         os.stat(text)
     except OSError as error:
@@ -27,6 +28,11 @@ def checked_path(text: str | os.PathLike[str], setting: str = "") -> Path:
     except ValueError as error:
         raise ConfigError(f"{setting}{shown(text)} is no path here: {error}; name another") from error
     return Path(text)
+
+
+def at_home(path: str) -> str:
+    """With the folder of the user for a ~ in front, as a shell has it; no shell sees what is quoted or in a config."""
+    return os.path.expanduser(path) if path.partition("/")[0] == "~" else path
 
 
 def require_own(path: Path, instead: str = "move it to a folder of your own") -> None:

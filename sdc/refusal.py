@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import resource
@@ -89,6 +90,9 @@ def as_command(as_json: bool = False) -> Iterator[None]:
     Its status is that of `status_of`, and INTERRUPTED where a signal has interrupted it. With `as_json` what refuses
     is a document on standard output too.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names of categories are in any alphabet, whatever a terminal shows
+            stream.reconfigure(errors="backslashreplace")
     said = _Said()
     try:
         with _interrupted_by_signals(said):

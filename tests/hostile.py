@@ -81,7 +81,8 @@ def _base(path: Path) -> dict[str, Any]:
     content["table"] = {"path": TABLE, "partitions": 1, "recodes": {"C": {"top": 2}}, "missing": {"A": "none"}}
     content["risk"]["min_width"] = 2
     content["release"] = {**content.get("release", {}), "seconds": 0.2, "seconds_per_cell": 0.1}
-    content["release"]["annealing"] = {"steps": 200, "chains": 2, "rounds": 2}
+    if content["release"].get("method") in ("decomposable", "best"):
+        content["release"]["annealing"] = {"steps": 200, "chains": 2, "rounds": 2}
     for section in ("execution", "output"):
         content.pop(section, None)
     if "curve" in content:

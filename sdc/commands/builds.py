@@ -141,6 +141,9 @@ def plan(
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
+    print(
+        f"reading       in a process of at most {result['reader_limit_mib']} MiB beside each worker, within its memory"
+    )
     print(f"disk          {result['disk_needed_mib']} MiB needed, {result['disk_free_mib']} MiB free")
     print("time          not tried; leave out --quick" if quick else f"time          about {_span(result)} s")
 

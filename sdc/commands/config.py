@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.commands.options import Json, print_json
+from sdc.commands.options import Json, Sheet, print_json
 from sdc.commands.panels import BUILD
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.data.profile import Column
+    from sdc.data.columns import Column
 
 configs = typer.Typer()
-TablePath = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Parquet or CSV, a file or a folder of parts, or a URL.")
-]
+TablePath = Annotated[str, typer.Argument(metavar="TABLE", help="A data file, a folder of parts or a URL.")]
 
 
 @configs.command("config", rich_help_panel=BUILD)
@@ -114,6 +112,7 @@ def init(
     encoding: Annotated[str | None, typer.Option(help="The encoding of a text file; else guessed.")] = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal sign of a text file; else guessed.")] = None,
     quote: Annotated[str | None, typer.Option(help='What values are quoted by, or none; default ".')] = None,
+    sheet: Sheet = None,
     as_json: Json = False,
 ) -> None:
     """Propose a first config for a table.
@@ -130,7 +129,7 @@ def init(
     # absolute, so that the config may lie anywhere
     source = open_source(table if "://" in table else checked_path(table).absolute())
     is_asked = sys.stdin.isatty() and not as_json
-    csv = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "quote": quote}
+    csv = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "quote": quote, "sheet": sheet}
     given = {key: value for key, value in csv.items() if value is not None}
     text, facts = written(source, config_name(table), _ask if is_asked else never_amounts, given)
     for one in facts["variables"]:

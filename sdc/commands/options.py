@@ -25,7 +25,9 @@ HISTORY_FILE = "history.db"  # in a server's folder
 SubjectPath = Annotated[
     str,
     typer.Argument(
-        metavar="TABLE", help="Parquet or CSV, a file or a folder of parts, or a URL; or a config; or a run folder."
+        metavar="TABLE",
+        help="A data file, a folder of parts or a URL, as a config without settings reads it; or a config; or a run "
+        "folder.",
     ),
 ]
 ConfigPath = Annotated[
@@ -43,6 +45,7 @@ Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV:
 DecimalSign = Annotated[str, typer.Option("--decimal", help="The decimal sign of numbers in CSV: . or ,")]
 Quote = Annotated[str, typer.Option(help='What values of CSV with a delimiter are put in: " or none.')]
 Encoding = Annotated[str, typer.Option(help="Of CSV, such as utf-8, latin-1 or cp1252.")]
+Sheet = Annotated[str | None, typer.Option(help="Of an Excel file; default the only one that has cells.")]
 StructuralZeros = Annotated[
     Path | None,
     typer.Option(

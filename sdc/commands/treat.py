@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from sdc.commands.options import (
     Json,
     MinWidth,
     Quote,
+    Sheet,
     SmallCount,
     StructuralZeros,
     SubjectPath,
@@ -35,8 +37,11 @@ Out = Annotated[
     Path | None,
     typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet, .json, .px, .xml or .xlsx."),
 ]
-OutCsv = Annotated[Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file, .csv.")]
-OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv",)
+OutRows = Annotated[
+    Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet or .xlsx.")
+]
+OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv", ".parquet", ".xlsx")
+MOST_DIGITS = 15  # of a number that a spreadsheet keeps
 ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
 BESIDE, BEFORE = (
     f"it is in no ledger, and was judged beside {what}; what is released later is not judged together with it"
@@ -115,7 +120,7 @@ def suppress(
     subject: SubjectPath,
     sub_table: SubTableName,
     min_width: MinWidth = None,
-    out: OutCsv = None,
+    out: OutRows = None,
     variables: Variables = None,
     structural_zeros: StructuralZeros = None,
     small_count: SmallCount = None,
@@ -188,9 +193,7 @@ def suppress(
 
 @rules.command(rich_help_panel=PROTECT)
 def magnitude(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="Records: Parquet or CSV, a file or a folder of parts, or a URL.")
-    ],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="Records: a data file, a folder of parts or a URL.")],
     value: Annotated[str, typer.Option(help="The column that is summed.")],
     by: Annotated[
         list[str], typer.Option(help="The variables, such as region*size; once for each table, judged together.")
@@ -218,7 +221,14 @@ def magnitude(
     decimal: DecimalSign = ".",
     encoding: Encoding = "utf-8",
     quote: Quote = '"',
-    out: OutCsv = None,
+    sheet: Sheet = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="A text that stands for missing values, such as NA; once for each.")
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A pattern of names in the folder that are no parts; once for each.")
+    ] = None,
+    out: OutRows = None,
     as_json: Json = False,
 ) -> None:
     """Sum a numeric column under dominance and threshold rules.
@@ -250,11 +260,19 @@ def magnitude(
         negative=negative,
         alike=alike,
         decimals=decimals,
-        csv={"delimiter": delimiter, "decimal": decimal, "encoding": encoding, "quote": quote},
+        csv={
+            "delimiter": delimiter,
+            "decimal": decimal,
+            "encoding": encoding,
+            "quote": quote,
+            "sheet": sheet,
+            "missing": missing or [],
+        },
+        ignore=ignore or [],
     )
     rows = [{**row, **({"part": one.part} if one.part else {})} for one in found for row in one.rows]
     if out is not None:
-        _write_rows(out, rows)
+        _write_rows(out, rows, "total")
     levels, failing = dict(zip(found[0].variables, found[0].chosen, strict=True)), found[0].failing
     notes = [SUMS] if contributor else [SUMS, EACH_OTHERS]
     if as_json:
@@ -336,12 +354,37 @@ def _write_table(out: Path, table: Any) -> None:
         into.writelines(suffixes[out.suffix](table))
 
 
-def _write_rows(out: Path, rows: list[dict[str, Any]]) -> None:
+def _write_rows(out: Path, rows: list[dict[str, Any]], number: str = "") -> None:
+    """Each row by names, with exact numbers as texts in one column."""
     from sdc.run_format import in_csv
     from sdc.storage.parquet import write_csv
+    from sdc.storage.whole_file import replacing
 
-    texts = [{name: in_csv(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows]
-    write_csv(out, {name: ["" if row[name] is None else row[name] for row in texts] for name in (texts or [{}])[0]})
+    if out.suffix == ".csv":
+        texts = [
+            {name: in_csv(value) if isinstance(value, str) else value for name, value in row.items()} for row in rows
+        ]
+        write_csv(out, {name: ["" if row[name] is None else row[name] for row in texts] for name in rows[0]})
+        return
+    columns = {name: [Decimal(row[name]) if name == number else row[name] for row in rows] for name in rows[0]}
+    with replacing(out) as temporary:
+        if out.suffix == ".parquet":
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table(columns), temporary)
+            return
+        from xlsxwriter import Workbook
+
+        with Workbook(str(temporary)) as book:
+            sheet = book.add_worksheet()
+            for line, values in enumerate([[*columns], *zip(*columns.values(), strict=True)]):
+                for place, value in enumerate(values):
+                    is_text = isinstance(value, str) or len(str(value)) > MOST_DIGITS
+                    if value is not None:
+                        (sheet.write_string if is_text else sheet.write_number)(
+                            line, place, str(value) if is_text else value
+                        )
 
 
 def _require_new(out: Path | None, suffixes: tuple[str, ...]) -> None:

@@ -34,7 +34,9 @@ from sdc.config.release import ReleaseConfig, RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
+from sdc.model.errors import ConfigError
 from sdc.model.sharpness import BUILD_SECONDS
+from sdc.paths import at_home
 
 
 def _cluster(value: str) -> str:
@@ -48,7 +50,7 @@ def _here(path: str) -> str:
         raise ValueError(
             "it is a URL, and run folders are on this machine; name the place of a release in output.upload"
         )
-    return path
+    return at_home(path)
 
 
 def _place(url: str) -> str:
@@ -200,21 +202,23 @@ class BuildConfig(Section):
             raise ValueError(said)
         return self
 
-    @model_validator(mode="after")
-    def _settings_are_of_a_search(self) -> BuildConfig:
+    def require_used(self) -> None:
+        """ConfigError for settings of searches that it does not ask for; those of runs from before may have some."""
         default = dict(ReleaseConfig())
         given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
-        if said := unused(self.release.method, given, () if self.curve is None else self.curve.methods):
-            raise ValueError(said)
-        return self
+        if said := unused(self.release.method, given, self._methods_of_curve):
+            raise ConfigError(said)
+
+    @property
+    def _methods_of_curve(self) -> tuple[str, ...]:
+        return () if self.curve is None else (*self.curve.methods, *(["decomposable"] if self.curve.max_above else []))
 
     @model_validator(mode="after")
     def _curves_know_what_was_published(self) -> BuildConfig:
-        if self.curve is None:
-            return self
-        methods = (*self.curve.methods, *(["decomposable"] if self.curve.max_above else []))
         before = [name for name in BEFORE if getattr(self, name)]
-        if said := [why for method in methods for name in before if (why := refusal(method, name)) is not None]:
+        if said := [
+            why for method in self._methods_of_curve for name in before if (why := refusal(method, name)) is not None
+        ]:
             raise ValueError(f"curve: {'; '.join(dict.fromkeys(said))}")
         return self
 

@@ -420,18 +420,14 @@ def require_together(*names: str) -> None:
 
 
 def unused(method: str, given: Iterable[str], others: Iterable[str] = ()) -> str:
-    """Why settings are refused that neither the method nor another search beside it uses; empty where there are none.
-
-    Of bisection all are, of other methods none.
-    """
+    """Why settings are refused that neither the method nor another search uses; empty where there are none."""
     searches = {method, *others}
-    named = [name for name in given if not {*SETTINGS_OF.get(name, searches)} & searches]
-    if method != "bisection" or not named:
+    named = {name: SETTINGS_OF[name] for name in given if not {*SETTINGS_OF.get(name, searches)} & searches}
+    if not named:
         return ""
-    return (
-        f"release.method = bisection with {', '.join(named)}: it asks about prefixes of one list, and draws, grows and "
-        "adds nothing; leave out what it has no use for, or choose another method"
-    )
+    users = [one for one in METHODS if all(one in using for using in named.values())]
+    instead = f", or choose {' or '.join(users)}" if users else ""
+    return f"release.method = {method} with {', '.join(named)}: it has no use for that; leave it out{instead}"
 
 
 def require_used(method: str, given: Iterable[str]) -> None:

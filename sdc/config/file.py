@@ -22,7 +22,7 @@ from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.table import SUFFIXES
 from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
 from sdc.model.errors import ConfigError, SdcError, meant
-from sdc.paths import checked_path, shown
+from sdc.paths import at_home, checked_path, shown
 from sdc.run_format import MANIFEST
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -47,7 +47,12 @@ def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildCon
     table = settings.get("table") if isinstance(settings, dict) else None
     if data is not None and isinstance(table, dict):
         settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
-    return _resolved(validated(BuildConfig, settings, path), path)
+    config = validated(BuildConfig, settings, path)
+    try:
+        config.require_used()
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return _resolved(config, path)
 
 
 def _require_config(path: Path) -> None:
@@ -172,7 +177,7 @@ def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
 
 def _placed(path: str, folder: Path, setting: str) -> str:
     """A path relative to the folder made absolute; a URL stays as it is."""
-    return path if "://" in path else str(checked_path(folder / path, setting).resolve())
+    return path if "://" in path else str(checked_path(folder / at_home(path), setting).resolve())
 
 
 def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
@@ -186,7 +191,7 @@ def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConf
 
 def _existing(path: Path, key: str, value: str) -> str:
     """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
-    file = checked_path(path.absolute().parent / value, f"{path}: {key} = ").resolve()
+    file = checked_path(path.absolute().parent / at_home(value), f"{path}: {key} = ").resolve()
     if not file.is_file():
         raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
     return str(file)

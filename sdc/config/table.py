@@ -6,18 +6,22 @@ import codecs
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictInt, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
 from sdc.model.alike import Alike
+from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES
 from sdc.model.table import CELLS_PER_PARTITION, partitions_of
 
 FILES = {"path", "structural_zeros"}
 """Settings of the table that name a file: what is in it counts, not where it lies."""
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
-KINDS = (".parquet", ".csv", ".tsv", ".txt")
-SUFFIXES = (KINDS[0], *(kind + packed for kind in KINDS[1:] for packed in ("", *COMPRESSIONS)))
+TEXTS, EXCEL = (".csv", ".tsv", ".txt"), ".xlsx"
+STATISTICAL = (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+"""Files of SPSS, Stata and SAS, whose numbers are floats, whole ones too."""
+KINDS = (".parquet", *TEXTS, *STATISTICAL, EXCEL)
+SUFFIXES = (*KINDS, *(kind + packed for kind in TEXTS for packed in COMPRESSIONS))
 """Of parts."""
 
 
@@ -81,7 +85,9 @@ class CsvConfig(Section):
         Field(description="what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"),
     ] = ","
     encoding: Annotated[
-        Text, AfterValidator(_encoding), Field(description="such as utf-8, latin-1, cp1252 or utf-16")
+        Text,
+        AfterValidator(_encoding),
+        Field(description="such as utf-8, latin-1, cp1252 or utf-16; of SPSS, Stata and SAS instead of the file's own"),
     ] = "utf-8"
     decimal: Annotated[
         Literal[".", ","],
@@ -104,6 +110,9 @@ class CsvConfig(Section):
             "each column"
         ),
     ] = ()
+    sheet: Annotated[
+        Text | None, Field(description="the sheet of an Excel file; default the only one that has cells")
+    ] = None
 
     def missing_of(self, column: str) -> frozenset[str]:
         """The texts that stand for missing values of a column."""
@@ -112,6 +121,15 @@ class CsvConfig(Section):
     def delimiter_of(self, suffix: str) -> str:
         """That of a file whose name ends so."""
         return "\t" if suffix.startswith(".tsv") and self.delimiter == "," else self.delimiter
+
+    def require_used(self, suffix: str, path: str) -> None:
+        """InputError for settings that files whose names end so have no use for."""
+        is_text = suffix.startswith(TEXTS)
+        used = {"delimiter": is_text, "encoding": is_text or suffix in STATISTICAL, "quote": is_text}
+        for key, is_used in {**used, "sheet": suffix == EXCEL}.items():
+            if not is_used and (given := getattr(self, key)) != CsvConfig.model_fields[key].default:
+                kind = "Excel" if key == "sheet" else "text"
+                raise InputError(f"table.csv.{key} = {given!r} is of {kind} files, and {path} is none; take it out")
 
     @model_validator(mode="after")
     def _tells_apart(self) -> CsvConfig:
@@ -174,15 +192,23 @@ class TableConfig(Section):
         ),
     ] = {}
     csv: Annotated[
-        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote and missing, of text files")
+        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote, missing and sheet")
     ] = CsvConfig()
     categories: Annotated[
         dict[Text, tuple[Category, ...]],
         Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),
     ] = {}
     missing: Annotated[
-        dict[Text, Category], Field(description="a category name for the missing values of each variable")
+        dict[Text, Category] | Category,
+        Field(description="a category name for the missing values of each variable, or one for those of all"),
     ] = {}
+    exclude_missing: Annotated[
+        StrictBool | tuple[Text, ...],
+        Field(
+            description="a list of variables: records with a missing value of one are left out and counted, whatever "
+            "bad_records says; or true for all without a category under missing"
+        ),
+    ] = False
     recodes: Annotated[
         dict[Text, RecodeConfig],
         Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
@@ -256,6 +282,17 @@ class TableConfig(Section):
         """How many Parquet parts a table with so many non-zero cells is written in."""
         return self.partitions or partitions_of(cells)
 
+    def missing_of(self, variable: str) -> str | None:
+        """The category of missing values of a variable, None where they have none."""
+        given = self.missing if isinstance(self.missing, dict) else {variable: self.missing}
+        return None if self.excludes_missing(variable) else given.get(variable)
+
+    def excludes_missing(self, variable: str) -> bool:
+        """Whether records with a missing value of a variable are left out."""
+        if isinstance(self.exclude_missing, tuple):
+            return variable in self.exclude_missing
+        return self.exclude_missing and variable not in self.missing
+
     @property
     def code_lists(self) -> dict[str, tuple[str, ...]]:
         """Of variables the categories that the config names, whether or not they have records.
@@ -265,6 +302,16 @@ class TableConfig(Section):
         recoded = {name: tuple(recode.bins or recode.groups or ()) for name, recode in self.recodes.items()}
         levels = {name for named in self.hierarchies.values() for name in named}
         return {name: own for name, own in {**self.categories, **recoded}.items() if own and name not in levels}
+
+    @field_validator("exclude_missing")
+    @classmethod
+    def _excluded_or_kept(cls, value: bool | tuple[str, ...], info: ValidationInfo) -> bool | tuple[str, ...]:
+        kept = info.data.get("missing", {})
+        if value is True and isinstance(kept, str):
+            raise ValueError(f"missing values of all variables are to have the category {kept!r} too; drop one")
+        if isinstance(value, tuple) and isinstance(kept, dict) and (both := [name for name in value if name in kept]):
+            raise ValueError(f"missing values of {both[0]!r} are to have the category {kept[both[0]]!r} too; drop one")
+        return value
 
     @field_validator("columns")
     @classmethod

@@ -1,8 +1,12 @@
-"""Columns of records as they are, for what counts nothing: of a file, a folder, a glob, a URL or a data frame."""
+"""Columns of records as they are, for what counts nothing: as they are stored, or the values that are met in each."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +14,22 @@ import pyarrow as pa
 
 from sdc.config.table import CsvConfig
 from sdc.data.frames import arrow_of
-from sdc.data.records import apart, batches, check_kinds, layouts_of, require_once
-from sdc.data.source import SourcePart, open_source
-from sdc.data.vocabulary import namer
+from sdc.data.reading import COUNT, looks_like_counts
+from sdc.data.records import batches, check_kinds, layouts_of, require_once
+from sdc.data.source import Source, SourcePart, open_source
+from sdc.data.vocabulary import kind_of, namer
+from sdc.model.alike import alike_key
 from sdc.model.errors import InputError, nearest
+from sdc.model.totals import is_reserved
+
+MOST_CATEGORIES = 60  # of a variable that is used as it is stored
+MOST_VALUES = 100_000  # distinct ones that are counted
+FEW_NUMBERS = 20  # distinct ones that need no bins
+MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "\\N", ".", "-", "?"))
+_SENTINEL = re.compile("-[1-9]|-?(7{2,}|8{2,}|9{2,})")  # -9, 999: a number where there is none
 
 
-def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig, ignore: Sequence[str] = ()) -> pa.Table:
     """One column as it is stored, and others as the names of their values, null where one is missing.
 
     The decimal sign concerns numbers and no codes, so that it is left to whoever reads the values.
@@ -25,7 +38,8 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
     if odd := [name for name in (csv.missing if isinstance(csv.missing, dict) else ()) if name not in columns]:
         raise InputError(f"csv.missing names {odd[0]!r}, no column that is used; {nearest(odd[0], columns)}")
     if isinstance(source, str | Path):
-        found = open_source(source)
+        found = open_source(source, ignore=ignore)
+        csv.require_used(found.parts[0].suffix, found.path)
         layouts, path = layouts_of(found.parts, csv), found.path
         _require(columns, layouts[0].names, path)
         require_once(layouts[0].names, columns, path)
@@ -36,7 +50,8 @@ def read_columns(source: Any, value: str, named: Sequence[str], csv: CsvConfig) 
             raise InputError(f"{path} has {value!r} as {' and as '.join(sorted(types))}; give it one type")
         table = pa.concat_tables(pieces)
     else:
-        table, path = arrow_of(source), "the data frame"
+        csv.require_used("", "the data frame")
+        table, path = arrow_of(source, frozenset(map(alike_key, columns))), "the data frame"
         _require(columns, table.column_names, path)
         table = _chosen(table, value, named, csv)
     if not len(table):
@@ -50,29 +65,125 @@ def _require(columns: Sequence[str], there: Sequence[str], path: str) -> None:
 
 
 def _read(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
-    with part.at_rest():
-        return apart(_columns_of, part, value, named, csv)
-
-
-def _columns_of(part: SourcePart, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
     columns = [value, *named]
-    found = list(batches(part, columns, None, csv))
-    return _chosen(
-        pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns}), value, named, csv
-    )
+    found = [batch for _, batch in batches([(part, None)], columns, csv)]
+    table = pa.Table.from_batches(found) if found else pa.table({n: [""][:0] for n in columns})
+    return _chosen(table, value, named, csv, part.whole)
 
 
-def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig) -> pa.Table:
+def _chosen(table: pa.Table, value: str, named: Sequence[str], csv: CsvConfig, whole: bool | None = None) -> pa.Table:
     values = table.column(value)
     plain = values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
-    return pa.table({value: plain, **{name: _named(table.column(name), name, csv) for name in named}})
+    return pa.table({value: plain, **{name: _named(table.column(name), name, csv, whole) for name in named}})
 
 
-def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig) -> pa.ChunkedArray:
+def _named(column: pa.ChunkedArray, name: str, csv: CsvConfig, whole: bool | None) -> pa.ChunkedArray:
     """Its values by name; an empty name is a missing value."""
-    name_of, chunks = namer(column.type, name, marks=csv.missing_of(name)), []
+    name_of, chunks = namer(column.type, name, whole, csv.missing_of(name)), []
     for chunk in column.chunks:
-        whole = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        names = [None if value is None else name_of(value) or None for value in whole.dictionary.to_pylist()]
-        chunks.append(pa.array(names, pa.string()).take(whole.indices))
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        names = [None if value is None else name_of(value) or None for value in coded.dictionary.to_pylist()]
+        chunks.append(pa.array(names, pa.string()).take(coded.indices))
     return pa.chunked_array(chunks, pa.string())
+
+
+@dataclass
+class Column:
+    """What was met in a column: its kind, values with their numbers of rows, and rows without a value."""
+
+    name: str
+    kind: str
+    values: Counter[str] = field(default_factory=Counter)
+    missing: int = 0
+    is_cut: bool = False
+    marks: tuple[str, ...] = ()  # texts that stand for missing values
+    doubtful: tuple[str, ...] = ()  # others that may
+    decimal: str = "."
+
+    def number(self, value: str) -> float:
+        """A value as a number; ValueError where it is none."""
+        return float(value if self.decimal == "." else value.replace(".", "_.").replace(",", "."))
+
+    @property
+    def rows(self) -> int:
+        return self.values.total()
+
+    @property
+    def numbers(self) -> list[float] | None:
+        """The values as numbers, ascending, where all of them are."""
+        try:
+            found = sorted(map(self.number, self.values))
+        except ValueError:
+            return None
+        return found if all(map(isfinite, found)) else None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its values may be categories as they are: few, and none of them a number that is not whole."""
+        numbers = self.numbers
+        return len(self.values) <= MOST_CATEGORIES and (numbers is None or all(map(float.is_integer, numbers)))
+
+
+def columns_of(source: Source, csv: CsvConfig) -> list[Column]:
+    """Every column but that of counts, each value with its number of rows; one pass over the parts."""
+    layouts = layouts_of(source.parts, csv)
+    kinds = dict(layouts[0].columns)
+    found = {}
+    for name, kind in kinds.items():
+        if name != COUNT and not (COUNT in kinds and looks_like_counts(name)):
+            try:
+                found[name] = Column(name, kind_of(kind, name), decimal=csv.decimal)
+            except InputError:
+                continue  # a nested type, which makes no categories
+    if not found:
+        raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
+    for part in source.parts:
+        for name, (values, missing, is_cut) in _met(part, list(found), csv).items():
+            column = found[name]
+            column.values.update(values)
+            column.missing += missing
+            column.is_cut |= is_cut or len(column.values) > MOST_VALUES
+    for column in found.values():
+        _find_marks(column)
+    if not any(column.rows for column in found.values()):
+        raise InputError(f"{source.path} has no records; give a table with at least one")
+    return list(found.values())
+
+
+def _find_marks(column: Column) -> None:
+    """Takes texts among numbers that usually stand for missing values for such; elsewhere NA may be a code."""
+    marks = [value for value in column.values if value.strip() in MARKS]
+    left = column.values - Counter({mark: column.values[mark] for mark in marks})
+    numbers = Column("", "", left, decimal=column.decimal).numbers
+    if marks and numbers:
+        column.marks = tuple(sorted({mark.strip() for mark in marks}))
+        column.missing += sum(column.values.pop(mark) for mark in marks)
+        return
+    ends = numbers if numbers and len(numbers) > FEW_NUMBERS else []
+    apart = {ends[at] for at, beside in ((0, 1), (-1, -2)) if ends and abs(ends[at] - ends[beside]) > 1}
+    odd = [value for value in column.values if _SENTINEL.fullmatch(value) and ends and column.number(value) in apart]
+    column.doubtful = tuple(sorted([*marks, *odd]))
+
+
+def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tuple[Counter[str], int, bool]]:
+    met = {name: (Counter[str](), 0, False) for name in names}
+    for _, batch in batches([(part, None)], list(names), csv):
+        for name in names:
+            counts, missing, is_cut = met[name]
+            column = batch.column(name)
+            missing += column.null_count
+            if not is_cut:
+                name_of = namer(column.type, name, part.whole)
+                for pair in column.value_counts().to_pylist():
+                    if pair["values"] is not None:
+                        try:
+                            value = name_of(pair["values"])
+                        except InputError:
+                            value = str(pair["values"])  # it is no category, and may be left out
+                        counts[value] += pair["counts"]
+                is_cut = len(counts) > MOST_VALUES
+            missing += counts.pop("", 0)
+            for total in [value for value in counts if is_reserved(value)]:
+                del counts[total]  # of a published table, whose cells are read alone
+            met[name] = counts, missing, is_cut
+    return met

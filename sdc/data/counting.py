@@ -31,9 +31,11 @@ Column: TypeAlias = tuple[Array, npt.NDArray[Any]]
 """A code for each index, and the index of each row."""
 Key: TypeAlias = tuple[int, ...]
 
-_WORD = 1 << 62
-_PILE_ROWS = 1 << 19  # cells that wait at least before they are summed
-_BYTES_PER_WORD = 256
+_WORD, _BITS = 1 << 62, 63
+_DENSE = 4  # keys for each row at most, where rows are counted by their keys
+_BLOCK = 1 << 16  # cells whose codes are at hand at a time
+_PILE_ROWS = 1 << 21  # cells that wait at least before they are summed
+_BYTES_PER_WORD = 64
 """Of memory for each word of a cell: what a merge of cells with as many others takes, twice over."""
 _SMALL_RUN = 8
 """A run of less than this part of what memory holds is taken in: many parts would be many files."""
@@ -73,26 +75,44 @@ class Packing:
 
     def unpack(self, keys: Array) -> Iterator[Array]:
         """The codes of each variable in turn."""
-        for word, step, size in zip(self._word, self._step, self.sizes, strict=True):
-            yield keys[word] // step % size
+        rest = list(keys)  # of each word, below what its first variables took
+        for word, step in zip(self._word, self._step, strict=True):
+            codes = rest[word] // step
+            yield codes
+            rest[word] = rest[word] - codes * step
 
 
 def summed(keys: Array, values: Array | None = None) -> Array:
     """The distinct cells, sorted, with what their (1 or 4, n) values come to; without any a count of 1 each."""
-    if values is None and len(keys) == 1:
-        return np.stack(np.unique(keys[0], return_counts=True))
+    if not keys.shape[1]:
+        return np.concatenate([keys, np.empty((1 if values is None else len(values), 0), np.int64)])
+    most = int(keys[0].max()) if len(keys) == 1 else _WORD
+    if values is None and most < _DENSE * keys.shape[1]:
+        counts = np.bincount(keys[0])
+        found = np.flatnonzero(counts)
+        return np.stack([found, counts[found]])
     # sorted and not hashed: runs are merged by ranges of the same order
-    order = np.lexsort(keys[::-1])
-    keys = keys[:, order]
-    first = np.ones(keys.shape[1], np.bool_)
-    first[1:] = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    bits = 1 if values is None else int(values[0].max()).bit_length()
+    if (values is None or len(values) == 1) and most.bit_length() + bits < _BITS:
+        # one number of key and count: to sort numbers is several times faster than to sort places
+        counts = keys[0] << bits
+        counts += 1 if values is None else values[0]
+        counts.sort()
+        keys, values = (counts >> bits)[None], (counts & ((1 << bits) - 1))[None]
+    else:
+        order = np.lexsort(keys[::-1])
+        keys = keys[:, order]
+        values = np.ones((1, len(order)), np.int64) if values is None else values[:, order]
+    first = np.zeros(keys.shape[1], np.bool_)
+    first[0] = True
+    for word in keys:
+        first[1:] |= word[1:] != word[:-1]
     starts = np.flatnonzero(first)
-    values = np.ones((1, len(order)), np.int64) if values is None else values[:, order]
-    united = [
-        unite.reduceat(row, starts) if len(starts) else row[:0]
-        for unite, row in zip(_UNITED, values, strict=False)  # of values without weights there is one row
-    ]
-    return np.concatenate([keys[:, starts], united])
+    if len(starts) < len(first):
+        # of values without weights there is one row
+        values = np.stack([unite.reduceat(row, starts) for unite, row in zip(_UNITED, values, strict=False)])
+        keys = keys[:, starts]
+    return np.concatenate([keys, values])
 
 
 def _merged(pieces: Sequence[Array], words: int) -> Array:
@@ -193,8 +213,9 @@ class Tally:
             )
 
     def _take_cells(self, cells: Array, packing: Packing, codes: Sequence[Array]) -> None:
-        words = packing.words
-        self._take(zip(codes, packing.unpack(cells[:words]), strict=True), cells.shape[1], cells[words:])
+        if cells.shape[1]:
+            self._fit()
+            self._heap(summed(_translated(cells, packing, self.packing, codes), cells[packing.words :]))
 
     def _take(self, columns: Iterable[Column], rows: int, values: Array | None) -> None:
         if rows:
@@ -228,8 +249,7 @@ class Tally:
 
 def _repacked(cells: Array, old: Packing, new: Packing) -> Array:
     """The same cells, in the same order, with room for more categories."""
-    codes = ((np.arange(size), rows) for size, rows in zip(old.sizes, old.unpack(cells[: old.words]), strict=True))
-    return np.concatenate([new.pack(codes, cells.shape[1]), cells[old.words :]])
+    return np.concatenate([_translated(cells, old, new, list(map(np.arange, old.sizes))), cells[old.words :]])
 
 
 def save(cells: Array, folder: Path) -> Path:
@@ -273,8 +293,16 @@ def settle_cells(cells: Array, packing: Packing, settled: FinalCodes) -> tuple[A
     # mostly nothing is bad, and then no cell is looked at for it
     if any((codes < 0).any() for codes in settled.codes):
         cells, faults = _without_faults(cells, packing, settled)
-    columns = zip(settled.codes, packing.unpack(cells[: packing.words]), strict=True)
-    return summed(settled.packing.pack(columns, cells.shape[1]), cells[packing.words :]), faults
+    return summed(_translated(cells, packing, settled.packing, settled.codes), cells[packing.words :]), faults
+
+
+def _translated(cells: Array, old: Packing, new: Packing, codes: Sequence[Array]) -> Array:
+    """The keys by another packing of cells by one, with the new code for each old one."""
+    keys = np.empty((new.words, cells.shape[1]), np.int64)
+    for at in range(0, cells.shape[1], _BLOCK):
+        block = cells[: old.words, at : at + _BLOCK]
+        keys[:, at : at + _BLOCK] = new.pack(zip(codes, old.unpack(block), strict=True), block.shape[1])
+    return keys
 
 
 def _without_faults(cells: Array, packing: Packing, settled: FinalCodes) -> tuple[Array, Faults]:

@@ -24,7 +24,9 @@ def arrow_of(frame: Any, used: Collection[str] | None = None) -> pa.Table:
     if library == "pandas" and hasattr(frame, "columns"):
         table = _of_pandas(frame, used)
     elif library == "polars" and hasattr(frame, "collect"):
-        table = _of_query(frame, frame.collect)
+        table = _of_query(frame, lambda: _narrow(frame.collect()))
+    elif library == "polars" and kind == "DataFrame":
+        table = _of_query(frame, lambda: _narrow(frame))
     elif kind != "Series" and (isinstance(frame, pa.RecordBatch) or hasattr(frame, "__arrow_c_stream__")):
         table = _of_query(frame, lambda: frame)
     else:
@@ -47,6 +49,14 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
             "correct it",
             str(error),
         ) from None
+
+
+def _narrow(frame: Any) -> Any:
+    """With integers of 128 bits, which Arrow does not have, as texts."""
+    import polars
+
+    wide = [name for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")]
+    return frame.with_columns(polars.col(wide).cast(polars.String)) if wide else frame
 
 
 def _is_used(name: object, used: Collection[str] | None) -> bool:
@@ -72,16 +82,33 @@ def _of_pandas(frame: Any, used: Collection[str] | None) -> pa.Table:
             "needed"
         )
     chosen = frame.iloc[:, places]
-    for name in names:
-        _check_types(name, chosen[name])
-    try:
-        found = pa.Table.from_pandas(chosen, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InputError("the data frame has a column that Arrow cannot hold; store it as text", str(error)) from None
+    found = pa.table({name: _of_column(name, chosen[name]) for name in names})
     for place, name in enumerate(frame.columns):
         if place not in places and isinstance(name, str):  # looked at for counts and totals alone
             found = found.append_column(name, _whatever(frame.iloc[:, place]))
     return found
+
+
+def _of_column(name: str, column: Any) -> pa.Array:
+    """InputError for values of several types, missing ones aside, and for what Arrow cannot hold."""
+    kind = getattr(column.dtype, "categories", column).dtype
+    if type(kind).__name__ == "IntervalDtype":  # by the name that pandas writes, such as (0, 10]
+        column = column.astype(object).map(str, na_action="ignore")
+    if str(column.dtype) == "object":
+        kinds = sorted({type(value).__name__ for value in column[column.notna()]})
+        if len(kinds) > 1:
+            raise InputError(
+                f"column {name!r} of the data frame has values of the types {', '.join(kinds)}; give it one, such as "
+                "text"
+            )
+        kind = "".join(kinds)
+    try:
+        return pa.Array.from_pandas(column)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(
+            f"column {name!r} of the data frame has the type {kind}, which Arrow cannot hold; store it as text",
+            str(error),
+        ) from None
 
 
 def _whatever(column: Any) -> pa.Array:
@@ -89,14 +116,3 @@ def _whatever(column: Any) -> pa.Array:
         return pa.Array.from_pandas(column)
     except (pa.ArrowException, TypeError, ValueError):
         return pa.array([str(value) for value in column], pa.string())
-
-
-def _check_types(name: str, column: Any) -> None:
-    """InputError where a column of objects has values of several types, missing ones aside."""
-    if str(column.dtype) != "object":
-        return
-    kinds = sorted({type(value).__name__ for value in column[column.notna()]})
-    if len(kinds) > 1:
-        raise InputError(
-            f"column {name!r} of the data frame has values of the types {', '.join(kinds)}; give it one, such as text"
-        )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -74,3 +74,14 @@ def _require_nested(table: Table, name: str, coarse: int, fine: int) -> None:
             f"of {schema.names[coarse]!r}, so they are not nested; recode one of the two, or drop the hierarchy",
             "\n".join(f"{variable.name} = {variable.categories[code]}" for code in many.tolist()),
         )
+
+
+def nested(table: Table) -> Iterator[tuple[str, str]]:
+    """(coarse, fine) variables: every category of the fine one has records in one of the coarse one alone."""
+    names, sizes = table.schema.names, table.schema.sizes
+    for u, v in combinations(range(len(table.schema)), 2):
+        codes = table.marginal(1 << u | 1 << v).codes
+        for coarse, fine in ((0, 1), (1, 0)):
+            c, f = (u, v)[coarse], (u, v)[fine]
+            if 1 < sizes[c] < sizes[f] and len(codes) == len(np.unique(codes[:, fine])):
+                yield names[c], names[f]

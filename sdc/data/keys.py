@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from sdc.config.table import CsvConfig
-from sdc.data.records import apart, batches, layouts_of
-from sdc.data.source import Source, SourcePart
+from sdc.data.records import batches, layouts_of
+from sdc.data.source import Source
 from sdc.data.vocabulary import kind_of, namer
 from sdc.model.alike import alike_key
 from sdc.model.errors import InputError
@@ -45,24 +45,14 @@ def _keys(source: Source, column: str, csv: CsvConfig) -> tuple[str, set[str]]:
     if column not in layout.names:
         raise InputError(f"{SETTING}: {source.path} has no column {column!r} but {', '.join(layout.names)}; name one")
     keys, rows = set[str](), 0
-    for part in source.parts:
-        with part.at_rest():
-            own, number = apart(_keys_of_part, part, column, csv)
-        keys |= own
-        rows += number
+    for part, batch in batches([(part, None) for part in source.parts], [column], csv):
+        values: pa.Array = batch.column(column)
+        named = namer(values.type, column, part.whole, csv.missing_of(column))
+        keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
+        rows += len(values)
     if "" in keys or len(keys) < rows:
         raise InputError(
             f"{SETTING}: {column!r} does not name each record of {source.path}: {rows} have {len(keys - {''})} "
             "different ones; name a column that does"
         )
     return kind_of(dict(layout.columns)[column], column), keys
-
-
-def _keys_of_part(part: SourcePart, column: str, csv: CsvConfig) -> tuple[set[str], int]:
-    keys, rows = set[str](), 0
-    for batch in batches(part, [column], None, csv):
-        values: pa.Array = batch.column(column)
-        named = namer(values.type, column, marks=csv.missing_of(column))
-        keys |= {"" if value is None else named(value) for value in values.unique().to_pylist()}
-        rows += len(values)
-    return keys, rows

@@ -6,78 +6,37 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations, pairwise
-from math import floor, gcd, isfinite, log10
+from dataclasses import dataclass
+from itertools import pairwise
+from math import floor, log10
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from sdc.config.table import CsvConfig, RecodeConfig, TableConfig
+from sdc.config.table import STATISTICAL, CsvConfig, RecodeConfig, TableConfig
+from sdc.data.columns import FEW_NUMBERS, MOST_CATEGORIES, MOST_VALUES, Column, columns_of
+from sdc.data.hierarchies import nested
+from sdc.data.reader import READER
 from sdc.data.reading import COUNT, INDEX, count_records, looks_like_counts
 from sdc.data.reading import settings_of as table_settings
-from sdc.data.records import apart, batches, layouts_of
-from sdc.data.source import Source, SourcePart
+from sdc.data.records import reader_of
+from sdc.data.source import Source
+from sdc.data.structural_zeros import empty_cells
 from sdc.data.text import guessed
-from sdc.data.vocabulary import kind_of, namer
 from sdc.model.alike import alikes
 from sdc.model.errors import InputError
+from sdc.model.schema import is_plain
 from sdc.model.table import Table
-from sdc.model.totals import SumCategory, is_reserved, is_usual, named_sums, sum_categories
+from sdc.model.totals import SumCategory, is_usual, named_sums, sum_categories
 
 MOST_VARIABLES = 12  # switched on: the full table stays workable
-MOST_CATEGORIES = 60  # of a variable that is used as it is stored
-MOST_VALUES = 100_000  # distinct ones that are counted
-FEW_NUMBERS = 20  # distinct ones that need no bins
 KEPT_GROUPS = 9
 BINS = 5
-LEAST_EXPECTED = 5.0
 MOST_EMPTY = 100
 LITTLE_MISSING = (0.05, 0.2)  # shares; up to one is as good as none
 MOST_MISSING = 0.5
-MARKS = frozenset(("NA", "N/A", "#N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "None", "\\N", ".", "-", "?"))
-DENSE, ALIKE = 0.8, 0.7  # of amounts: how many of all steps occur, how far neighbours are as frequent as each other
-
-
-_CSV = CsvConfig()
-
-
-@dataclass
-class Column:
-    """What was met in a column: its kind, values with their numbers of rows, and rows without a value."""
-
-    name: str
-    kind: str
-    values: Counter[str] = field(default_factory=Counter)
-    missing: int = 0
-    is_cut: bool = False
-    marks: tuple[str, ...] = ()  # texts that seem to stand for missing values
-    decimal: str = "."
-
-    def number(self, value: str) -> float:
-        """A value as a number; ValueError where it is none."""
-        return float(value if self.decimal == "." else value.replace(".", "_.").replace(",", "."))
-
-    @property
-    def rows(self) -> int:
-        return self.values.total()
-
-    @property
-    def numbers(self) -> list[float] | None:
-        """The values as numbers, ascending, where all of them are."""
-        try:
-            found = sorted(map(self.number, self.values))
-        except ValueError:
-            return None
-        return found if all(map(isfinite, found)) else None
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether its values may be categories as they are: few, and none of them a number that is not whole."""
-        numbers = self.numbers
-        return len(self.values) <= MOST_CATEGORIES and (numbers is None or are_whole(numbers))
 
 
 @dataclass(frozen=True)
@@ -102,72 +61,12 @@ class Proposal:
         return sum(missing > share for share in LITTLE_MISSING), 3 - 2 * is_stored - is_text
 
 
-def columns_of(source: Source, csv: CsvConfig = _CSV) -> list[Column]:
-    """Every column but that of counts, each value with its number of rows; one pass over the parts."""
-    layouts = layouts_of(source.parts, csv)
-    kinds = dict(layouts[0].columns)
-    found = {}
-    for name, kind in kinds.items():
-        if name != COUNT and not (COUNT in kinds and looks_like_counts(name)):
-            try:
-                found[name] = Column(name, kind_of(kind, name), decimal=csv.decimal)
-            except InputError:
-                continue  # a nested type, which makes no categories
-    if not found:
-        raise InputError(f"{source.path} has no column that makes a variable; give a table of microdata")
-    for part in source.parts:
-        for name, (values, missing, is_cut) in apart(_met, part, list(found), csv).items():
-            column = found[name]
-            column.values.update(values)
-            column.missing += missing
-            column.is_cut |= is_cut or len(column.values) > MOST_VALUES
-    for column in found.values():
-        _find_marks(column)
-    if not any(column.rows for column in found.values()):
-        raise InputError(f"{source.path} has no records; give a table with at least one")
-    return list(found.values())
-
-
-def _find_marks(column: Column) -> None:
-    """Takes texts among numbers that usually stand for missing values for such; elsewhere NA may be a code."""
-    marks = [value for value in column.values if value.strip() in MARKS]
-    left = column.values - Counter({mark: column.values[mark] for mark in marks})
-    rest = Column("", "", left, decimal=column.decimal)
-    if marks and rest.values and rest.numbers is not None:
-        column.marks = tuple(sorted({mark.strip() for mark in marks}))
-        column.missing += sum(column.values.pop(mark) for mark in marks)
-
-
-def _met(part: SourcePart, names: Sequence[str], csv: CsvConfig) -> dict[str, tuple[Counter[str], int, bool]]:
-    met = {name: (Counter[str](), 0, False) for name in names}
-    for batch in batches(part, list(names), None, csv):
-        for name in names:
-            counts, missing, is_cut = met[name]
-            column = batch.column(name)
-            missing += column.null_count
-            if not is_cut:
-                name_of = namer(column.type, name)
-                for pair in column.value_counts().to_pylist():
-                    if pair["values"] is not None:
-                        try:
-                            value = name_of(pair["values"])
-                        except InputError:
-                            value = str(pair["values"])  # it is no category, and may be left out
-                        counts[value] += pair["counts"]
-                is_cut = len(counts) > MOST_VALUES
-            missing += counts.pop("", 0)
-            for total in [value for value in counts if is_reserved(value)]:
-                del counts[total]  # of a published table, whose cells are read alone
-            met[name] = counts, missing, is_cut
-    return met
-
-
 def csv_of(source: Source, given: Mapping[str, Any]) -> CsvConfig:
     """How text files are written: as given, else as the first part seems to be; InputError for what cannot be."""
     first = source.parts[0]
-    if first.suffix == ".parquet":
+    if not first.is_text:
         return _csv_settings(source.path, given)
-    csv = _csv_settings(source.path, guessed(first, given))
+    csv = _csv_settings(source.path, READER.run(guessed, first, dict(given)))
     if "decimal" in given or csv.delimiter == ",":
         return csv
     commas = csv.model_copy(update={"decimal": ","})
@@ -191,7 +90,11 @@ def never_amounts(column: Column) -> bool:
 
 def proposals(columns: Sequence[Column], ask: Ask = never_amounts) -> list[Proposal]:
     """What each column may make, in the order of the file; the 12 for which readers have most use are switched on."""
-    found = [_proposal(column) for column in columns]
+    twins = alikes(column.name for column in columns)
+    found = [
+        Proposal(c, f"alike the column {twins[c.name]!a}; rename one") if c.name in twins else _proposal(c)
+        for c in columns
+    ]
     possible = [proposal for proposal in found if proposal.why is None]
     if not possible:
         raise InputError("no column makes a variable: each has one value, or as good as a value for each record")
@@ -207,7 +110,7 @@ def _settled(proposal: Proposal, is_chosen: bool, ask: Ask) -> Proposal:
             f"beyond the first {MOST_VARIABLES} by use, few missing values and labels before numbers; a table of fewer "
             "variables releases more",
         )
-    if is_chosen and proposal.unsure and ask(column):
+    if proposal.unsure and ask(column):
         return Proposal(column, recode=_bins(column))
     return proposal
 
@@ -226,46 +129,33 @@ def _proposal(column: Column) -> Proposal:
         return Proposal(column, "one value for all records")
     if column.missing > MOST_MISSING * (column.rows + column.missing):
         return Proposal(column, "more than half of its values are missing")
+    is_whole = numbers is not None and all(map(float.is_integer, numbers))
     is_amount: bool | None = False
-    if numbers is not None and (distinct > FEW_NUMBERS or not are_whole(numbers)):
-        if distinct == column.rows and are_whole(numbers):
+    if numbers is not None and (distinct > FEW_NUMBERS or not is_whole):
+        if distinct == column.rows and is_whole:
             return Proposal(column, f"{distinct:,} whole numbers, each once: an identifier")
-        is_amount = are_amounts(column, numbers)
+        is_amount = are_amounts(column, is_whole)
     if is_amount:
         return Proposal(column, recode=_bins(column))
     if distinct > column.rows / 2 and distinct > FEW_NUMBERS:
-        return Proposal(column, f"{distinct:,} values in {column.rows:,} records: an identifier")
+        why, unsure = f"{distinct:,} values in {column.rows:,} records: an identifier", is_amount is None
+        return Proposal(column, f"{why}, or amounts to be binned by hand" if unsure else why, unsure=unsure)
     recode = _groups(column) if distinct > MOST_CATEGORIES else None
     return Proposal(column, recode=recode, unsure=is_amount is None)
 
 
-def are_whole(numbers: Sequence[float]) -> bool:
-    """Whether all may be categories as they are."""
-    return all(map(float.is_integer, numbers))
-
-
-def are_amounts(column: Column, numbers: Sequence[float]) -> bool | None:
+def are_amounts(column: Column, is_whole: bool) -> bool | None:
     """Whether numbers are amounts, whose order means something, or codes, which are never binned; None: nothing tells.
 
-    They are codes by their name or a zero in front; amounts where some are not whole, by their name, or where most are
-    met once; or where nearly all in a row occur, each about as often as the next.
+    They are codes by their name or a zero in front, else amounts by their name, or where some are not whole and not all
+    look like classes of NACE, such as 10.11.
     """
     name = column.name.lower()
-    if any(_ZERO.match(value) for value in column.values):
+    if any(_ZERO.match(value) for value in column.values) or _CODES.search(name):
         return False
-    if not are_whole(numbers):
+    if _AMOUNTS.search(name) or not (is_whole or all(map(_CLASS.fullmatch, column.values))):
         return True
-    if _CODES.search(name):
-        return False
-    return True if _AMOUNTS.search(name) or len(numbers) > column.rows / 2 or _is_smooth(column, numbers) else None
-
-
-def _is_smooth(column: Column, numbers: Sequence[float]) -> bool:
-    step = gcd(*(int(above - below) for below, above in pairwise(numbers))) or 1
-    if len(numbers) < DENSE * ((numbers[-1] - numbers[0]) / step + 1):
-        return False
-    rows = np.array([rows for _, rows in sorted((column.number(value), rows) for value, rows in column.values.items())])
-    return bool(np.ptp(rows)) and float(np.corrcoef(rows[:-1], rows[1:])[0, 1]) > ALIKE
+    return None
 
 
 def is_weight(column: Column) -> bool:
@@ -315,7 +205,7 @@ def _label(start: float | None, below: float | None, is_whole: bool) -> str:
     return f"{start:g} to {below - 1:g}" if is_whole and below - 1 > start else f"{start:g} to below {below:g}"
 
 
-def settings_of(path: str, found: Sequence[Proposal], csv: CsvConfig = _CSV) -> TableConfig:
+def settings_of(path: str, found: Sequence[Proposal], csv: CsvConfig) -> TableConfig:
     """The table that the proposals make."""
     on = [p for p in found if p.why is None]
     return TableConfig(
@@ -349,27 +239,29 @@ def _called_totals(columns: Iterable[Column]) -> dict[str, tuple[str, ...]]:
     return {column.name: tuple(filter(is_usual, column.values)) for column in columns}
 
 
-def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
-    """Two-way cells without a record, of which about so many would be expected were the variables independent."""
-    one_way = table.one_way()
-    for u, v in combinations(range(len(table.schema)), 2):
-        two_way = table.marginal(1 << u | 1 << v)
-        dense = np.zeros(two_way.schema.sizes, np.int64)
-        dense[tuple(two_way.codes.T)] = two_way.counts
-        expected = np.outer(one_way[u], one_way[v]) / table.total
-        for i, j in np.argwhere((dense == 0) & (expected >= LEAST_EXPECTED)).tolist():
-            yield two_way.schema.named((i, j)), float(expected[i, j])
+def _labels(source: Source, found: Sequence[Proposal], csv: CsvConfig) -> dict[str, dict[str, Any]]:
+    """Labels that a file of SPSS or Stata has of its variables and of codes that records have.
 
-
-def nested(table: Table) -> Iterator[tuple[str, str]]:
-    """(coarse, fine) variables: every category of the fine one has records in one of the coarse one alone."""
-    names, sizes = table.schema.names, table.schema.sizes
-    for u, v in combinations(range(len(table.schema)), 2):
-        codes = table.marginal(1 << u | 1 << v).codes
-        for coarse, fine in ((0, 1), (1, 0)):
-            c, f = (u, v)[coarse], (u, v)[fine]
-            if 1 < sizes[c] < sizes[f] and len(codes) == len(np.unique(codes[:, fine])):
-                yield names[c], names[f]
+    Codes of one label are told apart by their code.
+    """
+    first, labels = source.parts[0], dict[str, dict[str, Any]]()
+    if first.suffix not in STATISTICAL:
+        return labels
+    reader, encoding = reader_of(first, csv)
+    told = READER.run(reader.labels, first, encoding)
+    for column, recode in ((p.column, p.recode) for p in found if p.why is None):
+        label, of_codes = told[column.name]
+        own: dict[str, Any] = {"label": label} if label is not None and is_plain(label) else {}
+        if recode is None:
+            texts = {c: text for c in sorted(column.values) if (text := of_codes.get(c)) and is_plain(text)}
+            times = Counter(texts.get(code, code) for code in column.values)
+            own["categories"] = {c: text if times[text] == 1 else f"{text} ({c})" for c, text in texts.items()}
+        labels[column.name] = {key: value for key, value in own.items() if value}
+    times = Counter(own.get("label", name) for name, own in labels.items())
+    for own in labels.values():
+        if times[own.get("label", "")] > 1:
+            del own["label"]
+    return {name: own for name, own in labels.items() if own}
 
 
 def written(
@@ -385,6 +277,7 @@ def written(
     settings = settings_of(source.path, found, csv).model_copy(update={"not_totals": called})
     alike = {p.column.name: pairs for p in found if p.why is None and (pairs := alikes(p.column.values))}
     table = count_records(source, settings.model_copy(update={"alike": "keep"})).table
+    labels = _labels(source, found, csv)
     sums = list(dict.fromkeys([*named_sums(table, {}), *sum_categories(table, {})]))
     empty = sorted(empty_cells(table), key=lambda one: (-one[1], sorted(one[0].items())))
     levels = _nested(source, found, csv)
@@ -397,8 +290,13 @@ def written(
         "nested": [list(pair) for pair in levels],
         "sums": [list(pair) for pair in sums],
         "alike": alike,
+        "labels": labels,
     }
-    return "\n".join(_lines(settings, name, found, table, empty, levels, sums, alike)) + "\n", facts
+    lines = [*_lines(settings, name, found, table, empty, levels, sums, alike)]
+    if labels:
+        lines += ["labels:  # as the file has them", "  variables:"]
+        lines += [f"    {_text(v)}: {json.dumps(own, ensure_ascii=False)}" for v, own in labels.items()]
+    return "\n".join(lines) + "\n", facts
 
 
 def _facts(proposal: Proposal) -> dict[str, Any]:
@@ -444,9 +342,14 @@ def _lines(
     none = set() if settings.csv.missing else {"missing"}
     if written_as := settings.csv.model_dump(exclude_defaults=True, exclude=none):
         yield f"  csv: {json.dumps(written_as, ensure_ascii=False)}  # as the file seems to be written"
-    if settings.missing:
+    if isinstance(settings.missing, dict) and settings.missing:
+        names = ", ".join(map(_text, settings.missing))
         yield "  missing:  # a category for records without a value; without it they are refused"
         yield from (f"    {_text(name)}: {_text(category)}" for name, category in settings.missing.items())
+        yield f"  # exclude_missing: [{names}]  # instead: these records are left out"
+    if doubtful := {p.column.name: p.column.doubtful for p in found if p.why is None and p.column.doubtful}:
+        yield "  # do these stand for missing values? then name them in csv, and a category in missing:"
+        yield f"  # csv: {json.dumps({'missing': doubtful}, ensure_ascii=False)}"
     for coarse, fine in levels:
         named = _text(f"{fine}_levels")
         yield f"  # hierarchies: {{{named}: [{_text(coarse)}, {_text(fine)}]}}  # are they levels of one variable?"
@@ -489,10 +392,10 @@ def _text(value: str) -> str:
 
 
 _WEIGHT = re.compile(r"(^|[^a-z])([a-z]?weights?|[a-z]*wgt[a-z]?|wt)([^a-z]|$)")
-_ZERO = re.compile("0[0-9]")
+_ZERO, _CLASS = re.compile("0[0-9]"), re.compile(r"[0-9]{2}(\.[0-9]{1,2})?")
 _CODES = re.compile(
     r"(^|[^a-z])(codes?|id|zip|postcode|plz|fips|naics|nace|isco|isic|soc|occ(upation)?|ind(ustry)?|county|district|"
-    r"municipality|country|region|area|state|sector|class|recode)([^a-z]|$)|code$"
+    r"municipality|country|region|area|state|sector|class|recode|group|grp|bracket|band|category|type|status)([^a-z]|$)|code$"
 )
 _AMOUNTS = re.compile(
     r"(^|[^a-z])(age|year|income|wage|salar(y|ie)|earning|hour|week|day|month|amount|size|count|price|rent|cost|"

@@ -1,8 +1,9 @@
-"""Reading microdata or counted cells, Parquet or CSV, one file or many parts, into a table.
+"""Reading microdata or counted cells, of any kind, one file or many parts, into a table.
 
 What a table is does not depend on the format of the source, the order of its records, its partition into parts, or how
 many workers count them within how much memory. A category is a text, as it is written. What is stored as a number, a
-truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31. Texts become numbers only for
+truth value or a date is named as Python and pandas write it: 1, 1.0, True, 2024-01-31; whole numbers of SPSS, Stata,
+SAS and Excel, which know but floats, as 1. Texts become numbers only for
 bins and codes at the ends. The order of the categories of a variable is
 
 1. that of `categories`, or of the bins or groups of its recode;
@@ -22,6 +23,7 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,8 @@ from sdc.config.values import OTHERS
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
-from sdc.data.records import Layout, apart, batches, check_kinds, layouts_of, require_once
+from sdc.data.reader import room_of
+from sdc.data.records import Layout, Piece, batches, check_kinds, layouts_of, require_once
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
 from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
@@ -62,15 +65,17 @@ FRAME = "the data frame"
 INDEX = re.compile(r"__index_level_\d+__")  # as pandas calls one in Parquet
 OF_BUILDS = ("path", "weight", "expect", "structural_zeros", "partitions")
 SETTINGS = tuple(key for key in TableConfig.model_fields if key not in OF_BUILDS)
-_FRAME_ROWS = 1 << 17
-_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # from which a part is cut into several units
+_FRAME_ROWS, _BLOCK = 1 << 17, 1 << 16
+_UNIT_ROWS, _UNIT_BYTES = 1 << 22, 1 << 28  # of a unit at most
+_CUTS, _PARTS, _SMALL = 4, 256, 4  # units of these where there are workers; small parts of one, and how small
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
     """The table of microdata, one row a record, or of counted cells where there is a column `count`.
 
-    source            a .parquet, .csv, .tsv or .txt file, text also as .gz, .bz2, .xz or .zst; a folder or a glob of
-                      such parts, all of one suffix; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
+    source            a file of Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav),
+                      Stata (.dta), SAS (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of
+                      one kind; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
                       Polars or a relation of DuckDB, which are run whole: choose columns in them
     executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
                       more goes to disk
@@ -81,8 +86,9 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
     columns           the column of each variable that is not called as its column, and that of `count`
     csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
     categories        category names in order, by variable; any other value is bad
-    missing           category name for missing values, by variable; last where `categories` does not list it.
-                      Without it missing values are bad
+    missing           category name for missing values, by variable, or one for all; last where `categories` does not
+                      list it. Without it missing values are bad
+    exclude_missing   variables of which records with a missing value are left out, or True for all
     recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
                       "15 and over": [15, None]}}}; a value that no bin or group covers is bad
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
@@ -169,18 +175,17 @@ class CountedRecords:
 def read_layouts(source: Source, settings: TableConfig) -> tuple[list[Layout], tuple[Coding, ...]]:
     """What the parts have, and how each variable is made; InputError where they do not agree, or lack what is named.
 
-    Records that are not as many as expected are refused here where Parquet tells how many there are.
+    Records that are not as many as expected are refused here where the parts tell how many there are.
     """
+    settings.csv.require_used(source.parts[0].suffix, source.path)
     layouts = layouts_of(source.parts, settings.csv)
     names = layouts[0].names
     count = count_of(names, settings, source.path)
     require_once(names, names if settings.variables is None else [], source.path)
-    codings = _codings(names, count, settings, source.path, _reals(layouts))
+    codings = _codings(names, count, settings, source.path, _reals(layouts, bool(source.parts[0].whole)))
     require_once(names, [count, settings.weight, *(coding.column for coding in codings)], source.path)
-    if source.parts[0].suffix == ".parquet" and count is None:
+    if count is None and all(layout.groups for layout in layouts):
         require_records(sum(sum(layout.groups) for layout in layouts), source.path, settings.expect)
-    if source.parts[0].suffix == ".parquet":
-        _check_csv(settings, source.path)
     check_kinds(source.parts, layouts, dict.fromkeys(coding.column for coding in codings))
     return layouts, codings
 
@@ -208,16 +213,15 @@ def count_records(
 ) -> CountedRecords:
     """Counts every part, or range of row groups of a large one, as a unit, and merges what the units met."""
     layouts, codings = read_layouts(source, settings)
-    ranges = list(_ranges(source.parts, layouts))
-    runner = executor if len(ranges) > 1 else IN_PROCESS  # one unit gains nothing by travelling
+    pieces = list(_pieces(source.parts, layouts, 1 if executor.workers == 1 else _CUTS))
+    runner = executor if len(pieces) > 1 else IN_PROCESS  # one unit gains nothing by travelling
     folder = scratch_of(runner)
     # results of several units may be with this process at once, beside the cells that it merges them into
-    share = memory // (8 * len(ranges))
+    share = memory // (8 * len(pieces))
     count = count_of(layouts[0].names, settings, source.path)
     unused = _unused(layouts[0].columns, codings, count, settings)
     units = [
-        PartUnit(part, groups, codings, count, settings.weight, memory, folder, share, settings.csv, unused)
-        for part, groups in ranges
+        PartUnit(some, codings, count, settings.weight, memory, folder, share, settings.csv, unused) for some in pieces
     ]
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
@@ -235,16 +239,16 @@ def count_records(
 def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) -> CountedRecords:
     """The same of a table that is in memory."""
     part, names = SourcePart(FRAME, None, ""), frame.column_names
-    _check_csv(settings, FRAME)
+    settings.csv.require_used("", FRAME)
     count = count_of(names, settings, FRAME)
     codings = _codings(names, count, settings, FRAME)
     folder = scratch_of(IN_PROCESS)
     unused = _unused(zip(names, frame.schema.types, strict=True), codings, count, settings)
-    unit = PartUnit(part, None, codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
+    unit = PartUnit((), codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
         for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
-            _count_batch(batch, tally, unit)
+            _count_batch(batch, tally, unit, part)
         _check(tally, settings, FRAME)
         return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, count is not None)
     finally:
@@ -254,17 +258,10 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
 # Settings and columns
 
 
-def _reals(layouts: Sequence[Layout]) -> frozenset[str]:
-    """Columns that are floats in some part: pandas makes 1.0 of 1 beside what is missing."""
+def _reals(layouts: Sequence[Layout], whole: bool) -> dict[str, bool]:
+    """How whole numbers are named of columns that are floats in some part: pandas makes 1.0 of 1 beside a null."""
     columns = (column for layout in layouts for column in layout.columns)
-    return frozenset(name for name, kind in columns if pa.types.is_floating(kind))
-
-
-def _check_csv(settings: TableConfig, path: str) -> None:
-    """InputError for settings of text files where there are none."""
-    for key in ("delimiter", "encoding", "quote"):
-        if (given := getattr(settings.csv, key)) != CsvConfig.model_fields[key].default:
-            raise InputError(f"table.csv.{key} = {given!r} is of text files, and {path} is none; take it out")
+    return {name: whole for name, kind in columns if pa.types.is_floating(kind)}
 
 
 _COUNTS = re.compile(
@@ -297,7 +294,11 @@ def count_of(columns: Sequence[str], settings: TableConfig, path: str) -> str | 
 
 
 def _codings(
-    columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str] = frozenset()
+    columns: list[str],
+    count: str | None,
+    settings: TableConfig,
+    path: str,
+    reals: Mapping[str, bool] = MappingProxyType({}),
 ) -> tuple[Coding, ...]:
     """How each variable is made, in the order of the table."""
     recodes = settings.recodes
@@ -324,8 +325,9 @@ def _codings(
             f"{path} has the columns {one!a} and {other!a}, alike but for {differences({one: other})}; rename one, "
             "leave it out of the variables, or say table.alike: keep"
         )
-    for setting in ("categories", "missing", "recodes", "not_totals"):
-        _check_known(setting, getattr(settings, setting), [*known, *chosen], path)
+    for setting in ("categories", "missing", "exclude_missing", "recodes", "not_totals"):
+        if isinstance(named := getattr(settings, setting), dict | tuple):
+            _check_known(setting, named, [*known, *chosen], path)
     if isinstance(settings.csv.missing, dict):
         _check_known("csv.missing", settings.csv.missing, columns, path)
     # the schema's own refusals (a name twice, too many variables) before a long read rather than after it
@@ -334,7 +336,7 @@ def _codings(
 
 
 def _coding(
-    name: str, columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Collection[str]
+    name: str, columns: list[str], count: str | None, settings: TableConfig, path: str, reals: Mapping[str, bool]
 ) -> Coding:
     recode = settings.recodes.get(name)
     column = recode.column if recode is not None and recode.column is not None else settings.columns.get(name) or name
@@ -342,9 +344,9 @@ def _coding(
     if column not in columns or column == count:
         raise InputError(f"recodes makes {name!r} of {column!r}, no column of {path}; {nearest(column, columns)}")
     limit = min(settings.max_categories, MAX_CATEGORIES)
-    missing, listed, decimal = settings.missing.get(name), settings.categories.get(name), settings.csv.decimal
+    missing, listed, decimal = settings.missing_of(name), settings.categories.get(name), settings.csv.decimal
     marks = settings.csv.missing_of(column)
-    coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, column in reals)
+    coding = Coding(name, column, missing, listed, recode, limit, decimal, marks, settings.alike, reals.get(column))
     if reserved := sorted(filter(is_reserved, coding.named)):
         raise InputError(f"{name!r} is to have the category {reserved[0]!r}, which stands for totals; rename it")
     return coding
@@ -401,7 +403,7 @@ def _check_known(setting: str, given: Iterable[str], known: Sequence[str], path:
 
 @dataclass(frozen=True)
 class PartUnit:
-    """A part, or some row groups or bytes of it, and how it is counted.
+    """A piece of a large part, or several small parts, and how they are counted.
 
     count       the column of counts
     weight      the column of a record's weight
@@ -412,8 +414,7 @@ class PartUnit:
     unused      columns of counted cells that make no variable, and what in them is no total
     """
 
-    part: SourcePart
-    span: range | None
+    pieces: tuple[Piece, ...]
     codings: tuple[Coding, ...]
     count: str | None
     weight: str | None
@@ -430,36 +431,38 @@ class PartUnit:
         return list(dict.fromkeys(column for column in used if column is not None))
 
 
-def _ranges(parts: Sequence[SourcePart], layouts: Sequence[Layout]) -> Iterator[tuple[SourcePart, range | None]]:
-    """Each part; a large one cut at row groups, or at bytes."""
+def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -> Iterator[tuple[Piece, ...]]:
+    """Small parts together; a large one cut at row groups, or at bytes."""
+    small, held, most_bytes, most_rows = list[Piece](), 0.0, -(-_UNIT_BYTES // cuts), -(-_UNIT_ROWS // cuts)
     for part, layout in zip(parts, layouts, strict=True):
-        size = layout.size or 0
-        if sum(layout.groups) <= _UNIT_ROWS and size <= _UNIT_BYTES:
-            yield part, None
+        size, rows = layout.size or 0, sum(layout.groups)
+        share = max(_SMALL * max(rows / most_rows, (part.size or most_bytes) / most_bytes), 1 / _PARTS)
+        if small and held + share > 1:
+            yield tuple(small)
+            small, held = [], 0.0
+        if rows <= most_rows and size <= most_bytes:
+            small.append((part, None))
+            held += share
             continue
-        yield from ((part, range(at, min(at + _UNIT_BYTES, size))) for at in range(0, size, _UNIT_BYTES))
+        yield from (((part, range(at, min(at + most_bytes, size))),) for at in range(0, size, most_bytes))
         start, rows = 0, 0
         for stop, group in enumerate(layout.groups, start=1):
             rows += group
-            if rows >= _UNIT_ROWS or stop == len(layout.groups):
-                yield part, range(start, stop)
+            if rows >= most_rows or stop == len(layout.groups):
+                yield ((part, range(start, stop)),)
                 start, rows = stop, 0
+    if small:
+        yield tuple(small)
 
 
 def count_part(table: None, unit: PartUnit) -> Tally | InputError:
-    """The cells of a part; what is wrong with it is given back, not raised: a worker would log its traceback."""
+    """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
+    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
     try:
-        with unit.part.at_rest():
-            return apart(_counted, unit.part, unit)
+        for part, batch in batches(unit.pieces, unit.columns, unit.csv, room_of(unit.memory)):
+            _count_batch(batch, tally, unit, part)
     except InputError as error:
         return error
-
-
-def _counted(part: SourcePart, unit: PartUnit) -> Tally:
-    """The cells of a part, opened as `part` has it."""
-    tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
-    for batch in batches(part, unit.columns, unit.span, unit.csv):
-        _count_batch(batch, tally, unit)
     return tally.close(unit.most_bytes)
 
 
@@ -474,31 +477,29 @@ def _unused(
     return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
 
 
-def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit) -> None:
+def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> None:
     for name, allowed in unit.unused.items():
         values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
         if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
             raise InputError(
-                f"{unit.part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
+                f"{part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
                 f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
             )
     columns = [
-        vocabulary.encode(batch.column(coding.column), str(unit.part))
+        vocabulary.encode(batch.column(coding.column), str(part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
-        tally.add_weighted(
-            columns, weights_of(batch.column(unit.weight), unit.weight, str(unit.part), unit.csv.decimal)
-        )
+        tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal))
         return
-    counts, total = _counts(batch, unit) if unit.count is not None else (None, len(batch))
+    counts, total = _counts(batch, unit, part) if unit.count is not None else (None, len(batch))
     tally.add(columns, len(batch), counts, total)
 
 
-def _counts(batch: pa.RecordBatch, unit: PartUnit) -> tuple[Counts, int]:
+def _counts(batch: pa.RecordBatch, unit: PartUnit, part: SourcePart) -> tuple[Counts, int]:
     """The counts of a batch, and their exact sum, which may pass what an int64 holds."""
     assert unit.count is not None  # its rows are cells
-    column, where = batch.column(unit.count), f"{unit.part}: column {unit.count!r}"
+    column, where = batch.column(unit.count), f"{part}: column {unit.count!r}"
     if pa.types.is_nested(column.type):
         raise InputError(f"{where} has the type {str(column.type).partition('<')[0]}; a count is a whole number")
     if column.null_count:
@@ -534,7 +535,8 @@ def _count(value: object, where: str, decimal: str) -> int:
 def _check(tally: Tally, settings: TableConfig, path: str) -> None:
     """InputError for records that are not as many as expected, or none, or bad and not to be set aside: all of them."""
     require_records(tally.total, path, settings.expect)
-    found = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
+    faults = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
+    found = [one for one in faults if one[1] is not Fault.MISSING or not settings.excludes_missing(one[0].name)]
     if found and settings.bad_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
@@ -563,7 +565,10 @@ def _check_groups(vocabulary: Vocabulary, path: str) -> None:
 def _bad(coding: Coding, fault: Fault, bad: BadRecords) -> str:
     column, such = f"column {coding.column!r}", f"({bad.rows} such)"
     if fault is Fault.MISSING:
-        return f"missing values: {bad.rows} in {column}; name a category for them under `missing`"
+        return (
+            f"missing values: {bad.rows} in {column}; name a category for them under `missing`, or leave their records "
+            f"out by exclude_missing: [{coding.name}]"
+        )
     if fault is Fault.OUTSIDE:
         categories = list(coding.listed or ())
         return f"{column} has values outside its categories {categories}; add them there {such}"
@@ -652,9 +657,11 @@ def _table(schema: Schema, packing: Packing, pieces: Sequence[Array]) -> Table:
     codes, counts = np.empty((size, len(schema)), np.uint16), np.empty(size, np.int64)
     start = 0
     for piece, good in zip(pieces, keep, strict=True):
-        stop = start + int(good.sum())
-        counts[start:stop] = piece[words, good]
-        for v, column in enumerate(packing.unpack(piece[:words, good])):
-            codes[start:stop, v] = column
-        start = stop
+        for at in range(0, len(good), _BLOCK):
+            cells = piece[: words + 1, at : at + _BLOCK][:, good[at : at + _BLOCK]]
+            stop = start + cells.shape[1]
+            counts[start:stop] = cells[words]
+            for v, column in enumerate(packing.unpack(cells[:words])):
+                codes[start:stop, v] = column
+            start = stop
     return Table(schema, codes, counts)

@@ -1,26 +1,25 @@
-"""Batches of records from a part, Parquet or CSV, and what is to be known of a part before they are read."""
+"""Batches of records from a part, of whatever kind, and what is to be known of a part before they are read."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sdc.config.table import CsvConfig
-from sdc.data.reader import READER
-from sdc.data.source import SourcePart, readable
-from sdc.data.text import header_of, may_be_cut, text_batches
+from sdc.config.table import EXCEL, CsvConfig
+from sdc.data.parquet import parquet_batches, parquet_layout
+from sdc.data.reader import MOST, READER
+from sdc.data.source import SourcePart, counted
+from sdc.data.text import Text, header_of, may_be_cut, text_batches
 from sdc.data.vocabulary import kind_of
 from sdc.model.errors import InputError
 
-_BATCH_ROWS = 1 << 17
-Result = TypeVar("Result")
-
 _CSV = CsvConfig()
+Piece: TypeAlias = tuple[SourcePart, range | None]
+"""A part, or some of its row groups, or the lines of a text that begin in a range of bytes."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,9 @@ class Layout:
 
 def layouts_of(parts: Sequence[SourcePart], csv: CsvConfig) -> list[Layout]:
     """The layout of every part; InputError where one has other columns than the first, or another order."""
-    layouts = []
-    for part in parts:
-        with part.at_rest():
-            layouts.append(apart(_layout, part, csv))
+    if empty := next((part for part in parts if part.size == 0), None):
+        raise InputError(f"{empty} is empty; give a file with a header and records")
+    layouts = list(counted(_layouts(parts, csv), len(parts), "looking at the columns"))
     names = layouts[0].names
     # before any record is read: a part that does not fit is better found now than after hours
     for part, layout in zip(parts, layouts, strict=True):
@@ -82,60 +80,48 @@ def check_kinds(parts: Sequence[SourcePart], layouts: Sequence[Layout], columns:
                 first = kind, found, part
 
 
-def apart(function: Callable[..., Result], part: SourcePart, *arguments: Any) -> Result:
-    """What a function of a part gives: of Parquet, which Arrow does not survive where it is damaged, in a child."""
-    if part.suffix == ".parquet":
-        return READER.run(function, part, *arguments)
-    with readable(part.url):
-        return function(part, *arguments)
-
-
 def batches(
-    part: SourcePart, columns: list[str], span: range | None = None, csv: CsvConfig = _CSV
-) -> Iterator[pa.RecordBatch]:
-    """The records of a part, of these row groups, or of the lines that begin in this range of bytes."""
-    if part.suffix == ".parquet":
-        return _parquet_batches(part, columns, span)
-    return _each(text_batches(part, columns, csv, span), part)
+    pieces: Sequence[Piece], columns: Sequence[str], csv: CsvConfig = _CSV, room: int = MOST
+) -> Iterator[tuple[SourcePart, pa.RecordBatch]]:
+    """The records of pieces of parts, and whose they are.
+
+    room  bytes that reading may take, beside what a process that reads has anyway
+    """
+    if pieces[0][0].suffix == ".parquet":
+        found = READER.each(parquet_batches, [(part, (columns, span)) for part, span in pieces], room)
+    elif not pieces[0][0].is_text:
+        reader, how = reader_of(pieces[0][0], csv)
+        found = READER.each(reader.batches, [(part, (columns, how, span)) for part, span in pieces], room)
+    else:
+        written = _written(pieces[0][0], csv)
+        found = READER.each(text_batches, [(part, (columns, written, span)) for part, span in pieces], room)
+    return ((part, batch) for part, batch in found if batch is not None)
 
 
-def _layout(part: SourcePart, csv: CsvConfig) -> Layout:
-    if part.size == 0:
-        raise InputError(f"{part} is empty; give a file with a header and records")
-    if part.suffix != ".parquet":
-        with readable(part.url):
-            names = header_of(part, csv)
-            return Layout(
-                tuple((name, pa.string()) for name in names), (), part.size if may_be_cut(part, csv) else None
-            )
-    with part.opened() as file, readable(part.url):
-        found = pq.ParquetFile(file)
-        schema, metadata = found.schema_arrow, found.metadata
-        groups = tuple(metadata.row_group(g).num_rows for g in range(metadata.num_row_groups))
-        return Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+def _written(part: SourcePart, csv: CsvConfig) -> Text:
+    return Text(csv.delimiter_of(part.suffix), csv.encoding, csv.quote)
 
 
-def _parquet_batches(part: SourcePart, columns: list[str], groups: range | None) -> Iterator[pa.RecordBatch]:
-    with part.opened() as source:
-        with readable(part.url):
-            schema = pq.read_schema(source)
-            strings = [name for name in columns if pa.types.is_string(schema.field(name).type)]
-            # strings as dictionaries: all that follows looks at each distinct value once, not at each record
-            file = pq.ParquetFile(source, read_dictionary=strings)
-            chosen = None if groups is None else list(groups)
-            found = file.iter_batches(_BATCH_ROWS, row_groups=chosen, columns=columns)
-        for batch in _each(found, part):
-            with readable(part.url):
-                batch.validate(full=True)  # Arrow has looked at neither indices into dictionaries nor at UTF-8
-            yield batch
+def reader_of(part: SourcePart, csv: CsvConfig) -> tuple[Any, str | None]:
+    """The module for its kind, with `layout` and `batches`, and the setting that they take."""
+    from sdc.data import excel, statistical
+
+    if part.suffix == EXCEL:
+        return excel, csv.sheet
+    return statistical, None if csv.encoding == _CSV.encoding else csv.encoding
 
 
-def _each(found: Iterable[pa.RecordBatch], part: SourcePart) -> Iterator[pa.RecordBatch]:
-    """The batches, with what Arrow raises between them made an InputError."""
-    iterator = iter(found)
-    while True:
-        with readable(part.url):
-            batch = next(iterator, None)
-        if batch is None:
-            return
-        yield batch
+def _layouts(parts: Sequence[SourcePart], csv: CsvConfig) -> Iterator[Layout]:
+    if parts[0].suffix == ".parquet":
+        for _, (schema, groups) in READER.each(parquet_layout, [(part, ()) for part in parts]):
+            yield Layout(tuple(zip(schema.names, schema.types, strict=True)), groups)
+        return
+    if not parts[0].is_text:
+        reader, how = reader_of(parts[0], csv)
+        for _, found in READER.each(reader.layout, [(part, (how,)) for part in parts]):
+            yield Layout(*found)
+        return
+    written = _written(parts[0], csv)
+    for part, names in READER.each(header_of, [(part, (written,)) for part in parts]):
+        size = part.size if may_be_cut(part.suffix, written) else None
+        yield Layout(tuple((name, pa.string()) for name in names), (), size)

@@ -1,8 +1,8 @@
 """Where records come from: one file, a folder of parts or a glob, on this machine or at any fsspec URL.
 
-A part carries its fingerprint, taken when the source is opened: whoever reads a part says so to `SourcePart.at_rest`,
-and a part that is no longer what it was is refused. So the digest that names a build belongs to the records counted for
-it. Credentials come from the configuration or environment of fsspec, never from here.
+A part carries its fingerprint, taken when the source is opened. After reading, `SourcePart.require_unchanged` refuses a
+part that is no longer what it was: the digest that names a build belongs to the records counted for it. Credentials
+come from the configuration or environment of fsspec, never from here.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from sdc.config.table import KINDS, SUFFIXES, ExpectConfig
+from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
+from sdc.events import STEP, tell
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
+from sdc.paths import at_home
 from sdc.run_format import PART, SCHEMA
 
-SECONDS_TO_ANSWER = 30.0
+SECONDS_TO_ANSWER, SECONDS_BETWEEN_STEPS = 30.0, 3.0
 
 _BLOCK = 1 << 20
 _UNREACHED = re.compile("Connection|Connect(or)?Error|Timeout")  # in the names of what libraries raise
@@ -53,6 +56,16 @@ class SourcePart:
         """The one of SUFFIXES that its name ends in, empty where none does."""
         return _suffix(self.name)
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text file, packed or not."""
+        return self.suffix.startswith(TEXTS)
+
+    @property
+    def whole(self) -> bool | None:
+        """How its whole numbers are named, see `namer`: programs that know but floats write 1 for 1.0."""
+        return True if self.suffix in STATISTICAL else None
+
     @contextmanager
     def opened(self) -> Iterator[str | IO[bytes]]:
         """What Arrow reads it from: its path where it is on this machine, else a file opened by fsspec."""
@@ -65,21 +78,11 @@ class SourcePart:
         with file:
             yield file
 
-    @contextmanager
-    def at_rest(self) -> Iterator[None]:
+    def require_unchanged(self, cause: InputError | None = None) -> None:
         """InputError where the part is not, or no longer, what it was when the source was opened."""
-        try:
-            yield
-        except InputError as error:
-            self._require_unchanged(error)
-            raise
-        self._require_unchanged(None)
-
-    def _require_unchanged(self, cause: InputError | None) -> None:
         with readable(self.url):
-            files, path = file_system(self.url)
             try:
-                now = _fingerprint(files, path)
+                now = _fingerprint(self.url)
             except FileNotFoundError as error:
                 if not _is_absent(error):
                     raise
@@ -91,12 +94,21 @@ class SourcePart:
     def digest(self) -> str:
         """SHA-256 over the bytes."""
         sha = hashlib.sha256()
-        with self.at_rest(), readable(self.url):
-            files, path = file_system(self.url)
-            with files.open(path, "rb") as file:
-                while block := file.read(_BLOCK):
-                    sha.update(block)
+        with readable(self.url), self.opened() as source, _file(source) as file:
+            while block := file.read(_BLOCK):
+                sha.update(block)
+        self.require_unchanged()
         return sha.hexdigest()
+
+
+def counted(found: Iterable[Result], parts: int, does: str) -> Iterator[Result]:
+    """What is found of each part; every few seconds it is told how many are done."""
+    told = time.monotonic()
+    for number, one in enumerate(found):
+        if (now := time.monotonic()) - told > SECONDS_BETWEEN_STEPS:
+            told = now
+            tell(STEP, f"{does}: {number:,} of {parts:,} parts")
+        yield one
 
 
 @dataclass(frozen=True)
@@ -109,7 +121,7 @@ class Source:
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""
         sha = hashlib.sha256()
-        for part in self.parts:
+        for part in counted(self.parts, len(self.parts), "digesting the data"):
             # names without their folder: the same parts elsewhere are the same data
             sha.update(f"{part.name}\0{part.digest()}\n".encode())
         if structural_zeros is not None:
@@ -124,7 +136,7 @@ def open_source(path: str | Path, expect: ExpectConfig | None = None, ignore: Se
     where parts or a marker are not as expected; and where a URL has an unknown protocol or a password, or its host does
     not answer within SECONDS_TO_ANSWER.
     """
-    path = str(path)
+    path = at_home(str(path))
     if not is_url(path):
         return _listed(path, expect, ignore)
     require_no_password(path)
@@ -247,7 +259,9 @@ def _expected(path: str, files: Any, inside: str, expect: ExpectConfig, ignore: 
     elif _suffix(inside):
         found = Source(path, (_part(path, files, inside),))
     else:
-        raise InputError(f"{path} is neither Parquet nor text; its name should end in {', '.join(KINDS)}")
+        raise InputError(f"{path} is no file of data; its name should end in {', '.join(KINDS)}")
+    if found.parts[0].suffix in STATISTICAL:
+        require_packages(path, "pyreadstat")
     if expect.parts not in (None, len(found.parts)):
         raise InputError(
             f"{path} has {len(found.parts)} parts, table.expect.parts = {expect.parts}; give all of them and no "
@@ -304,7 +318,7 @@ def _kind(name: str) -> str:
 
 
 def _part(url: str, files: Any, inside: str) -> SourcePart:
-    return SourcePart(url, files.info(inside)["size"], _fingerprint(files, inside))
+    return SourcePart(url, files.info(inside)["size"], _fingerprint(url))
 
 
 def _is_glob(path: str) -> bool:
@@ -334,15 +348,18 @@ def file_system(path: str) -> tuple[Any, str]:
     return files, inside
 
 
-def _fingerprint(files: Any, path: str) -> str:
-    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
-    from fsspec.implementations.local import LocalFileSystem
+def _file(source: str | IO[bytes]) -> IO[bytes]:
+    return open(source, "rb") if isinstance(source, str) else source
 
+
+def _fingerprint(url: str) -> str:
+    """Size, time of writing and inode of a local file; elsewhere all that the file system tells of the file now."""
     # the inode too: a file replaced by a rename may keep its size and its time
-    if isinstance(files, LocalFileSystem):
-        status = os.stat(path)
+    if not is_url(url):
+        status = os.stat(url)
         return f"{status.st_size} {status.st_mtime_ns} {status.st_ino}"
     # fsspec remembers what it was told of a file
+    files, path = file_system(url)
     files.invalidate_cache()
     return repr(sorted((key, str(value)) for key, value in files.info(path).items()))
 

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import hashlib
 import reprlib
+from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sdc.config.file import TextLoader, load_yaml
 from sdc.model.errors import InputError, nearest
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
+from sdc.model.table import Table
 from sdc.paths import checked_path
+
+LEAST_EXPECTED = 5.0  # records, where a cell without any is worth a look
 
 
 def read_structural_zeros(path: str | Path, schema: Schema) -> StructuralZeros:
@@ -67,3 +74,15 @@ def _codes(categories: Any, variable: Variable, where: str) -> tuple[int, ...]:
                 f"{variable.name} has the categories {', '.join(variable.categories)}",
             )
     return tuple(variable.categories.index(category) for category in listed)
+
+
+def empty_cells(table: Table) -> Iterator[tuple[dict[str, str], float]]:
+    """Two-way cells without a record, of which about so many would be expected were the variables independent."""
+    one_way = table.one_way()
+    for u, v in combinations(range(len(table.schema)), 2):
+        two_way = table.marginal(1 << u | 1 << v)
+        dense = np.zeros(two_way.schema.sizes, np.int64)
+        dense[tuple(two_way.codes.T)] = two_way.counts
+        expected = np.outer(one_way[u], one_way[v]) / table.total
+        for i, j in np.argwhere((dense == 0) & (expected >= LEAST_EXPECTED)).tolist():
+            yield two_way.schema.named((i, j)), float(expected[i, j])

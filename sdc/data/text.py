@@ -15,21 +15,33 @@ import lzma
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sdc.config.table import COMPRESSIONS, CsvConfig
-from sdc.data.source import SourcePart
+from sdc.data.child import Part, is_small, narrow
+from sdc.data.text_kernel import (
+    AFTER_QUOTE,
+    NO_VALUE,
+    NOT_CLOSED,
+    WIDTH,
+    Split,
+    compiled,
+    outputs,
+    split,
+)
 from sdc.model.errors import InputError
 
-_BLOCK = 1 << 22  # bytes that are split at a time
-_LONGEST = 1 << 26  # bytes of a line
+_BLOCK = 1 << 20  # bytes that are split at a time
+_LONGEST = 1 << 24  # bytes of a line
+_UNPACKED, _TIMES = 1 << 30, 250  # bytes of a packed file that may be any, and how many times its size more may be
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _LINES = 100  # from which a delimiter is guessed
-_ROWS, _VALUES = 1 << 17, 1 << 16  # of a batch, and different ones of a column in it
+_ROWS, _FEW, _VALUES = 1 << 17, 1 << 10, 1 << 16  # of a batch, and different ones of a column in it, first and last
 _QUOTED = 80  # bytes of a line in a detail
 _AS_UTF8 = ("utf-8", "utf-8-sig")
 _SIGNS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -37,7 +49,15 @@ _ITS_OWN = "; name the file's own as table.csv.encoding"
 _HOW = "; double the quotation marks inside values, or say csv: {quote: none} if the file is written without quoting"
 
 
-def header_of(part: SourcePart, csv: CsvConfig) -> list[str]:
+class Text(NamedTuple):
+    """How a text file is written: what separates its values, its encoding, and the sign that quotes, or none."""
+
+    delimiter: str
+    encoding: str
+    quote: str
+
+
+def header_of(part: Part, csv: Text) -> list[str]:
     """The names of the columns, in the first line that is not empty."""
     for lines in _blocks(part, csv, None):
         if at := _first(lines.text):
@@ -45,7 +65,7 @@ def header_of(part: SourcePart, csv: CsvConfig) -> list[str]:
     raise InputError(f"{part} is empty; give a file with a header and records")
 
 
-def guessed(part: SourcePart, given: Mapping[str, Any]) -> dict[str, Any]:
+def guessed(part: Part, given: Mapping[str, Any]) -> dict[str, Any]:
     """What `given` does not say of a text file, from its first lines: for a proposal that somebody reads, see `init`.
 
     The encoding, and the delimiter that divides all lines into as many fields, the more the better.
@@ -61,7 +81,7 @@ def guessed(part: SourcePart, given: Mapping[str, Any]) -> dict[str, Any]:
         widths = {len(row) for row in standard.reader(lines, delimiter=delimiter)}
         return widths.pop() if len(widths) == 1 else 0
 
-    by_width = max([CsvConfig().delimiter_of(part.suffix), ",", ";", "\t", "|"], key=fields)
+    by_width = max(["\t" if part.suffix.startswith(".tsv") else ",", ",", ";", "\t", "|"], key=fields)
     return {"delimiter": by_width, **found}
 
 
@@ -73,24 +93,23 @@ def _is_encoded(content: bytes, encoding: str) -> bool:
     return True
 
 
-def may_be_cut(part: SourcePart, csv: CsvConfig) -> bool:
-    """Whether ranges of its bytes can be read apart."""
-    return not part.suffix.endswith(tuple(COMPRESSIONS)) and "\n".encode(csv.encoding) == b"\n"
+def may_be_cut(suffix: str, csv: Text) -> bool:
+    """Whether ranges of the bytes of such a file can be read apart."""
+    return not suffix.endswith(_PACKED) and "\n".encode(csv.encoding) == b"\n"
 
 
-def text_batches(
-    part: SourcePart, columns: Sequence[str], csv: CsvConfig, span: range | None = None
-) -> Iterator[pa.RecordBatch]:
+def text_batches(part: Part, columns: Sequence[str], csv: Text, span: range | None = None) -> Iterator[pa.RecordBatch]:
     """The records whose lines begin in a range of bytes, each column as a dictionary, with nulls where it has no value.
 
     InputError, with the line, for what cannot be told apart.
     """
-    from sdc.data.text_kernel import outputs, split
-
     names = [] if span is None or span.start == 0 else header_of(part, csv)
-    marks = ord(csv.delimiter_of(part.suffix)), -1 if csv.quote == "none" else ord(csv.quote)
+    run: Split = split if is_small(part) else compiled()
+    values = _FEW
+    room = outputs(len(columns), _ROWS, values)
+    marks = ord(csv.delimiter), -1 if csv.quote == "none" else ord(csv.quote)
     for lines in _blocks(part, csv, span):
-        data, position = np.frombuffer(lines.text, np.uint8), 0
+        data, position = lines.text if run is split else np.frombuffer(lines.text, np.uint8), 0
         if not names and (first := _first(lines.text)):
             # one end of a line and no more: of a file of one column the next may be a line without a value
             names, position = _names(lines, first), first.stop + _line_end(lines.text[first.stop : first.stop + 2])
@@ -98,22 +117,26 @@ def text_batches(
             continue
         places = np.full(len(names), -1)
         places[[names.index(column) for column in columns]] = np.arange(len(columns))
-        room = min(_ROWS, len(data)), min(_VALUES, len(data))
         while position < len(data):
-            codes, slots, edges, known, starts = outputs(len(columns), *room)
-            rows, position, fault, about = split(data, position, *marks, places, codes, slots, edges, known, starts)
+            room.slots.fill(0)
+            room.known.fill(0)
+            into = room.codes, room.slots, room.edges, room.known, room.starts
+            rows, position, fault, about = run(data, position, *marks, places, *into)
             if fault:
                 raise lines.fault(position, _said(fault, about, names))
-            batch = _Batch(lines, codes[:, :rows], [edges[v, :n].tolist() for v, n in enumerate(known)], starts)
-            yield batch.arrow(columns, names)
+            edges = [room.edges[v, :n].tolist() for v, n in enumerate(room.known)]
+            yield _Batch(lines, room.codes[:, :rows], edges, room.starts).arrow(columns, names)
+            if max(map(len, edges), default=0) == values < _VALUES:  # why it ended so soon
+                values *= 4
+                room = outputs(len(columns), _ROWS, values)
 
 
 @dataclass(frozen=True)
 class _Lines:
     """Whole lines of a part in UTF-8, after so many blocks of the lines that begin in the range."""
 
-    part: SourcePart
-    csv: CsvConfig
+    part: Part
+    csv: Text
     span: range | None
     text: bytes
     blocks: int
@@ -131,8 +154,7 @@ class _Lines:
     def fields(self, line: bytes) -> list[str]:
         """Of a line that the kernel has split, or a header."""
         quoting: Any = {"quoting": standard.QUOTE_NONE} if self.csv.quote == "none" else {"quotechar": self.csv.quote}
-        delimiter = self.csv.delimiter_of(self.part.suffix)
-        return next(standard.reader([line.decode()], delimiter=delimiter, strict=True, **quoting))
+        return next(standard.reader([line.decode()], delimiter=self.csv.delimiter, strict=True, **quoting))
 
 
 @dataclass(frozen=True)
@@ -149,11 +171,8 @@ class _Batch:
         self._check_headers(values, columns, names)
         arrays = []
         for codes, own in zip(self.codes, values, strict=True):
-            without = [code for code, value in enumerate(own) if value is None]
-            known = pa.py_buffer(np.packbits(np.isin(codes, without, invert=True), bitorder="little"))
-            # by buffers: pyarrow imports pandas for whatever it makes of NumPy
-            indices = pa.Array.from_buffers(pa.int32(), len(codes), [known if without else None, pa.py_buffer(codes)])
-            arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array(own, pa.string())))
+            is_there = np.array([value is not None for value in own], np.bool_)
+            arrays.append(narrow(codes, pa.array(own, pa.string()), None if is_there.all() else is_there[codes]))
         return pa.record_batch(arrays, names=list(columns))
 
     def _values(self, v: int, column: str) -> list[str | None]:
@@ -194,8 +213,6 @@ def _plain(name: str) -> str:
 
 
 def _said(fault: int, about: int, names: Sequence[str]) -> str:
-    from sdc.data.text_kernel import AFTER_QUOTE, NO_VALUE, NOT_CLOSED, WIDTH
-
     if fault == WIDTH:
         return f"it has {about} fields, and the header has {len(names)}; correct the line, or quote what it separates"
     if fault == NO_VALUE:
@@ -236,30 +253,30 @@ def _line_ends(text: bytes) -> int:
     return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
-def _blocks(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[_Lines]:
+def _blocks(part: Part, csv: Text, span: range | None) -> Iterator[_Lines]:
     for number, text in enumerate(_whole_lines(part, csv, span)):
         yield _Lines(part, csv, span, text, number)
 
 
-def _whole_lines(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[bytes]:
+def _whole_lines(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
     """Blocks of whole lines: those that begin in the range."""
-    rest = b""
+    rest, blocks = b"", 0
     for content in _contents(part, csv, span):
         # where no line ends as elsewhere they may all end as on old Macs; the last byte may be the first of two
         cut = content.rfind(b"\n") + 1 or content.rfind(b"\r", 0, -1) + 1
-        rest += content[:cut] if cut else content
         if cut:
-            yield rest
-            rest = content[cut:]
-        elif len(rest) > _LONGEST:
-            raise InputError(
-                f"{part} has a line of more than {_LONGEST >> 20} MiB; check that it is a text file, and table.csv"
-            )
+            yield rest + content[:cut]
+            rest, blocks = content[cut:], blocks + 1
+            continue
+        rest += content
+        if len(rest) > _LONGEST:
+            what = f"it has more than {_LONGEST >> 20} MiB; check that it is a text file, and table.csv"
+            raise _Lines(part, csv, span, rest, blocks).fault(0, what)
     if rest:
         yield rest
 
 
-def _contents(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[bytes]:
+def _contents(part: Part, csv: Text, span: range | None) -> Iterator[bytes]:
     """The bytes of a part in UTF-8; what does not decode stays as it is, and is looked at where it is used."""
     encode = codecs.getincrementaldecoder(csv.encoding)("surrogateescape").decode
     try:
@@ -272,7 +289,7 @@ def _contents(part: SourcePart, csv: CsvConfig, span: range | None) -> Iterator[
         raise InputError(f"{part} is not {csv.encoding}; name its encoding as table.csv.encoding") from None
 
 
-def _without_sign(content: bytes, part: SourcePart, csv: CsvConfig) -> bytes:
+def _without_sign(content: bytes, part: Part, csv: Text) -> bytes:
     """Without the sign of UTF-8 at its beginning; InputError for that of another encoding."""
     is_utf8, sign = csv.encoding in _AS_UTF8, next(filter(content.startswith, _SIGNS), b"")
     if sign and is_utf8 != (sign == codecs.BOM_UTF8) and not csv.encoding.startswith(("utf-16", "utf-32")):
@@ -281,23 +298,34 @@ def _without_sign(content: bytes, part: SourcePart, csv: CsvConfig) -> bytes:
     return content.removeprefix(codecs.BOM_UTF8) if is_utf8 else content
 
 
-def _bytes(part: SourcePart, span: range | None) -> Iterator[bytes]:
+def _bytes(part: Part, span: range | None) -> Iterator[bytes]:
     """Those of the lines that begin in the range."""
     with part.opened() as source, _unpacked(source, part.suffix) as file:
         at, last = 0, b"\n"
         if span is not None and span.start:
             at = span.start - 1
             file.seek(at)
-            while line := file.readline(_BLOCK):
-                at += len(line)
-                if line.endswith(b"\n"):
-                    break
+            at += sum(map(len, _line(file)))
         while content := file.read(_BLOCK if span is None else max(0, min(_BLOCK, span.stop - at))):
             at, last = at + len(content), content[-1:]
+            if at > _UNPACKED and part.suffix.endswith(_PACKED) and at > _TIMES * (part.size or at):
+                raise InputError(
+                    f"{part} unpacks to more than {_TIMES} times its size, {at >> 20} MiB by now; unpack it and look "
+                    "what it is"
+                )
             yield content
-        while span is not None and last != b"\n" and (line := file.readline(_BLOCK)):
-            last = line[-1:]
-            yield line
+        if span is not None and last != b"\n":
+            yield from _line(file)
+
+
+def _line(file: IO[bytes]) -> Iterator[bytes]:
+    """The rest of a line, to its end or to where it is too long to be one."""
+    size = 0
+    while (content := file.readline(_BLOCK)) and size <= _LONGEST:
+        size = 0 if b"\r" in content else size + len(content)
+        yield content
+        if content.endswith(b"\n"):
+            return
 
 
 @contextmanager
@@ -307,13 +335,11 @@ def _unpacked(source: str | IO[bytes], suffix: str) -> Iterator[IO[bytes]]:
         ".bz2": bz2.open,
         ".xz": lzma.open,
         ".zst": lambda packed: pa.CompressedInputStream(packed, "zstd"),
+        "": partial(open, mode="rb"),
     }
-    opener = openers.get("." + suffix.rpartition(".")[2])
-    if opener is not None:
-        with opener(source) as file:
-            yield file
-    elif isinstance(source, str):
-        with open(source, "rb") as file:
+    packed = next(filter(suffix.endswith, _PACKED), "")
+    if packed or isinstance(source, str):
+        with openers[packed](source) as file:
             yield file
     else:
         yield source

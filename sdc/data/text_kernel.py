@@ -1,21 +1,23 @@
-"""The compiled loop that splits text into records: every byte is accounted for, of columns used or not."""
+"""The loop that splits text into records: every byte is accounted for, of columns used or not.
+
+It is compiled for all but small files, for which the compiled one would take longer to load than they to read.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from sdc.compiled import kernel
-
-_LF, _CR, _SPACE = 10, 13, 32
+_LF, _CR, _SPACE, _BITS = 10, 13, 32, (1 << 62) - 1
 DONE, NOT_CLOSED, AFTER_QUOTE, QUOTE_INSIDE, WIDTH, NO_VALUE = range(6)
 
 
-@kernel
 def split(
-    data: npt.NDArray[np.uint8],
+    data: npt.NDArray[np.uint8] | bytes,
     position: int,
     delimiter: int,
     quote: int,
@@ -40,7 +42,7 @@ def split(
     columns) that it is about; the position is then where the line with the fault begins. The last line may have no end.
     """
     stop, width, rows, most = len(data), len(places), 0, len(rows_at)
-    mask, room = np.uint64(slots.shape[1] - 1), edges.shape[1]
+    mask, room = slots.shape[1] - 1, edges.shape[1]
     while position < stop and rows < most:
         first = position
         if width > 1 and data[position] in (_LF, _CR):
@@ -48,7 +50,7 @@ def split(
             continue
         column, is_empty = 0, True
         while True:
-            begin, mixed = position, np.uint64(14695981039346656037)
+            begin, mixed = position, 0
             if position < stop and data[position] == quote:
                 position += 1
                 while True:
@@ -60,7 +62,7 @@ def split(
                         if position >= stop or data[position] != quote:
                             break
                         position += 1
-                    mixed = (mixed ^ np.uint64(byte)) * np.uint64(1099511628211)
+                    mixed = (mixed ^ byte) * 1099511628211 & _BITS
                     is_empty = is_empty and byte <= _SPACE
                 is_empty = is_empty and width > 1  # of one column "" is a value that is missing
                 if position < stop and data[position] not in (delimiter, _LF, _CR):
@@ -72,12 +74,12 @@ def split(
                         break
                     if byte == quote:
                         return rows, first, QUOTE_INSIDE, column
-                    mixed = (mixed ^ np.uint64(byte)) * np.uint64(1099511628211)
+                    mixed = (mixed ^ byte) * 1099511628211 & _BITS
                     is_empty = is_empty and byte <= _SPACE
                     position += 1
             if column < width and places[column] >= 0:
                 place, length = places[column], position - begin
-                slot = (mixed ^ (mixed >> np.uint64(29))) & mask
+                slot = (mixed ^ (mixed >> 29)) & mask
                 while True:
                     code = slots[place, slot] - 1
                     if code < 0:
@@ -94,7 +96,7 @@ def split(
                             same += 1
                         if same == length:
                             break
-                    slot = (slot + np.uint64(1)) & mask
+                    slot = (slot + 1) & mask
                 codes[place, rows] = code
             column += 1
             if position >= stop or data[position] != delimiter:
@@ -113,16 +115,35 @@ def split(
     return rows, position, DONE, 0
 
 
-Outputs = tuple[Any, Any, Any, Any, Any]
+Split: TypeAlias = Callable[..., tuple[int, int, int, int]]
+
+
+class Outputs(NamedTuple):
+    """What the loop fills, see there."""
+
+    codes: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int32]
+    edges: npt.NDArray[np.int32]
+    known: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int32]
 
 
 def outputs(used: int, rows: int, values: int) -> Outputs:
     """Room for so many records, and for so many distinct values of each column."""
-    size = 1 << (2 * values - 1).bit_length()
-    return (
+    return Outputs(
         np.empty((used, rows), np.int32),
-        np.zeros((used, size), np.int32),
+        np.zeros((used, 1 << (2 * values - 1).bit_length()), np.int32),
         np.empty((used, values, 2), np.int32),
         np.zeros(used, np.int64),
         np.empty(rows, np.int32),
     )
+
+
+@cache
+def compiled() -> Split:
+    """The same compiled."""
+    from sdc.compiled import kernel
+
+    found = kernel(split)
+    found(np.frombuffer(b"a\n", np.uint8), 0, 44, 34, np.zeros(1, np.int64), *outputs(1, 1, 1))
+    return found

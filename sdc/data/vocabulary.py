@@ -23,6 +23,7 @@ from sdc.config.table import RecodeConfig
 from sdc.config.values import OTHERS
 from sdc.data.order import canonical_order
 from sdc.data.recodes import bottom_label, labels_of, of_number, top_label
+from sdc.data.statistical import whole_name
 from sdc.model.alike import Alike, alike_key, alikes, require_apart
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES, Variable
@@ -30,7 +31,6 @@ from sdc.model.totals import is_plain, is_reserved
 
 _POINT = re.compile(r"[+-]?[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?")
 _MOST_KNOWN = 1 << 16  # values remembered; a column of identifiers would otherwise fill the memory
-_INDICES = pa.int32()
 
 
 class Fault(Enum):
@@ -75,7 +75,7 @@ class Coding:
     decimal  the sign of numbers that are stored as text
     marks    texts that stand for missing values
     alike    whether names that are alike are refused, kept apart, or merged
-    is_real  whether whole numbers stand beside others in another part, and are named as these
+    whole    how whole numbers are named, see `namer`
     """
 
     name: str
@@ -87,7 +87,7 @@ class Coding:
     decimal: str = "."
     marks: frozenset[str] = frozenset()
     alike: Alike = "refuse"
-    is_real: bool = False
+    whole: bool | None = None
 
     @property
     def order(self) -> tuple[str, ...] | None:
@@ -189,17 +189,14 @@ class Vocabulary:
 
         What no row has is not met: a dictionary may name what is of nobody here.
         """
-        name_of = namer(column.type, self.coding.column, self.coding.is_real, self.coding.marks)
+        name_of = namer(column.type, self.coding.column, self.coding.whole, self.coding.marks)
         is_text = kind_of(column.type, self.coding.column) == "text"
         if not pa.types.is_dictionary(column.type):
             column = column.dictionary_encode()
         # one entry more, for rows without a value: nulls are given its index
         met = [self._met(value, name_of, is_text) for value in self._values(column.dictionary)]
         met.append(("", Bad(Fault.MISSING, "")))
-        indices = column.indices
-        if column.null_count:
-            indices = indices.cast(_INDICES).fill_null(len(met) - 1)
-        rows = indices.to_numpy(zero_copy_only=False)
+        rows = _indices(column, len(met) - 1)
         times = np.bincount(rows, minlength=len(met)).tolist()
         if self.coding.order is not None:
             self._note([name for (name, _), n in zip(met, times, strict=True) if n and name], is_text)
@@ -314,6 +311,20 @@ class Vocabulary:
         return len(self.codes) - len(self.bad.keys() & self.codes.keys())
 
 
+def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
+    """Of the rows, `absent` where a row has no value."""
+    rows, start = column.indices, column.indices.offset
+    known, numbers = rows.buffers()
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    # by buffers: pyarrow imports pandas for whatever it makes of NumPy
+    found = np.frombuffer(numbers, rows.type.to_pandas_dtype())[start : start + len(rows)]
+    if not column.null_count:
+        return found
+    is_there = np.unpackbits(np.frombuffer(known, np.uint8), bitorder="little")[start : start + len(rows)]
+    return np.where(is_there, found, np.int64(absent))
+
+
 def _check_lines(name: str, column: str) -> None:
     if re.search(r"[\r\n]", name):
         raise InputError(
@@ -329,15 +340,17 @@ def _too_many(coding: Coding) -> InputError:
     )
 
 
-def namer(kind: pa.DataType, column: str, is_real: bool = False, marks: Collection[str] = ()) -> Callable[[Any], str]:
+def namer(
+    kind: pa.DataType, column: str, whole: bool | None = None, marks: Collection[str] = ()
+) -> Callable[[Any], str]:
     """How values of an Arrow type are named, as Python and pandas write them; an empty name is a missing value.
 
-    is_real  whether whole numbers are to be named as others are: 1.0
-    marks    texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
+    whole  whether whole numbers are named 1, floats too, or all 1.0; None: as each is stored
+    marks  texts that stand for missing values; what is stored otherwise is one by its value: -9.0 by -9
 
     A narrow float has the shortest numeral that is read as it. InputError for types without names.
     """
-    named = _namer(kind, column, is_real)
+    named = _namer(kind, column, whole)
     if not marks:
         return named
     same: Callable[[str], str] = str.strip if kind_of(kind, column) == "text" else alike_key
@@ -345,14 +358,17 @@ def namer(kind: pa.DataType, column: str, is_real: bool = False, marks: Collecti
     return lambda value: "" if same(name := named(value)) in absent else name
 
 
-def _namer(kind: pa.DataType, column: str, is_real: bool) -> Callable[[Any], str]:
+def _namer(kind: pa.DataType, column: str, whole: bool | None) -> Callable[[Any], str]:
     name, stored = _NAMERS[kind_of(kind, column)], kind.value_type if pa.types.is_dictionary(kind) else kind
     narrow = next((numpy for arrow, numpy in _NARROW if stored.equals(arrow)), None)
     if narrow is not None:
-        return lambda value: name(float(str(narrow(value))))
+        own = whole_name if whole else name
+        return lambda value: own(float(str(narrow(value))))
+    if pa.types.is_floating(stored) and whole:
+        return whole_name
     if pa.types.is_timestamp(stored):
         return lambda value: _day(value, column)
-    return (lambda value: name(float(value))) if is_real and pa.types.is_integer(stored) else name
+    return (lambda value: name(float(value))) if whole is False and pa.types.is_integer(stored) else name
 
 
 def kind_of(kind: pa.DataType, column: str) -> str:
@@ -371,9 +387,10 @@ def kind_of(kind: pa.DataType, column: str) -> str:
         if any(is_kind(kind) for is_kind in tests):
             return name
     # of a nested type no more than its name: its fields may be called after what is in the data
+    called = getattr(kind, "extension_name", str(kind)).partition("<")[0]
     raise InputError(
-        f"column {column!r} has the type {str(kind).partition('<')[0]}, which has no categories; recode it as "
-        "strings or integers, or leave it out of `variables`"
+        f"column {column!r} has the type {called}, which has no categories; recode it as strings or integers, or leave "
+        "it out of `variables`"
     )
 
 

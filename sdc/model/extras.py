@@ -19,6 +19,7 @@ EXTRAS = {
     "optax": "attack",
     "prometheus_client": "server",
     "psycopg": "postgresql",
+    "pyreadstat": "stat",
     "python_multipart": "server",
     "rfc3161_client": "timestamps",
     "s3fs": "s3",

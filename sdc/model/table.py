@@ -69,6 +69,10 @@ class Cells(ABC):
 
     def one_way(self) -> list[Counts]:
         """(categories,) int64 counts of each variable, in records."""
+        return self._one_way
+
+    @cached_property
+    def _one_way(self) -> list[Counts]:
         axes = {axis: np.zeros(self.schema.sizes[axis], np.int64) for axis in self.schema.axes}
         for codes, counts in self.chunks():
             for column, known in zip(codes.T, axes.values(), strict=True):

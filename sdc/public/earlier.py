@@ -403,7 +403,7 @@ def _require_related(table: Table, publications: Publications) -> None:
                 "table, or where and variables where some are. A corrected table cannot be published beside the one it "
                 "corrects: their difference tells who was corrected. If it is of this very table, whose categories "
                 "version 0.1 named otherwise (1 for 1.0, true for True), list its names under table.categories, with "
-                "table.alike: merge"
+                "table.alike: merge; names of numbers with a decimal comma (1.5 for 1,5) as groups of table.recodes"
             )
         if entry.number not in own and relation is not None and not relation.disjoint:
             _require_named(entry, publications)

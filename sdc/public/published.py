@@ -414,7 +414,14 @@ def _published(
         texts = [listed.columns[name][row] for row in kept]
         own = tuple(c for c in categories.get(name, sorted(set(texts))) if c != total)
         if not own:
-            raise InputError(f"{path} names no category of {name!r}; name a file that does, or the folder it is in")
+            why = (
+                f"is rounded to multiples of {listed.base} and lists no cell, as each is 0"
+                if listed.base
+                else "is empty"
+            )
+            raise InputError(
+                f"{path} {why}, and names no category of {name!r}; name the published folder that it is in"
+            )
         place = {category: code for code, category in enumerate(own)}
         if unknown := set(texts) - set(place):
             raise InputError(

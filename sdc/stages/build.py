@@ -47,7 +47,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.run_format import RELEASE, SEARCH, TABLE
 from sdc.stages.assemble import Listing, SearchSettings, edition_before
-from sdc.stages.needs import Needs
+from sdc.stages.needs import Needs, counting_memory
 from sdc.stages.outputs import Outputs
 from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
@@ -157,9 +157,13 @@ class Build:
         """The parts as they were when first asked for: those that are counted are those that were digested."""
         return open_source(self.config.table.path, self.config.table.expect, self.config.table.ignore)
 
+    @property
+    def counting_memory(self) -> int:
+        return counting_memory(unit_memory(self.config.execution))
+
     def counted(self, executor: Executor) -> CountedRecords:
-        """The records of the data that the config names, counted; half the memory is left to what is being read."""
-        return count_records(self.source, self.config.table, executor, unit_memory(self.config.execution) // 2)
+        """The records of the data that the config names, counted."""
+        return count_records(self.source, self.config.table, executor, self.counting_memory)
 
     def known_of(self, counted: CountedRecords) -> Knowledge:
         """What is known of the records where nothing was published before."""

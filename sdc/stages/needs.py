@@ -7,6 +7,8 @@ from functools import cached_property
 
 from sdc.bounds.collapse import bytes_of_collapse
 from sdc.config.build import BuildConfig
+from sdc.data.child import OWN_BYTES
+from sdc.data.reader import LEAST
 from sdc.execution.settings import cluster_of, own_memory, unit_memory
 from sdc.memory import MIB
 from sdc.model.errors import ConfigError
@@ -24,6 +26,7 @@ SEARCHING_BYTES = 120 * MIB  # measured: kernels of a search and the room of its
 HERE_BYTES = 500 * MIB  # measured: this process with Prefect, Dask, Arrow, the kernels and the room of two walks
 GROWTH_BYTES = 490 * MIB  # measured: all kernels, what chains have left, the room of two walks, and what they find
 KEPT_MARGINALS = 300  # measured: marginals at the at-risk cells that a search asks for, of which it keeps MAX_BYTES
+COUNTING_BYTES = 32 * MIB  # for cells, however little there is
 CELL_BYTES = 16  # measured: of a cell and variable while they are read, kept and looked up, of 23 million of them
 MARGINAL_BYTES = 154  # measured: of a cell while a marginal is made of it, or an outer bound, beside the slice before
 WIDTH_BYTES = 100  # measured: of one critical width while they are sorted
@@ -47,6 +50,12 @@ def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
             f"the build does not fit: {who} needs {needed // MIB} MiB, {allowed // MIB} MiB are allowed; {remedy}, or "
             "use fewer variables"
         )
+
+
+def counting_memory(allowed: int) -> int:
+    """Bytes for the cells that a worker counts which may use so many with the process that reads for it."""
+    left = allowed - WORKER_BYTES - OWN_BYTES
+    return max(COUNTING_BYTES, min(allowed // 2, left * 2 // 3, left - LEAST))
 
 
 def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:

@@ -15,6 +15,8 @@ from typing import Any
 from sdc.bounds.method import is_small
 from sdc.config.analysis import PosteriorConfig
 from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.data.child import limit_of
+from sdc.data.reader import room_of
 from sdc.execution.settings import worker_memory, workers_of
 from sdc.executor import Executor
 from sdc.feasible.depth_first import MAX_CELLS
@@ -118,6 +120,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
         "memory_allowed_mib": build.needs.worker_may // MIB,
+        "reader_limit_mib": limit_of(room_of(build.counting_memory)) // MIB,
         "here_needed_mib": build.needs.here(table) // MIB,
         "here_allowed_mib": build.needs.here_may // MIB,
         "disk_needed_mib": round(needed, 1),

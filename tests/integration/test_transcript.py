@@ -91,7 +91,7 @@ def test_release_takes_every_setting(folder: Path, method: str) -> None:
         "tempering": True,
         "start_temperature": 9.0,
     }
-    content["release"] |= {"method": method, "annealing": chains}
+    content["release"] = {"require": ["age*sex"], "method": method, "annealing": chains}
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
     subject = Subject.open(str(config))

@@ -156,6 +156,7 @@ COMMANDS = {
     "xlsxwriter": ("publication: {formats: [csv, xlsx]}", "run short.yaml", "publication.formats: xlsx"),
     "fastapi": ("", "serve short.yaml", "sdc serve"),
     "bokeh": ("", "run short.yaml --watch", "--watch"),
+    "pyreadstat": ("", "init short.sav", "{place}/short.sav"),
     "s3fs": ("", "widths s3://bucket/table.parquet", "s3://bucket/table.parquet"),
     "psycopg": ("server: {history: 'postgresql://ann@here/x'}", "serve short.yaml", "a history in PostgreSQL"),
     "mbi": ("attack: {seeds: 2}", "run short.yaml", "seeds: a reconstruction"),
@@ -171,6 +172,7 @@ def test_a_package_that_is_missing_is_one_message_before_any_work(
     shutil.copy(CZECH_CSV, tmp_path)
     (tmp_path / "short.yaml").write_text(CONFIG + section)
     (tmp_path / "slurm.yaml").write_text(yaml.safe_dump(SLURM))
+    (tmp_path / "short.sav").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["sdc", *words.split()])

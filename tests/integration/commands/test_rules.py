@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import openpyxl
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -257,6 +260,16 @@ def test_a_magnitude_table_passes_or_is_refused(tmp_path: Path) -> None:
     assert found["cells"] == [{"region": "r0", "total": "52"}, {"region": "r1", "total": "56"}]
     assert (found["levels"], found["note"]) == ({"region": "region"}, f"{ALONE}; {SUMS}")
     assert (tmp_path / "o.csv").read_text() == "region,total\nr0,52\nr1,56\n"
+    for suffix in (".parquet", ".xlsx"):
+        document(*words, "--contributors", 3, "--out", tmp_path / f"o{suffix}")
+    assert pq.read_table(tmp_path / "o.parquet").to_pylist() == [
+        {"region": "r0", "total": Decimal(52)},
+        {"region": "r1", "total": Decimal(56)},
+    ]
+    rows = openpyxl.load_workbook(tmp_path / "o.xlsx").active.values
+    assert [*rows] == [("region", "total"), ("r0", 52), ("r1", 56)]
+    with pytest.raises(SdcError, match=r"choose a file that ends in \.csv or \.parquet or \.xlsx"):
+        sdc(*words, "--out", tmp_path / "o.px")
     coarse = document(*words, "--contributors", 5, "--hierarchy", "region=land", "--percent", 10)
     assert (coarse["levels"], coarse["cells"]) == ({"region": "land"}, [{"land": "all", "total": "108"}])
     assert coarse["confidential"]["failing"][0] == {

@@ -47,7 +47,10 @@ def written(folder: Path, **sections: Any) -> Path:
         ({"release": {"require": ["age*sex"], "forbid": ["sex"]}}, r"require has age\*sex, and forbid sex"),
         ({"release": {"weights": {"variables": {"aeg": 2.0}}}}, "release.weights: weight of 'aeg': .*mean age"),
         ({"release": {"demand": {"aeg*sex": 2.0}}}, "release.demand: demand for 'aeg.*mean age"),
-        ({"release": {"annealing": {"start": "[aeg,sex]"}}}, "release.annealing.start = .*unknown variable 'aeg'"),
+        (
+            {"release": {"method": "best", "annealing": {"start": "[aeg,sex]"}}},
+            "release.annealing.start = .*unknown variable 'aeg'",
+        ),
         ({"labels": {"variables": {"sx": {"label": "Sex"}}}}, "labels: unknown variable 'sx'; did you mean sex"),
         ({"labels": {"variables": {"age": {"categories": {"aged": "Aged"}}}}}, "labels: the label 'Aged' is of the"),
         ({"posterior": {"laws": ["[age,sx]"]}, "table": {"hierarchies": {}}}, "posterior.laws = .*unknown variable"),

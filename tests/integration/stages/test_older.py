@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,7 +23,7 @@ from sdc.stages.compare import compare
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
 from sdc.storage.runs import read_runs, superfluous
-from tests.helpers.builds import built, made
+from tests.helpers.builds import built, made, written
 
 OLD = Path(__file__).with_name("written_by_94e8d48.tar.xz")
 CORNER = [[0, 0], [0, 1], [1, 0], [1, 1]]
@@ -130,3 +131,26 @@ def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older
     assert verify_run(build.folder.path).verified
     (_, entry) = read_ledger(older / "new").entries
     assert entry.known["declared"] == ["entry 1: with categories of A from a code list"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ledger", "declared"),
+    [
+        ("n", "led", {"categories": {"chapter": ["1", "2", "3"]}, "alike": "merge"}),
+        ("d", "led2", {"recodes": {"lang": {"groups": {"1.5": ["1,5"], "2.5": ["2,5"]}}}}),
+    ],
+)
+def test_an_entry_whose_categories_were_named_otherwise(name: str, ledger: str, declared: Any, tmp_path: Path) -> None:
+    """1.0 was 1 then, and 1,5 beside a decimal comma 1.5: the table is known again by its digest once that is said."""
+    shutil.unpack_archive(OLD.with_name("names_of_94e8d48.tar.xz"), tmp_path)
+    new_ledger(tmp_path / "new", tmp_path / ledger)
+    table = {"path": f"{name}.csv", "csv": {"delimiter": ";", **({"decimal": ","} if name == "d" else {})}}
+    release, beside = {"require": ["sex"], "only": "required"}, {"ledger": "new", "risk": {"min_width": 2}}
+    with pytest.raises(
+        InputError, match=r"whose categories version 0\.1 named otherwise .* table\.categories, .* groups of"
+    ):
+        built(written(tmp_path, table=table, release=release, **beside))
+    build = built(written(tmp_path, table={**table, **declared}, release=release, **beside))
+    first, second = read_ledger(tmp_path / "new").entries
+    assert first.table == second.table
+    assert [source[:23] for source in build.origin.sources] == ["entry 1 of the ledger, "]

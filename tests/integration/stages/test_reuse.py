@@ -74,7 +74,7 @@ SEARCHED = ["search", "assessment", "confidential", "release"]
         ({"release": {"method": "bisection"}}, SEARCHED),
         ({"widths": {"floor": 2}}, ["widths", *SEARCHED]),
         ({"table": {"partitions": 3}}, NAMES),
-        ({"release": {"annealing": {"seed": 1}}}, ["confidential"]),
+        ({"report": {"purpose": "for all"}}, ["confidential"]),
         ({"release": {"weights": {"variables": {"A": 2}}}}, SEARCHED),
         ({"labels": {"variables": {"A": {"label": "Smokes"}}}}, ["confidential", "release"]),
         ({"publication": {"period": "1981"}}, ["confidential", "release"]),

@@ -19,7 +19,8 @@ from sdc.stages.widths import WIDTHS
 from tests.helpers.builds import written
 from tests.strategies import scattered
 
-FEW = {"seconds": 0.001, "seconds_per_cell": 0.3, "annealing": {"steps": 400, "chains": 2, "rounds": 2}}
+FEW = {"seconds": 0.001, "seconds_per_cell": 0.3}
+CHAINS = {"ordered": {}, "best": {"annealing": {"steps": 400, "chains": 2, "rounds": 2}}}
 
 
 def opened(folder: Path, method: str) -> Build:
@@ -27,7 +28,7 @@ def opened(folder: Path, method: str) -> Build:
     codes = table.codes.repeat(table.counts, axis=0)
     lines = [",".join(map(str, row)) for row in [table.schema.names, *codes.tolist()]]
     (folder / "table.csv").write_text("\n".join(lines) + "\n")
-    table, release = {"path": str(folder / "table.csv")}, {"method": method, **FEW}
+    table, release = {"path": str(folder / "table.csv")}, {"method": method, **FEW, **CHAINS[method]}
     return open_build(written(folder, table=table, risk={"min_width": 3}, release=release))
 
 

@@ -124,3 +124,19 @@ def test_every_source_gives_the_same_sums(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             magnitude_table(source, "v", ["code"], contributors=1)
+
+
+def test_types_that_arrow_does_not_have() -> None:
+    ages = pd.Series([1, 5, 20, 70])
+    cut, wide = pd.cut(ages, [0, 10, 50]), pl.Series([1, 2**100, 2, None], dtype=pl.Int128)
+    for column, own in (
+        (cut, ("(0, 10]", "(10, 50]", "-")),
+        (pd.cut(ages, [0, 2.5, 99], right=False), ("[0.0, 2.5)", "[2.5, 99.0)")),
+    ):
+        assert sdc.read_table(pd.DataFrame({"a": column}), missing={"a": "-"}).schema.variables[0].categories == own
+    for frame in (pl.DataFrame({"a": wide}), pl.LazyFrame({"a": wide.cast(pl.UInt128)})):
+        categories = sdc.read_table(frame, missing={"a": "-"}).schema.variables[0].categories
+        assert categories == ("1", "2", str(2**100), "-")
+    refused(pd.DataFrame({"a": cut.astype(object)}), "column 'a' of the data frame has the type Interval, which")
+    refused(pd.DataFrame({"b": [1, 2], "a": [1j, 2j]}), "column 'a' of the data frame has the type complex128, which")
+    refused(pd.DataFrame({"a": pd.period_range("2024-01", periods=2, freq="M")}), r"the type pandas\.period, which has")

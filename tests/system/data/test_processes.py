@@ -8,13 +8,19 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from sdc.config.build import ExecutionConfig
+from sdc.data import reading
+from sdc.data.reading import read_table
 from sdc.data.source import open_source
+from sdc.execution.cluster import open_executor
 
 TIMEOUT = 900
 
@@ -58,3 +64,34 @@ def test_it_ends_with_its_parent_however_that_ends(ended: signal.Signals, tmp_pa
         time.sleep(0.2)  # it is asked to sleep by now
         parent.send_signal(ended)
     child.wait(600)
+
+
+def kill_a_worker_that_reads(stop: threading.Event, killed: list[int]) -> None:
+    """The first that has a process to read for it."""
+    while not stop.wait(0.01) and not killed:
+        for process in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                worker = process.parent()
+                if "child import serve" in " ".join(process.cmdline()) and worker and worker.pid != os.getpid():
+                    killed.append(worker.pid)
+                    worker.kill()
+                    break
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_the_same_table_though_a_worker_is_killed_while_it_reads(workers: int, tmp_path: Path) -> None:
+    rng = random.Random(workers)
+    for part in range(6):
+        rows = (f"{rng.randrange(40)},{rng.choice('mf')},{rng.randrange(part + 2)}\n" for _ in range(60_000))
+        (tmp_path / f"{part}.csv").write_text("age,sex,area\n" + "".join(rows))
+    expected, killed, stop = read_table(tmp_path), list[int](), threading.Event()
+    watch = threading.Thread(target=kill_a_worker_that_reads, args=(stop, killed))
+    with open_executor(ExecutionConfig(workers=workers, memory_per_worker="600MiB")) as executor:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(reading, "_PARTS", 1)
+            watch.start()
+            assert read_table(tmp_path, executor=executor, memory=32 << 20) == expected
+        stop.set()
+        watch.join()
+        assert killed
+        assert read_table(tmp_path, executor=executor, memory=32 << 20) == expected

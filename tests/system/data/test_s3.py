@@ -76,10 +76,11 @@ def test_what_vanishes_before_a_build(files: Any, tmp_path: Path, gone: str, mat
 def test_a_part_that_vanishes_during_a_build(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read = reading.batches
 
-    def vanishing(part: Any, *arguments: Any) -> Iterator[Any]:
-        if part.name == "1.csv":
-            fsspec.filesystem("s3", skip_instance_cache=True).rm_file("survey/cars/3.csv")
-        yield from read(part, *arguments)
+    def vanishing(pieces: Any, *arguments: Any) -> Iterator[Any]:
+        for part, batch in read(pieces, *arguments):
+            if part.name == "1.csv":
+                fsspec.filesystem("s3", skip_instance_cache=True).rm_file("survey/cars/3.csv")
+            yield part, batch
 
     monkeypatch.setattr(reading, "batches", vanishing)
     build = build_of(tmp_path)

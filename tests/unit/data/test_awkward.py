@@ -9,17 +9,20 @@ import gzip
 import io
 import lzma
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import xlsxwriter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.data import reading, text
+from sdc.data.reader import READER
 from sdc.data.reading import count_records, read_table
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
@@ -63,6 +66,25 @@ READ: dict[str, tuple[bytes, dict[str, Any]]] = {
     "a long field": (b"sex,area,note\nf,north," + b"x" * 5_000_000 + b"\nm,south,y\n", {}),
     "many different values": (b"sex,area,note\n" + b"".join(b"f,n,%d\n" % n for n in range(70_000)), {}),
     "a value called as its column": (b"sex,area,note\nsex,north,x\nf,area,note\n", {}),
+    "other scripts": ("sex,area,note\nж,北,ひ\nж,北🙂,x\nм,صنعاء,\n".encode(), {}),
+    "koi8-r": (PLAIN.replace("north", "север").encode("koi8-r"), {"encoding": "koi8-r"}),
+    "gb18030": (PLAIN.replace("north", "北京").encode("gb18030"), {"encoding": "gb18030"}),
+    "cp1250": (PLAIN.replace("north", "łódź").encode("cp1250"), {"encoding": "cp1250"}),
+    "UTF-32": (PLAIN.encode("utf-32"), {"encoding": "utf-32"}),
+    "codes with zeros in front": (b"sex,area,note\n1,01,x\n1,1,y\n01,001,z\n", {}),
+    "large codes": (b"sex,area,note\n1,99999999999999999999,x\n1,99999999999999999998,y\n", {}),
+    "codes with points": (b"sex,area,note\n1,01.10,x\n1,1.2,y\n1,-3,z\n", {}),
+    "words that other readers take for nothing": (b"sex,area,note\nNA,null,x\nnan,None,y\nNA,-,z\n", {}),
+    "truth values": (b"sex,area,note\nTRUE,yes,x\nFALSE,no,y\n", {}),
+    "dates": (b"sex,area,note\nf,2024-01-31,x\nm,31/01/2024,y\nf,1e5,z\n", {}),
+    "what spreadsheets would run": (b"sex,area,note\n=1+1,@x,y\n-,+,z\n", {}),
+    "apostrophes": (b"sex,area,note\nf,'north',x\nf,l'est,y\n", {}),
+    "a long category": (b"sex,area,note\nf," + b"x" * 2000 + b",y\nf,x,y\n", {}),
+    "many columns": (
+        b"sex,area," + b",".join(b"c%d" % n for n in range(500)) + b"\n" + b"f,n" + b",1" * 500 + b"\n",
+        {},
+    ),
+    "a name of a column with a delimiter": (b'"sex","area","no,te"\n"f","n","x"\n', {}),
 }
 REFUSED: dict[str, tuple[bytes, dict[str, Any], str]] = {
     "a quotation mark that nobody closes": (
@@ -152,6 +174,12 @@ def test_counted_as_the_standard_library_counts_them(name: str, tmp_path: Path) 
     pq.write_table(frame, tmp_path / "t.parquet")
     assert counted(read_table(tmp_path / "t.parquet")) == expected
     assert counted(read_table(frame)) == expected
+    with xlsxwriter.Workbook(tmp_path / "t.xlsx") as book:
+        sheet = book.add_worksheet()
+        for number, row in enumerate([USED, *([row[place] for place in places] for row in rows)]):
+            for column, value in enumerate(row):
+                sheet.write_string(number, column, value)
+    assert counted(read_table(tmp_path / "t.xlsx")) == expected
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -178,10 +206,12 @@ def test_a_file_of_one_column(tmp_path: Path) -> None:
             read_table(path, missing={"a": "-"})
 
 
-def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "_LONGEST", 1 << 22)
-    (tmp_path / "t.csv").write_bytes(b"a,b\nx," + b"y" * (1 << 24))
-    with pytest.raises(InputError, match="a line of more than 4 MiB; check that it is a text file"):
+def test_a_line_without_end(tmp_path: Path) -> None:
+    """4 GiB of it: the last 16 MiB are never read."""
+    with (tmp_path / "t.csv").open("wb") as file:
+        file.write(b"a,b\nx,y\nx,")
+        file.truncate(1 << 32)
+    with pytest.raises(InputError, match=r"t\.csv, line 3: it has more than 16 MiB; check that it is a text file"):
         read_table(tmp_path / "t.csv", variables=["a"])
 
 
@@ -210,6 +240,13 @@ def test_the_same_from_any_ranges_of_bytes(tmp_path: Path, monkeypatch: pytest.M
             read_table(tmp_path / "bad.csv")
 
 
+def here(function: Any, pieces: Any, room: int = 0) -> Iterator[Any]:
+    """In this process, where what is patched counts."""
+    for part, arguments in pieces:
+        found = function(part, *arguments)
+        yield from ((part, one) for one in (found if isinstance(found, Iterator) else [found]))
+
+
 def test_small_blocks_and_full_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in READ:
         content, given = READ[name]
@@ -218,8 +255,9 @@ def test_small_blocks_and_full_outputs(tmp_path: Path, monkeypatch: pytest.Monke
         (tmp_path / "t.csv").write_bytes(content)
         expected = read_table(tmp_path / "t.csv", variables=USED, csv=given)
         with monkeypatch.context() as patch:
-            for name, value in (("_BLOCK", 3), ("_ROWS", 2), ("_VALUES", 1)):
+            for name, value in (("_BLOCK", 3), ("_ROWS", 2), ("_FEW", 1), ("_VALUES", 1)):
                 patch.setattr(text, name, value)
+            patch.setattr(READER, "each", here)
             assert read_table(tmp_path / "t.csv", variables=USED, csv=given) == expected
 
 

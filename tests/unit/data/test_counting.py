@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
-from sdc.data import counting, reading, records
+from sdc.data import counting, reading
 from sdc.data.counting import Packing
 from sdc.data.reading import read_table
 from sdc.model.errors import SdcError
@@ -81,7 +81,7 @@ def test_same_table_whatever_the_parts_and_the_memory(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_PILE_ROWS", 5)
         patch.setattr(reading, "_UNIT_ROWS", 10)
-        patch.setattr(records, "_BATCH_ROWS", 4)
+        patch.setattr(reading, "_PARTS", 1)
         table = read_table(folder / "parts", categories=listed, max_categories=4000, memory=memory)
     assert table == Table.of(schema, codes)
 
@@ -99,7 +99,7 @@ class Watching:
         return (function(table, unit) for unit in units)
 
 
-def test_counted_cells_are_merged_by_ranges_as_well(tmp_path: Path) -> None:
+def test_counted_cells_are_merged_by_ranges_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = schema_of([3] * 5)
     codes = np.random.default_rng(3).integers(0, 3, (400, 5))
     counts = np.arange(400)
@@ -107,11 +107,12 @@ def test_counted_cells_are_merged_by_ranges_as_well(tmp_path: Path) -> None:
         columns = dict(zip(schema.names, codes[rows].T, strict=True))
         pq.write_table(pa.table({**columns, "count": counts[rows]}), tmp_path / f"{part}.parquet")
     expected, executor = Table.of(schema, codes, counts), Watching()
+    monkeypatch.setattr(reading, "_PARTS", 1)
     assert read_table(tmp_path, executor=executor) == expected
     assert set(executor.units) == {"count_part"}
     assert read_table(tmp_path, executor=executor, memory=10_000) == expected
     assert len(executor.units["sort_run"]) == 3
-    assert len(executor.units["merge_range"]) > 10
+    assert len(executor.units["merge_range"]) == 5
 
 
 def test_a_large_part_is_several_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +121,8 @@ def test_a_large_part_is_several_units(tmp_path: Path, monkeypatch: pytest.Monke
     write_parts(tmp_path / "parts", schema, codes, [20], rows=10, suffix="parquet")
     executor = Watching()
     assert read_table(tmp_path / "parts", executor=executor).total == 95
-    groups = [unit.span for unit in executor.units["count_part"]]
-    assert groups == [None, range(0, 3), range(3, 6), range(6, 8)]
+    groups = [[span for _, span in unit.pieces] for unit in executor.units["count_part"]]
+    assert [span for some in groups for span in some] == [None, range(0, 3), range(3, 6), range(6, 8)]
 
 
 def test_a_scratch_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

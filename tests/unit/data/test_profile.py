@@ -128,6 +128,9 @@ def coded(folder: Path, name: str, values: list[str]) -> Path:
         ("q7", [3, *range(40, 440, 10)], None),
         ("q7", [k + 0.5 for k in range(40)], True),
         ("q7", [1.5, 2.0, 4.0], True),
+        ("q7", [f"10.{k}" for k in range(10, 60)], None),
+        ("nace", [9.5, *(k / 10 for k in range(101, 121))], False),
+        ("age_group", list(range(40)), False),
         ("age", list(range(40)), True),
         ("capital_gains", [0, *range(40, 4000, 97)], True),
     ],
@@ -144,15 +147,45 @@ def test_codes_are_never_binned(name: str, numbers: list[Any], is_binned: bool |
     assert ("taken for codes: give bins if they are amounts" in text) is (is_binned is None)
 
 
-def test_amounts_are_known_by_neighbours_that_are_alike(tmp_path: Path) -> None:
-    """As many are 41 as are 40 or 42; of codes the next is any other one."""
+def test_numbers_of_which_nothing_tells_are_asked_about(tmp_path: Path) -> None:
+    """However they are distributed: codes of races are as smooth, and as many, as ages may be."""
     rng = random.Random(6)
-    bell = [str(round(min(max(rng.gauss(40, 12), 0), 80))) for _ in range(4000)]
-    _, facts, _ = first(coded(tmp_path, "q7", bell), tmp_path)
+    races = [str(min(int(rng.expovariate(0.3)) + 1, 26)) for _ in range(1400)]
+    _, facts, _ = first(coded(tmp_path, "race", races), tmp_path)
+    assert (facts["variables"][0]["unsure"], facts["variables"][0]["recode"]) == (True, None)
+    numbers = [str(k * k) for k in (*range(60), 0)]
+    path = coded(tmp_path, "q7", numbers)
+    _, facts, table = first(path, tmp_path)
+    assert facts["variables"][0]["why_not"].endswith(" records: an identifier, or amounts to be binned by hand")
+    assert table.schema.names == ("sex",)
+    _, facts = written(open_source(path), "t", lambda column: column.name == "q7")
     assert "bins" in facts["variables"][0]["recode"]
-    renamed = [str(int(value) * 37 % 83) for value in bell]
-    _, facts, _ = first(coded(tmp_path, "q7", renamed), tmp_path)
-    assert facts["variables"][0]["unsure"]
+
+
+def test_what_a_reader_would_ask(tmp_path: Path) -> None:
+    """Columns that are alike, texts and numbers that may stand for missing values, and what to do with these."""
+    rng, path = random.Random(7), tmp_path / "t.csv"
+    rows = [
+        (rng.choice("fm"), rng.choice("fm"), rng.choice(["hi", "lo", "NA", "."]), rng.choice([*range(100), 999]))
+        for _ in range(900)
+    ]
+    path.write_text(
+        "sex,Sex,edu,age,unit\n" + "".join(f"{','.join(map(str, row))},x\n" for row in rows) + "f,m,hi,NA,x\n"
+    )
+    text, facts, _ = first(path, tmp_path)
+    why = {one["name"]: one["why_not"] for one in facts["variables"]}
+    assert why == {
+        "sex": "alike the column 'Sex'; rename one",
+        "Sex": None,
+        "edu": None,
+        "age": None,
+        "unit": "one value for all records",
+    }
+    assert '  # csv: {"missing": {"edu": [".", "NA"]}}' in text
+    path.write_text(path.read_text().replace(",NA,x", ",3,x"))
+    assert '  # csv: {"missing": {"edu": [".", "NA"], "age": ["999"]}}' in first(path, tmp_path)[0]
+    path.write_text(path.read_text().replace(",NA,", ",,"))
+    assert "  # exclude_missing: [edu]  # instead: these records are left out" in first(path, tmp_path)[0]
 
 
 @pytest.mark.parametrize(

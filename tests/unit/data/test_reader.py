@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import threading
@@ -11,13 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sdc.data import reader
+from sdc.data import reader, text
 from sdc.data.reader import READER, Reader
+from sdc.data.reading import read_table
 from sdc.data.source import SourcePart, open_source
 from sdc.model.errors import InputError, SdcError
+from tests.unit.data.test_awkward import here
 
 
 @pytest.fixture
@@ -92,9 +97,9 @@ def test_its_death_is_a_message_and_the_next_one_reads_on(
     function: Any, how: str, own: Reader, part: SourcePart
 ) -> None:
     before = own.run(process_of, part)
-    with pytest.raises(InputError, match=r"t\.csv cannot be read: the process that read it died") as caught:
+    with pytest.raises(InputError, match=r"t\.csv: the process that read it died") as caught:
         own.run(function, part)
-    assert str(caught.value).endswith(f"died ({how}); it is damaged, or there is no memory: write it again")
+    assert f"died ({how}): it cannot be read with 1200 MiB" in str(caught.value)
     assert own.run(process_of, part) != before
 
 
@@ -107,7 +112,7 @@ def test_what_it_raises_comes_back_without_the_data(own: Reader, part: SourcePar
     with pytest.raises(SdcError, match="scratch is full") as refused:
         own.run(refuse, part)
     assert refused.value.detail == "detail"
-    with pytest.raises(InputError, match=r"t\.csv cannot be read: there is not enough memory for it"):
+    with pytest.raises(InputError, match=r"t\.csv cannot be read with 1200 MiB, the limit of a process that reads"):
         own.run(want_memory, part)
     with pytest.raises(InputError, match=r"t\.csv cannot be read: TypeError"):
         own.run(give_what_does_not_travel, part)
@@ -122,7 +127,7 @@ def test_it_leaves_when_it_has_nothing_to_do(own: Reader, part: SourcePart, monk
     monkeypatch.setattr(
         reader,
         "_SERVE",
-        reader._SERVE.replace("serve; serve()", "serve; import sdc.data.reader as r; r.IDLE_SECONDS = 0.2; serve()"),
+        reader._SERVE.replace("serve; serve()", "serve; import sdc.data.child as r; r.IDLE_SECONDS = 0.2; serve()"),
     )
     first = own.run(process_of, part)
     psutil.Process(first).wait(30)
@@ -169,3 +174,45 @@ def test_a_fork_has_a_child_of_its_own(own: Reader, part: SourcePart) -> None:
         os._exit(0 if READER.run(process_of, part) != ours and READER.end() == 0 else 1)
     assert os.waitpid(forked, 0)[1] == 0
     assert READER.run(process_of, part) == ours
+
+
+def refused(path: Path, match: str, **settings: Any) -> None:
+    with pytest.raises(InputError, match=match):
+        read_table(path, **settings)
+
+
+def test_what_needs_more_memory_than_there_is(tmp_path: Path) -> None:
+    """A text of 300 MB in a file of a few kB; with more memory it is what it is."""
+    large = tmp_path / "large.parquet"
+    pq.write_table(pa.table({"a": ["x" * 300_000_000]}), large, compression="zstd")
+    assert large.stat().st_size < 1 << 16
+    refused(large, r"large\.parquet.* cannot be read with 256 MiB, the limit of a process that reads", memory=1)
+
+
+def test_a_parquet_file_that_lies_about_its_sizes(tmp_path: Path) -> None:
+    """Whatever number of its footer is another: it is refused, or the table is the same."""
+    path, seen = tmp_path / "t.parquet", 0
+    frame = pa.table({"a": ["x", "y", "z"] * 400, "b": ["u", "v"] * 600})
+    pq.write_table(frame, path, row_group_size=600, store_schema=False, compression="none")
+    expected, content = read_table(path), path.read_bytes()
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    for place in range(footer, len(content) - 8, 3):
+        path.write_bytes(content[:place] + b"\x7f" + content[place + 1 :])
+        try:
+            assert read_table(path) == expected
+        except InputError:
+            seen += 1
+    assert seen > 50
+
+
+def test_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 MB that is 1 GB of one line, or of records."""
+    line, rows = gzip.compress(bytes(1 << 20)), gzip.compress(b"x,y\n" * (1 << 18))
+    (tmp_path / "line.csv.gz").write_bytes(gzip.compress(b"a,b\n") + line * 1024)
+    refused(tmp_path / "line.csv.gz", r"line 2: it has more than 16 MiB")
+    bomb = tmp_path / "rows.csv.gz"
+    bomb.write_bytes(gzip.compress(b"a,b\n") + rows * 8)
+    assert read_table(bomb).total == 8 << 18
+    monkeypatch.setattr(text, "_UNPACKED", 1 << 22)
+    monkeypatch.setattr(READER, "each", here)
+    refused(bomb, r"rows\.csv\.gz unpacks to more than 250 times its size, [0-9]+ MiB by now; unpack it and look")

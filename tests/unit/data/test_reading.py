@@ -209,7 +209,7 @@ def refused(path: Path, match: str, detail: str = "", **options: Any) -> None:
 
 def test_sources_that_are_not_there_or_not_tables(tmp_path: Path) -> None:
     refused(tmp_path / "none.csv", "none.csv does not exist; give a Parquet or CSV file")
-    refused(text(tmp_path / "t.doc", "a\n1\n"), "t.doc is neither Parquet nor text; its name should end in .parquet")
+    refused(text(tmp_path / "t.doc", "a\n1\n"), "t.doc is no file of data; its name should end in .parquet")
     refused(text(tmp_path / "t.parquet", "a\n1\n"), "t.parquet cannot be read: .*; check that it is whole")
     refused(text(tmp_path / "e.csv", ""), "e.csv is empty; give a file with a header")
     refused(text(tmp_path / "e.parquet", ""), "e.parquet is empty")

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import yaml
 from pydantic import BaseModel
 
+from sdc.config.reference import reference
 from sdc.config.table import CsvConfig, ExpectConfig, RecodeConfig, TableConfig
 from sdc.data.profile import written
 from sdc.data.reading import count_records, read_table, settings_of
@@ -22,6 +24,8 @@ PARTS = {
     "x.csv": "sex\nf\n",
 }
 BASE: dict[str, Any] = {"variables": ["sex", "age"], "ignore": ["x.csv"]}
+SECTIONS = {"risk", "release", "publication", "labels", "report", "widths", "execution", "output"}
+SECTIONS |= {"server", "server.limits"}  # they hold others, and are nothing by themselves
 CHANGED: dict[str, Any] = {
     "path": "1.csv",
     "variables": ["sex", "area"],
@@ -32,8 +36,10 @@ CHANGED: dict[str, Any] = {
     "csv.decimal": ",",
     "csv.quote": "none",
     "csv.missing": ["f"],
+    "csv.sheet": "2024",
     "categories": {"sex": ["m", "f"]},
     "missing": {"sex": "f"},
+    "exclude_missing": ["sex"],
     "recodes": {"age": {"top": 2}},
     "recodes.column": {"column": "area", "groups": {"all": ["n", "s"]}},
     "recodes.bins": {"bins": {"all": [0, 9]}},
@@ -58,6 +64,7 @@ BESIDE: dict[str, Any] = {  # what must be there for a setting to change anythin
     "csv.decimal": {"2.csv": "sex,age,area,w\nm,1.5,s,3\n"},
     "csv.quote": {"2.csv": 'sex,age,area,w\n"m",1,s,3\n'},
     "missing": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
+    "exclude_missing": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
     "alike": {"2.csv": "sex,age,area,w\nM,1,s,3\n"},
     "bad_records": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
     "max_categories": {"2.csv": "sex,age,area,w\nx,1,s,3\n"},
@@ -73,7 +80,11 @@ def settings(model: type[BaseModel] = TableConfig, before: str = "") -> Iterator
 
 
 def test_all_settings_are_walked() -> None:
+    """One that is new fails here until somebody states how it shows: in CHANGED, or in a file for tests/system."""
     assert list(settings()) == list(CHANGED)
+    others = yaml.safe_load((Path(__file__).parents[2] / "every_setting.yaml").read_text())["cases"]
+    own = [key.key for key in reference() if key.key not in SECTIONS and not key.key.startswith("table")]
+    assert [*sorted(own)] == [*sorted(others)]
 
 
 @pytest.mark.parametrize("name", CHANGED)

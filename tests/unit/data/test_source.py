@@ -191,10 +191,10 @@ def test_a_part_rewritten_between_digest_and_count(parts: Path) -> None:
 def test_a_part_rewritten_between_its_batches(parts: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     read = records.batches
 
-    def rewriting(part: Any, *arguments: Any) -> Iterator[Any]:
-        if part.name == "2.csv":
+    def rewriting(pieces: Any, *arguments: Any) -> Iterator[Any]:
+        for part, batch in read(pieces, *arguments):
             (parts / "2.csv").write_bytes(content)
-        yield from read(part, *arguments)
+            yield part, batch
 
     monkeypatch.setattr(reading, "batches", rewriting)
     refused(parts, r"2\.csv was rewritten while it was read; run again when it is at rest")

@@ -1,0 +1,72 @@
+"""Missing values: kept as a category or their records left out, for all variables or by column, beside bins too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sdc.data.reading import count_records, read_table, settings_of
+from sdc.data.source import open_source
+from sdc.model.errors import InputError
+
+RECORDS = "age,sex\n" + "34,f\nNA,m\n71,f\n.,NA\n8,m\n71,\n"
+BINS = {"age": {"bins": {"young": [None, 30], "old": [30, None]}}}
+MARKS: dict[str, Any] = {"csv": {"missing": ["NA", "."]}}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "t.csv"
+    path.write_text(RECORDS)
+    return path
+
+
+@pytest.mark.parametrize("recodes", [{}, BINS])
+@pytest.mark.parametrize(
+    ("settings", "records", "kept"),
+    [
+        ({"missing": "none"}, 6, [True, True]),
+        ({"missing": {"age": "none", "sex": "none"}}, 6, [True, True]),
+        ({"exclude_missing": True}, 3, [False, False]),
+        ({"exclude_missing": ["age", "sex"]}, 3, [False, False]),
+        ({"exclude_missing": True, "missing": {"age": "none"}}, 4, [True, False]),
+        ({"exclude_missing": ["age"], "missing": {"sex": "none"}}, 4, [False, True]),
+        ({"exclude_missing": ["age"], "missing": "none"}, 4, [False, True]),
+    ],
+)
+def test_kept_or_left_out(settings: dict[str, Any], records: int, kept: list[bool], recodes: Any, path: Path) -> None:
+    table = read_table(path, recodes=recodes, **MARKS, **settings)
+    assert table.total == records
+    assert ["none" in variable.categories for variable in table.schema.variables] == kept
+
+
+def test_what_is_left_out_is_counted_and_nothing_else_is(path: Path) -> None:
+    given = {**MARKS, "exclude_missing": ["age"], "missing": {"sex": "none"}}
+    found = count_records(open_source(path), settings_of(str(path), given))
+    reason = {"variable": "age", "reason": "missing value without a category", "records": 2}
+    assert found.facts | {"unmet": {}, "sums": ()} == {
+        "records": 6,
+        "set_aside": 2,
+        "reasons": [reason],
+        "unmet": {},
+        "sums": (),
+    }
+    with pytest.raises(InputError, match=r"missing values: 2 in column 'sex'; .* by exclude_missing: \[sex\]"):
+        read_table(path, **MARKS, exclude_missing=["age"])
+    with pytest.raises(InputError, match="values outside its categories"):
+        read_table(path, **MARKS, exclude_missing=True, categories={"age": ["34", "71"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"exclude_missing": ["agee"]}, "exclude_missing names 'agee', no variable"),
+        ({"exclude_missing": ["age"], "missing": {"age": "none"}}, "'age' are to have the category 'none' too; drop"),
+        ({"exclude_missing": True, "missing": "none"}, "all variables are to have the category 'none' too; drop one"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], match: str, path: Path) -> None:
+    with pytest.raises(InputError, match=match):
+        read_table(path, **MARKS, **settings)
