@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from sdc.api import find_release
-from sdc.checkpoint import Checkpoint, packed
 from sdc.executor import IN_PROCESS
 from sdc.intruder import summary as laws_of_stage
 from sdc.model.errors import (
@@ -20,9 +18,6 @@ from sdc.model.errors import (
     RunFolderError,
     SdcError,
 )
-from sdc.model.release import NOTHING
-from sdc.search.decomposable import SearchState
-from sdc.stages.assemble import Watch
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import SEARCH
 from sdc.stages.stage import run_stage
@@ -234,23 +229,6 @@ def test_a_search_that_is_interrupted_goes_on_from_its_last_round(
     assert re.findall(r"annealing round (\d)", "\n".join(said)) == ["4", "5"]
     assert contents(build.folder.stage("search")) == expected
     assert not build.folder.parts("search").exists()
-
-
-def test_the_checkpoint_of_another_search_is_not_gone_on_from(config: Config) -> None:
-    whole = built(config(release=ANNEALED))
-    expected = contents(whole.folder.stage("search"))
-    other: list[SearchState] = []
-    find_release(whole.made.table, NOTHING, "decomposable", min_width=30, steps=50, watch=Watch(on_round=other.append))
-    checkpoint = Checkpoint(whole.folder.parts("search"), "another key")
-    checkpoint.write("annealing", {"state": packed(SearchState, other[-1])})
-    for name in ("search", "release"):
-        whole.folder.discard(name)
-    annealing = {**ANNEALED["annealing"], "seed": 3}
-    _, statuses = made(config(release={**ANNEALED, "annealing": annealing}))
-    assert redone(statuses)[0] == "search"  # and not the widths
-    again = built(config(release=ANNEALED))
-    assert contents(again.folder.stage("search")) == expected
-    assert not again.folder.parts("search").exists()
 
 
 @pytest.mark.parametrize("name", ["table", "widths", "assessment", "confidential"])

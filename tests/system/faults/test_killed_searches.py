@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,40 +17,22 @@ from sdc.stages.stages import run_all
 from sdc.stages.verified import verify_run
 from tests.helpers.builds import report_of
 from tests.integration.stages.test_search import opened
-
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from sdc.checkpoint import Checkpoint
-from sdc.executor import IN_PROCESS
-from sdc.stages.build import open_build
-from sdc.stages.stages import run_all
-write, left = Checkpoint.write, int(sys.argv[2])
-def write_or_die(self, name, arrays):
-    global left
-    write(self, name, arrays)
-    left -= name != "annealing"
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-Checkpoint.write = write_or_die
-run_all(open_build(Path(sys.argv[1])), IN_PROCESS)
-"""
+from tests.system.stages.test_sharp import killed
 
 
-@pytest.mark.parametrize(("method", "growth"), [("ordered", "growth"), ("best", "growth")])
-def test_a_search_that_is_killed_is_resumed(method: str, growth: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("method", "parts"), [("ordered", 2), ("best", 4)])
+def test_a_search_that_is_killed_is_resumed(method: str, parts: int, tmp_path: Path) -> None:
     opened(tmp_path, method)
-    command = [sys.executable, "-c", KILLED, str(tmp_path / "build.yaml"), "3"]
-    assert subprocess.run(command, timeout=900).returncode == -signal.SIGKILL
+    assert killed(parts, "after", "build", tmp_path / "build.yaml") == -signal.SIGKILL
     build, said = open_build(tmp_path / "build.yaml"), list[str]()
     kept = Checkpoint.open(build.folder.parts("search"), SEARCH.key(build)).found
-    last = Grown.read(kept[growth], build.made.table.schema)
+    last = Grown.read(kept["growth"], build.made.table.schema)
     assert len(last.steps) >= 3
     run_all(build, IN_PROCESS, said.append)
     found = build.made.found
     assert verify_run(build.folder.path).verified
-    assert f"search: resumed from a checkpoint ({growth}); the release is proven, and may be another one" in said
-    assert growth in json.loads((build.folder.stage("search") / "search.json").read_text())["resumed"]
+    assert "search: resumed from a checkpoint (growth); the release is proven, and may be another one" in said
+    assert "growth" in json.loads((build.folder.stage("search") / "search.json").read_text())["resumed"]
     assert "The search was interrupted and resumed from a checkpoint. What goes out is proven" in report_of(build)
     assert found.release.sub_tables(build.made.table.schema) >= last.release.sub_tables(build.made.table.schema)
     if method == "ordered":  # nothing but the question in work is asked again

@@ -91,7 +91,7 @@ else:
 
 
 def killed(part: int, when: str, *words: Any) -> int:
-    """A process that dies before, amid or after it keeps a part, counted from 0; its status."""
+    """A process that dies before, amid or after it keeps a part of a checkpoint, counted from 0; its status."""
     command = [sys.executable, "-c", KILLED, part, when, *words]
     return subprocess.run([*map(str, command)], capture_output=True, timeout=900).returncode
 
