@@ -20,7 +20,7 @@ from urllib.request import urlopen
 
 from sdc.model.errors import SdcError, TemporaryError
 
-PATIENCE = 120.0
+PATIENCE = 300.0  # a busy machine takes a minute and more to import Prefect
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SETTINGS = {
     "DO_NOT_TRACK": "1",

@@ -53,10 +53,8 @@ def _of_query(frame: Any, run: Callable[[], Any]) -> pa.Table:
 
 def _narrow(frame: Any) -> Any:
     """With integers of 128 bits, which Arrow does not have, as texts."""
-    import polars
-
-    wide = [name for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")]
-    return frame.with_columns(polars.col(wide).cast(polars.String)) if wide else frame
+    wide = {name: str for name, kind in frame.schema.items() if str(kind) in ("Int128", "UInt128")}
+    return frame.cast(wide) if wide else frame
 
 
 def _is_used(name: object, used: Collection[str] | None) -> bool:

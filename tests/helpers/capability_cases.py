@@ -24,6 +24,7 @@ from typer.testing import CliRunner
 
 from sdc.commands.cli import app
 from sdc.config import capabilities as table
+from sdc.config.release import ReleaseConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcError
@@ -134,13 +135,10 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     if "curve" in asked and {*table.BEFORE} & {*asked}:
         # of these alone it is asked what they find beside what was published before
         found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
-    searches = {"bisection", *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
-    if "bisection" in asked:
-        kept = {
-            key: value for key, value in found["release"].items() if {*table.SETTINGS_OF.get(key, searches)} & searches
-        }
-        found = found | {"release": kept}
-    return found
+    method = found["release"].get("method", ReleaseConfig().method)
+    searches = {method, *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
+    used = {k: value for k, value in found["release"].items() if {*table.SETTINGS_OF.get(k, searches)} & searches}
+    return found | {"release": used}
 
 
 _NESTED = [*impossible((a, d, c) for a, d, c in product(*map(range, SIZES)) if a != COARSER[d])]

@@ -94,7 +94,7 @@ def test_the_sweep_lists_all_sub_tables(console: Console, tmp_path: Path) -> Non
 def test_a_checkout_that_cannot_be_written(project: Path) -> None:
     build = run(project, "run", "configs/czech_auto_workers.yaml")
     said = build.communicate(timeout=SECONDS)[1]
-    assert build.returncode == 1
+    assert build.returncode == 1, said
     assert re.match(r"sdc: run folder runs/\S+ cannot be written: .*set output\.folder", said.splitlines()[-1])
     assert "Traceback" not in said
 

@@ -18,7 +18,7 @@ import pytest
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
-from sdc.model.errors import ConfigError, NotReleasableError
+from sdc.model.errors import ConfigError
 from sdc.model.parts import withholding
 from sdc.model.release import NOTHING, Release
 from sdc.model.state import State
@@ -38,7 +38,8 @@ from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.stages import run_all
 from sdc.storage.certificate import read_certificate
 from sdc.utility.measures import Weights
-from tests import levels
+from tests import levels, reference
+from tests.facts import agreeing
 from tests.helpers.commands import Sdc, sdc
 from tests.helpers.services import CRITERIA, czech_build, open_service, services_of, swept
 from tests.helpers.waiting import wait_until
@@ -325,18 +326,28 @@ def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path:
         first_release(begun, build.made.table, build.made.known)
 
 
-def test_what_is_refused_beside_parts_of_before_leaves_these_as_they_were() -> None:
-    """One of their small cells is told by what was released before them, and so is not asked about again."""
+def test_what_goes_out_beside_parts_of_before_leaves_their_small_cells_wide() -> None:
+    """But one, which is told by what was released before. Without the others fewer cells would be withheld."""
     schema = schema_of([2] * 4)
     codes = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, 1], [1, 1, 1, 1]])
     table = Table.of(schema, codes.astype(np.uint16), np.array([2, 1, 1, 1, 4, 2, 1]))
     zeros = StructuralZeros((((0, (1,)), (1, (0,)), (2, (1,)), (3, (0,))), ((1, (0,)), (2, (1,)), (3, (1,)))))
-    state = State.first(schema, Release.of([0b1100, 0b0010]))
+    public = Release.of([0b1100, 0b0010])
+    state, before = State.first(schema, public), dict[int, Any]()
     for view, places in ((0b0110, range(4)), (0b1010, range(4)), (0b1110, [0, 1, 2, 4, 5, 6, 7])):
-        state = state.answering(withholding(view, np.array(places), schema, table.total))
+        before[view] = withholding(view, np.array(places), schema, table.total)
+        state = state.answering(before[view])
     judge = Judge(table, knows(table, NOTHING, zeros), Criteria.of(2, 1))
-    with pytest.raises(NotReleasableError, match=r"A\*B\*D in part: no proof was found"):
-        judge.in_part(state, 0b1011, 0.5)
+    found = judge.in_part(state, 0b1011, 0.5).part
+    assert found is not None
+    facts = [part.fact for part in (*before.values(), found)]
+    told, tables = (agreeing(table, public.frontier, zeros, facts[:n], 100_000) for n in (3, 4))
+    for view in (*before, 0b1011, 0b1111):
+        true = table.marginal(view).dense.reshape(-1)
+        before_it, after = (
+            np.ptp(reference.sums(some, schema.sizes, st.members(view)), axis=0) < 1 for some in (told, tables)
+        )
+        assert not (after & ~before_it)[(true > 0) & (true <= 2)].any()
 
 
 def test_a_small_cell_that_what_is_released_tells_is_told_anyway() -> None:

@@ -66,14 +66,12 @@ def built(case: Case, folder: Path) -> Path:
         "name": "mutation",
         "table": {"path": str(folder / "table.csv")},
         "risk": {"small_count": 2, "min_width": case.min_width},
-        "release": {
-            "method": case.method,
-            "seconds": 5,
-            "annealing": {"chains": 1, "steps": 200, "rounds": 1},
-        },
+        "release": {"method": case.method, "seconds": 5},
         "assessment": case.assessment,
         "output": {"folder": str(folder / "runs")},
     }
+    if case.method == "decomposable":
+        settings["release"]["annealing"] = {"chains": 1, "steps": 200, "rounds": 1}
     if case.impossible:
         named = ((case.table.schema.variables[v], code) for v, code in case.impossible)
         (folder / "zeros.yaml").write_text(yaml.safe_dump([{v.name: v.categories[code] for v, code in named}]))

@@ -31,6 +31,7 @@ from sdc.stages.stages import SWEEP, run_all
 from sdc.storage.run_folder import RunFolder
 from tests.helpers.builds import FRONTIER, NAMES, write_czech
 from tests.helpers.folders import contents
+from tests.helpers.killing import children_with
 from tests.helpers.prefect_home import made_home
 from tests.helpers.waiting import line_of
 from tests.system.faults.test_strangers import assert_closed
@@ -382,7 +383,7 @@ def test_a_server_that_does_not_come_up(code: str, what: str, monkeypatch: pytes
         embedded_server() as await_server,
     ):
         await_server()
-    assert [child for child in psutil.Process().children() if child.cmdline()[3:5] == ["-c", code]] == []
+    assert children_with(code, psutil.Process()) == []
 
 
 def test_a_server_that_comes_up_for_a_config_that_is_refused_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -143,12 +144,15 @@ def test_with_few_questions_what_is_worth_most_is_taken_as_long_as_it_fits() -> 
 # On the published Czech table, where width 6 keeps ABCDEF, ABCDF, BCDEF and ABCEF back
 
 
-@pytest.mark.parametrize("method", ["ordered", "decomposable", "best", "simulatable"])
+CHAINS: dict[str, Any] = {"steps": 2_000, "chains": 2}
+SHORT: dict[str, dict[str, Any]] = {"ordered": {}, "decomposable": CHAINS, "best": CHAINS, "simulatable": {"draws": 20}}
+
+
+@pytest.mark.parametrize("method", SHORT)
 def test_every_method_has_what_is_required_and_nothing_forbidden(method: str) -> None:
     table = czech_table()
-    found = api.find_release(
-        table, NOTHING, method, min_width=6, require=["A*B*C", "E*F"], forbid=["B*D"], steps=2_000, chains=2, draws=20
-    )
+    wishes: dict[str, Any] = {"require": ["A*B*C", "E*F"], "forbid": ["B*D"], **SHORT[method]}
+    found = api.find_release(table, NOTHING, method, min_width=6, **wishes)
     wanted = [st.parse(text, table.schema) for text in ("A*B*C", "E*F")]
     assert all(t in found.release for t in wanted)
     assert st.parse("B*D", table.schema) not in found.release
@@ -174,10 +178,8 @@ def test_required_sub_tables_that_conflict_are_named() -> None:
 def test_a_decomposable_release_refuses_what_does_not_fit(method: str) -> None:
     table, cycle = czech_table(), ["all:2"]  # every pair joined: one clique, the full table
     with pytest.raises(NothingReleasableError, match="required"):
-        api.find_release(table, NOTHING, method, min_width=6, require=cycle, steps=200, draws=10)
-    some_of_it = api.find_release(
-        table, NOTHING, method, min_width=6, require=cycle, best_subset=True, steps=200, draws=10
-    )
+        api.find_release(table, NOTHING, method, min_width=6, require=cycle, **SHORT[method])
+    some_of_it = api.find_release(table, NOTHING, method, min_width=6, require=cycle, best_subset=True, **SHORT[method])
     assert some_of_it.judgement.verdict is Verdict.SAFE
 
 
