@@ -27,9 +27,8 @@ from sdc.model.errors import InputError, SdcError
 OWN_BYTES = 176 << 20  # measured: 165 MiB with Arrow, NumPy and the kernel of text, 78 without it, before it reads
 _AHEAD = 1 << 20  # bytes that it is ahead of who asks
 IDLE_SECONDS = 10.0  # its memory is not for a search that takes hours
-_TEXTS = (".csv", ".tsv", ".txt")
 FRAME = struct.Struct("<cQ")
-_PLAIN, _SMALL = (".csv", ".tsv", ".txt"), 1 << 19
+_TEXTS, _SMALL = (".csv", ".tsv", ".txt"), 1 << 19
 _NARROW = ((pa.int8(), np.int8), (pa.int16(), np.int16))
 RECORDS, RESULT, REFUSAL, BYTES = b"r", b"=", b"!", b"?"
 """What it says: some records, its answer, why there is none, or which bytes of a file it needs."""
@@ -54,7 +53,7 @@ class Part:
 
 def is_small(part: Part) -> bool:
     """Whether a text file is read before a compiled kernel is loaded."""
-    return part.suffix in _PLAIN and part.size is not None and part.size < _SMALL
+    return part.suffix in _TEXTS and part.size is not None and part.size < _SMALL
 
 
 def serve() -> None:
@@ -70,7 +69,7 @@ def serve() -> None:
             function, pieces, is_lent, memory, folder = pickle.loads(asked.get(timeout=IDLE_SECONDS))
         except queue.Empty:
             os._exit(0)
-        with suppress(OSError):
+        if folder:
             os.chdir(folder)
         for part, arguments in pieces:
             own = _LentPart(part.url, part.size, part.suffix, asked, answers) if is_lent else part
@@ -127,17 +126,17 @@ def _answers(function: Callable[..., Any], part: Part, memory: int, arguments: A
 
 def _limit(memory: int | None) -> None:
     """What this process may take beside what it had at first; None for as much as the system gives."""
-    with suppress(OSError, ValueError):
-        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        own = most if memory is None else _had_at_first() + memory
-        resource.setrlimit(resource.RLIMIT_DATA, (own if most == resource.RLIM_INFINITY else min(own, most), most))
+    most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    own = most if memory is None else _had_at_first() + memory
+    resource.setrlimit(resource.RLIMIT_DATA, (own if most == resource.RLIM_INFINITY else min(own, most), most))
 
 
 @cache
 def _had_at_first() -> int:
     """Bytes of data when it begins to read: `OWN_BYTES`, or more where it had to compile."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return max(OWN_BYTES, next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData")))
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return max([OWN_BYTES, *(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData"))])
 
 
 def _refusal(part: Part, error: Exception, memory: int) -> SdcError:

@@ -73,7 +73,7 @@ class Reader:
             part.require_unchanged()
         with part.opened() as source:
             lent = None if isinstance(source, str) else source
-            request = pickle.dumps((function, asked, lent is not None, room, _here()), pickle.HIGHEST_PROTOCOL)
+            request = pickle.dumps((function, asked, lent is not None, room, _here(asked)), pickle.HIGHEST_PROTOCOL)
             child, (kind, content) = self._asked(request, part, room)
             try:
                 while True:
@@ -129,11 +129,10 @@ class Reader:
                 raise
 
 
-def _here() -> str:
-    """From where the paths of parts are, which may change while a child has nothing to do."""
-    with suppress(OSError):  # it was removed
-        return os.getcwd()
-    return os.sep
+def _here(pieces: Sequence[tuple[Part, Any]]) -> str:
+    """From where paths of parts are, which may change while a child has nothing to do; empty where all are whole."""
+    are_whole = all(is_url(part.url) or os.path.isabs(part.url) for part, _ in pieces)
+    return "" if are_whole else os.getcwd()
 
 
 def _started(part: SourcePart) -> Process:

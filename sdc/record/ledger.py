@@ -160,27 +160,35 @@ def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None
 
 
 def new_ledger(path: Path, old: Path | None = None) -> None:
-    """An empty ledger and its key, or one with the key and the entries of an `old` one.
+    """An empty ledger and its key, or one with the key and the entries of an `old` one of version 0.1; or nothing.
 
     InputError where either is there already, or cannot be made, and as `read_ledger` for the old one.
     """
     from sdc.record.chain import Chain  # slow to import, and most builds have no ledger
     from sdc.record.database import Use
 
-    key = _key_file(path)
+    key, unfinished = _key_file(path), path.with_name(f".{path.name}.unfinished")
     for file in (path, key):
         if file.exists():
             raise InputError(f"{file} is there already; name another ledger, or go on with it")
+    entries, secret = list[Entry](), secrets.token_bytes(32)
+    if old is not None:
+        with _opened(old) as chain:
+            entries, secret = chain.entries(), _key(old)[0]
+            if _ledger(old, entries, chain.key, secret).sealed:
+                # of two that go on from here neither would be judged beside the other
+                raise InputError(f"the ledger {old} is of this version; go on with it, and copy none")
     try:
         with os.fdopen(os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as into:
-            into.write(f"{SEALED}{(secrets.token_bytes(32) if old is None else read_ledger(old).key).hex()}\n")
+            into.write(f"{SEALED}{secret.hex()}\n")
+        unfinished.unlink(missing_ok=True)
+        made = Chain.open(str(unfinished), {LEDGER: FORMAT}, Use.SHARE, LEDGER, key=secret)
+        with closing(made), made.turn() as turn:
+            for entry in entries[1:]:
+                turn.append(entry.kind, entry.who, entry.subject, entry.body, entry.at)
+        unfinished.rename(path)
     except OSError as error:
         raise InputError(f"the ledger {path} cannot be made: {error}; name a folder that can be written") from error
-    with closing(Chain.open(str(path), {LEDGER: FORMAT}, Use.SHARE, LEDGER, key=_key(path)[0])) as chain:
-        if old is not None:
-            with _opened(old) as before, chain.turn() as turn:
-                for entry in before.entries(1):
-                    turn.append(entry.kind, entry.who, entry.subject, entry.body, entry.at)
 
 
 def read_ledger(path: Path) -> Ledger:

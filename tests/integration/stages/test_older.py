@@ -92,8 +92,14 @@ def test_a_ledger_whose_hashes_anybody_can_make_is_listed_and_copied_before_a_bu
     assert [replace(one, hash="") for one in copied.entries] == [replace(one, hash="") for one in before.entries]
     assert (copied.key, copied.sealed, before.sealed) == (before.key, True, False)
     assert copied.head != before.head
-    with pytest.raises(InputError, match=r"say that .*other is new"):
-        sdc.ledger(older / "other", old=older / "led")
+    for new, old, match in (
+        (False, "led", r"say that .*other is new"),
+        (True, "new", "is of this version; go on with it"),
+        (True, "none", "there is no ledger"),
+    ):
+        with pytest.raises(InputError, match=match):
+            sdc.ledger(older / "other", new=new, old=older / old)
+    assert not [path for path in older.iterdir() if "other" in path.name]
 
 
 @pytest.mark.parametrize("name", ["round", "merge"])

@@ -20,9 +20,11 @@ from sdc.model.table import Table
 
 
 def warn_and_die_once(table: Table, unit: str) -> str:
+    from distributed import get_worker
+
     marker = Path(unit)
     if not marker.exists():
-        marker.touch()
+        marker.write_text(get_worker().address)
         logging.getLogger("distributed.worker.memory").warning("memory of a worker is short")
         os.kill(os.getpid(), signal.SIGKILL)
     return marker.name
@@ -56,7 +58,9 @@ def test_a_lost_worker_leaves_the_console_alone(
     }
     # a nanny whose worker is not up again when all ends may say it twice
     assert kept.intersection(events) == (kept if is_logged else set())
-    assert [name for name, _ in events if name == "worker lost"] == ["worker lost"] * is_logged
+    died = (tmp_path / "unit").read_text()  # a busy machine may lose another
+    lost = [text for name, text in events if name == "worker lost" and f" {died} " in text]
+    assert len(lost) == is_logged
     assert "of no use" not in dict(map(reversed, events))
 
 

@@ -38,6 +38,7 @@ from tests.system.faults.test_strangers import assert_closed
 
 UPLOAD = "memory://flows/czech"
 
+MARK = "# stands for Prefect's server"  # in the command of a child that does
 QUIET = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -374,7 +375,7 @@ def test_a_server_that_does_not_come_up(code: str, what: str, monkeypatch: pytes
     """It ends with the block, and without being waited for."""
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    monkeypatch.setattr(embedded, "_SERVER", ["-c", code])
+    monkeypatch.setattr(embedded, "_SERVER", ["-c", f"{code}  {MARK}"])
     monkeypatch.setattr(embedded, "PATIENCE", 5.0)
     url = r"http://127\.0\.0\.1:\d+/api"
     with (
@@ -383,20 +384,18 @@ def test_a_server_that_does_not_come_up(code: str, what: str, monkeypatch: pytes
         embedded_server() as await_server,
     ):
         await_server()
-    assert children_with(code, psutil.Process()) == []
+    assert children_with(MARK, psutil.Process()) == []
 
 
 def test_a_server_that_comes_up_for_a_config_that_is_refused_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
-    code = "import time; time.sleep(600)"
-    monkeypatch.setattr(embedded, "_SERVER", ["-c", code])
-    begun = list[psutil.Process]()
+    monkeypatch.setattr(embedded, "_SERVER", ["-c", f"import time; time.sleep(600)  {MARK}"])
     with (  # noqa: PT012  # what is refused, and what it ends
         temporary_settings(restore_defaults={PREFECT_API_URL}),
         pytest.raises(ConfigError),
         embedded_server(),
     ):
-        begun += psutil.Process().children()
+        assert len(children_with(MARK, psutil.Process())) == 1
         raise ConfigError("a fault of the config")
-    assert any(code in process.cmdline() for process in begun if process.is_running()) is False
+    assert children_with(MARK, psutil.Process()) == []

@@ -146,7 +146,7 @@ def test_critical_widths_are_tasks_of_workers(release: Seen) -> None:
 
 
 def test_chains_are_tasks_of_workers(release: Seen) -> None:
-    release.assert_on_workers("search", "annealing_chains", least=2)
+    release.assert_on_workers("annealing", "annealing_chains", least=2)
 
 
 @pytest.fixture(scope="module")
@@ -165,13 +165,13 @@ def bisected(prefect_server: None, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_questions_of_bisection_are_tasks_of_workers(bisected: Seen) -> None:
     """Of each prefix that is asked about, all that is computed of its cells."""
     assert "bisection" in {step.phase for step in bisected.build.made.found.steps}
-    for function in {function for stage, function in bisected.asked if stage == "search"}:
-        bisected.assert_on_workers("search", function)
-    assert sum(stage == "search" for stage, _ in bisected.asked) > 1
+    for function in {function for stage, function in bisected.asked if stage == "bisection"}:
+        bisected.assert_on_workers("bisection", function)
+    assert sum(stage == "bisection" for stage, _ in bisected.asked) > 1
 
 
 def test_sharp_bounds_are_tasks_of_workers(bisected: Seen) -> None:
-    bisected.assert_on_workers("assessment", "seek", least=2)
+    bisected.assert_on_workers("sharp bounds", "seek", least=2)
 
 
 def test_workers_read_parts_of_sparse_parquet(release: Seen) -> None:
