@@ -13,14 +13,15 @@ from prefect.cache_policies import NO_CACHE
 from flows.absence import be_patient
 from flows.command import run_as_command
 from flows.tasks import Made, Steps, made_stage, opened, stage_facts, step
+from sdc.model.release import release_facts
 from sdc.refusal import NOT_RELEASABLE
 from sdc.run_format import IN_PART, RELEASE
+from sdc.search.suppressed import part_facts
 from sdc.stages.build import Build, open_build
 from sdc.stages.search import ANNEALING, BISECTION, GREEDY
 from sdc.stages.stage import beside_all
 from sdc.stages.stages import ASKED
 from sdc.stages.upload import check_upload, upload
-from sdc.storage.documents import part_facts, release_facts
 from sdc.storage.run_folder import StageRecord
 
 be_patient()

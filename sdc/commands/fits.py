@@ -59,7 +59,8 @@ def fit_command(
     Shows fitted counts, deviance, degrees of freedom and terms. With --search, the decomposable model of lowest BIC.
     """
     from sdc import api
-    from sdc.storage.documents import fit_facts, models_facts
+    from sdc.utility.loglinear import fit_facts
+    from sdc.utility.model_search import models_facts
 
     require_columns_file(out)
     about = read_subject(subject, variables, structural_zeros, "fit", named={"--release": release})

@@ -71,7 +71,7 @@ def assess(
 ) -> None:
     """Decide whether a release is safe, and show the deciding cells."""
     from sdc.model.sharpness import Sharpness
-    from sdc.storage.documents import assessment_facts
+    from sdc.risk.assessment import assessment_facts
 
     limit = posterior_limit(law, threshold, max_above, max_probability, losses_of(loss), max_loss)
     asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
@@ -125,7 +125,8 @@ def why_command(
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """
     from sdc import api
-    from sdc.storage.documents import largest_facts, reason_facts
+    from sdc.search.suppressed import largest_facts
+    from sdc.search.why import reason_facts
 
     verb = "redesign" if redesign else "why"
     named, asked = {"SUB_TABLE": [sub_table], "--release": release}, [N_RULE] * bool(n_rule)
@@ -322,13 +323,17 @@ def _require_new(out: Path | None) -> None:
 
 
 def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, refused: Refused) -> dict[str, Any]:
+    from sdc.model.decomposable_graph import named_cliques
+    from sdc.model.release import release_facts
+    from sdc.risk.assessment import assessment_facts
+    from sdc.search.required import required_facts
     from sdc.stages.assemble import utility_of_release
-    from sdc.storage.documents import assessment_facts, graph_facts, halvings_facts, release_facts, required_facts
+    from sdc.utility.halvings import halvings_facts
     from sdc.utility.measures import Weights
 
     own = Weights.of(table.schema, weights.variables, weights.sub_tables)
     utility = utility_of_release(table, found.judgement.knowledge, own)
-    graph = {} if found.graph is None else {"graph": graph_facts(found.graph, table.schema)}
+    graph = {} if found.graph is None else {"graph": named_cliques(found.graph, table.schema)}
     return {
         "method": found.method,
         **release_facts(found.release, table.schema),

@@ -126,9 +126,10 @@ def bounds(
 ) -> None:
     """Compute bounds of cells, or of sums of cells, given a release."""
     from sdc.bounds.super_cells import FRACTIONAL
+    from sdc.model.sharpness import bounds_facts
+    from sdc.model.super_cell import super_cell_facts
     from sdc.public.incomplete import Incomplete
     from sdc.stages.bounded import bounded, super_cells
-    from sdc.storage.documents import bounds_facts, super_cell_facts
 
     _check_sharp(sharp, seconds, method)
     which = _asked_cells(cells)
@@ -240,7 +241,7 @@ def posterior_command(
     """Compute what an intruder holds likely, given a release."""
     from sdc import api
     from sdc.intruder.measures import check_share, check_threshold
-    from sdc.storage.documents import posterior_facts
+    from sdc.intruder.posterior import posterior_facts
 
     check_threshold(threshold)
     check_share(share)

@@ -56,8 +56,7 @@ def uniques_command(
     as_json: Json = False,
 ) -> None:
     """Estimate which sample uniques are population uniques."""
-    from sdc.storage.documents import unique_cells, uniques_facts
-    from sdc.utility.uniques import RELEASED, check_fraction
+    from sdc.utility.uniques import RELEASED, check_fraction, unique_cells, uniques_facts
 
     require_columns_file(out)
     if fraction is not None:

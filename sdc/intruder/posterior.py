@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from sdc.executor import IN_PROCESS, Executor
@@ -14,7 +15,11 @@ from sdc.intruder.cell_laws import CellLaws, Probabilities
 from sdc.intruder.chains import Diagnostics, Sampling, sampled
 from sdc.intruder.enumerated import MAX_TABLES, TooManyTablesError, enumerated
 from sdc.intruder.laws import Law, check_zeros
-from sdc.intruder.measures import Groups
+from sdc.intruder.losses import Claims, Losses
+from sdc.intruder.measures import Groups, above, identified, log_probability_if_uniform
+from sdc.model import subtable as st
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.documents import picked, plain, rows
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import Schema
@@ -166,3 +171,88 @@ def _exact(
     evidence = law.log_probability(table) - log_probability if has_evidence else None
     equal = law.equals_released(knowledge)
     return Posterior(law.name, law.alpha, engine, laws, None, log_probability, evidence, equal)
+
+
+def posterior_facts(
+    found: Posterior, bounds: CellBounds, schema: Schema, threshold: float, losses: Losses | None = None
+) -> dict[str, Any]:
+    """As documents have it, with the bounds of its cells; probabilities, and their errors, are of counts from `from`.
+
+    losses  of whom claims something of the cells, and of the agency, for the disclosure risk
+    """
+    laws, tables, errors = found.cells, found.feasible_tables, found.standard_errors
+    highest = laws.most_likely[1]
+    cells = {
+        "cell": map(schema.named, laws.cells.tolist()),
+        "count": laws.counts,
+        "outer": bounds.outer,
+        "from": laws.first,
+        "probabilities": _of_each(laws, laws.probabilities),
+        "standard_error": [None] * len(laws) if errors is None else _of_each(laws, errors),
+        "group": _group_facts(found, schema),
+    }
+    models = [
+        {
+            **_law_facts(model.posterior),
+            "prior": model.prior,
+            "posterior": model.probability,
+            "standard_error": model.standard_error,
+        }
+        for model in found.models
+    ]
+    return {
+        **_law_facts(found),
+        **picked(found, "engine", "exact", "feasible_tables"),
+        "log_probability_of_true_table": found.log_probability,
+        "probability_if_uniform": None if tables is None else 1 / tables,
+        "log_probability_if_uniform": None if tables is None else log_probability_if_uniform(tables),
+        "entropy": found.entropy,
+        "bounds": {
+            "sharp": bool(bounds.exact.all()),
+            "known": int((bounds.outer_width == 0).sum()),
+            "total_width": int(bounds.outer_width.sum()),
+        },
+        "losses": None if losses is None else _losses(losses, laws),
+        "identified": {"threshold": threshold, "fraction": identified(laws.at_truth, highest, threshold)},
+        "above": {"threshold": threshold, "fraction": above(laws.at_truth, threshold)},
+        "attribute_disclosure": _disclosure(found, bounds, threshold),
+        "cells": rows(cells),
+        **({} if found.diagnostics is None else {"diagnostics": plain(Diagnostics, found.diagnostics)}),
+        "models": models,
+    }
+
+
+def _law_facts(found: Posterior) -> dict[str, Any]:
+    error = {} if found.log_evidence_error is None else {"log_evidence_standard_error": found.log_evidence_error}
+    return {**picked(found, "law", "alpha", "equals_released", "log_evidence"), **error}
+
+
+def _of_each(laws: CellLaws, values: Probabilities) -> list[list[float]]:
+    """Of each cell those of its counts."""
+    return [values[begin:end].tolist() for begin, end in pairwise(laws.start)]
+
+
+def _losses(losses: Losses, laws: CellLaws) -> dict[str, Any]:
+    """What an intruder claims of the cells, and what that costs the agency in the mean."""
+    claims = losses.claims(laws.at_truth, laws.most_likely[1])
+    return {**plain(Losses, losses), "claims": plain(Claims, claims), "disclosure_risk": losses.risk(claims)}
+
+
+def _disclosure(found: Posterior, bounds: CellBounds, threshold: float) -> dict[str, Any] | None:
+    """How many cells hold their share of a released group: for certain, not at all, and probably."""
+    if (groups := found.groups) is None:
+        return None
+    return {
+        "share": groups.share,
+        "certain": int(groups.are_certain(bounds.outer).sum()),
+        "impossible": int(groups.are_impossible(bounds.outer).sum()),
+        "above_threshold": int((groups.probabilities(found.cells) > threshold).sum()),
+    }
+
+
+def _group_facts(found: Posterior, schema: Schema) -> list[Any]:
+    """Of each cell its smallest released group, and how probably the cell holds the share of it."""
+    if (groups := found.groups) is None:
+        return [None] * len(found.cells)
+    named = [st.names(sub_table, schema) for sub_table in groups.sub_tables.tolist()]
+    return rows({"sub_table": named, "records": groups.records, "probability": groups.probabilities(found.cells)})

@@ -60,12 +60,14 @@ class CellBounds(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with their counts and bounds."""
-        ends = {
-            f"{kind}_{end}": both[:, at].tolist()
-            for kind, both in (("outer", self.outer), ("inner", self.inner))
-            for at, end in enumerate(("lower", "upper"))
-        }
-        return {**named_cells(self.cells, schema), "count": self.counts.tolist(), **ends, "exact": self.exact.tolist()}
+        return {**named_cells(self.cells, schema), **{name: own.tolist() for name, own in self.numbers.items()}}
+
+    @property
+    def numbers(self) -> dict[str, npt.NDArray[Any]]:
+        """Counts and bounds, column by column."""
+        both = {"outer": self.outer, "inner": self.inner}
+        ends = {f"{kind}_{end}": own[:, at] for kind, own in both.items() for at, end in enumerate(("lower", "upper"))}
+        return {"count": self.counts, **ends, "exact": self.exact}
 
     @property
     def exact(self) -> npt.NDArray[np.bool_]:

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, prod
+from typing import Annotated, TypeAlias
 
 from sdc.model import subtable as st
+from sdc.model.documents import InDocuments
 from sdc.model.errors import InputError
 from sdc.model.graph import (
     Adjacency,
@@ -175,6 +177,19 @@ class DecomposableGraph:
         listed = [correction for subtable, correction in corrections if self.is_complete(subtable)]
         # the sum of the same terms in another order must not differ in its last bits: best graphs are told by value
         return float(f"{fsum([*cliques, *(-value for value in separators), *listed]):.12g}")
+
+
+def named_cliques(graph: DecomposableGraph, schema: Schema) -> list[list[str]]:
+    """The cliques by the names of all their variables, levels too, which are vertices of their own."""
+    return [st.names(clique, schema.flat) for clique in graph.cliques]
+
+
+def _of_cliques(found: list[list[str]], schema: Schema) -> DecomposableGraph:
+    # from cliques, not from neighbours: a graph that is not chordal is refused
+    return DecomposableGraph.from_cliques((st.named(names, schema.flat) for names in found), schema)
+
+
+NamedGraph: TypeAlias = Annotated[DecomposableGraph, InDocuments(list[list[str]], named_cliques, _of_cliques)]
 
 
 def _decomposition(neighbours: Adjacency) -> Decomposition:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -60,6 +60,25 @@ def plain(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any 
     A number is written as it is, whichever kind is declared; ValueError for any other value of another type.
     """
     return _adapter(kind).dump_python(value, context=schema, exclude=leave_out, warnings="error")
+
+
+def sparse(kind: type[T], value: T, schema: Schema | None = None, leave_out: Any = None) -> dict[str, Any]:
+    """As `plain`, without the fields of a dataclass that are as they are by default."""
+    own: tuple[Field[Any], ...] = fields(kind)  # type: ignore[arg-type]  # only of dataclasses
+    usual = {one.name: one.default if one.default_factory is MISSING else one.default_factory() for one in own}
+    content = plain(kind, value, schema, leave_out).items()
+    return {name: told for name, told in content if getattr(value, name) != usual[name]}
+
+
+def picked(value: object, *names: str) -> dict[str, Any]:
+    """Some of its attributes, by name."""
+    return {name: getattr(value, name) for name in names}
+
+
+def rows(columns: Mapping[str, Iterable[Any]]) -> list[dict[str, Any]]:
+    """Columns of equal length row by row, numbers of arrays as JSON has them."""
+    plain_columns = (column.tolist() if isinstance(column, np.ndarray) else column for column in columns.values())
+    return [dict(zip(columns, row, strict=True)) for row in zip(*plain_columns, strict=True)]
 
 
 def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None) -> T:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -169,3 +169,12 @@ def most_parsimonious(subtable: SubTable, schema: Schema) -> Release:
 
 NOTHING = Release.of([])
 """No sub-table but the grand total, which is always public."""
+
+
+def release_facts(release: Release, schema: Schema) -> dict[str, Any]:
+    """As documents have it: the frontier by names, and how many sub-tables it stands for."""
+    return {
+        "frontier": [st.names(element, schema) for element in release.frontier],
+        "sub_tables": release.sub_tables(schema),
+        "sub_tables_with_total": release.sub_tables_with_total(schema),
+    }

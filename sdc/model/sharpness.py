@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.documents import picked, plain, rows
+from sdc.model.release import Release, release_facts
+from sdc.model.schema import Schema
 
 ByMethod = Mapping[str, int]
 # of a reference core: what sharp bounds may take where nothing is said, of a command and within a build
@@ -79,3 +83,15 @@ def _told(ends: Mapping[str, ByMethod]) -> str:
 def _listed(by: ByMethod) -> str:
     most_first = sorted(by.items(), key=lambda pair: (-pair[1], pair[0]))
     return " and ".join(f"{name} ({number:,})" for name, number in most_first)
+
+
+def bounds_facts(release: Release, bounds: CellBounds, by: EndMethods | None, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a cell a row; with methods, which gave each end, and how many cells are sharp."""
+    named = {"cell": map(schema.named, bounds.cells.tolist()), "count": bounds.counts}
+    facts = {"release": release_facts(release, schema)["frontier"], "method": bounds.method}
+    ends = picked(bounds, "outer", "inner", "exact")
+    if by is None:
+        return {**facts, "cells": rows({**named, **ends})}
+    sharpness = Sharpness.of(bounds, by)
+    cells = rows({**named, **ends, "outer_by": by.outer, "inner_by": by.inner})
+    return {**facts, "cells": cells, "sharpness": {**plain(Sharpness, sharpness), "text": sharpness.text}}

@@ -11,8 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
+from sdc.model.documents import rows
 from sdc.model.errors import InputError
 from sdc.model.named import Named
+from sdc.model.release import Release, release_facts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
@@ -230,3 +232,21 @@ def _listed(text: str, several: str) -> list[str]:
 
 def _bare(category: str) -> str:
     return category.strip().strip('"')
+
+
+def super_cell_facts(release: Release | None, bounds: SuperCellBounds, schema: Schema) -> dict[str, Any]:
+    """Bounds under a release, a super-cell a row, by the categories of the variables that it does not have all of.
+
+    No release is one of a table that tells by itself what is known of it.
+    """
+    # where no table is the true one a count is known by its bounds alone
+    counts: Any = [int(low) if low == high == int(low) else None for low, high in bounds.outer]
+    columns = {
+        "cell": [one.categories(schema) for one in bounds.super_cells],
+        "count": counts if bounds.counts is None else bounds.counts,
+        "outer": [list(map(written, ends)) for ends in bounds.outer],
+        "inner": [list(map(written, ends)) for ends in bounds.inner],
+        "exact": map(bool, bounds.exact),
+    }
+    told = {} if release is None else {"release": release_facts(release, schema)["frontier"]}
+    return {**told, "method": bounds.method, "cells": rows(columns)}

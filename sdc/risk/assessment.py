@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from sdc.intruder.limit import Likely
-from sdc.model.documents import InDocuments
+from sdc.model.documents import InDocuments, sparse
 from sdc.model.named import Named, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
@@ -106,3 +106,9 @@ class Assessment(Named):
         cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema.axes))
         bounds = {name: [list(getattr(w, name)) for w in self.witnesses] for name in ("outer", "inner")}
         return {**named_cells(cells, schema), "count": [w.count for w in self.witnesses], **bounds}
+
+
+def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:
+    """As documents have it, with the categories of its witnesses by name."""
+    facts = sparse(Assessment, assessment, schema)
+    return {"releasable": facts.pop("verdict"), **facts}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from sdc.bounds.collapse import Collapse
 from sdc.bounds.duality import Multipliers
 from sdc.canonical import digest_of
 from sdc.model import subtable as st
+from sdc.model.documents import plain
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -156,3 +157,8 @@ def refuted(refutation: Refutation, min_width: int, at_risk: int) -> Assessment:
     """What is said of a release that has the support: of its smallest width no more than the refutation shows."""
     least = 0, refutation.width
     return Assessment(Verdict.UNSAFE, min_width, least, at_risk, 0, (refutation.witness(),))
+
+
+def refutation_facts(refutation: Refutation, schema: Schema) -> dict[str, Any]:
+    """As a document, by names; with its cell and count, which are confidential."""
+    return {"name": refutation.name, **plain(Refutation, refutation, schema)}

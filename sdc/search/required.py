@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from sdc.model import subtable as st
+from sdc.model.documents import plain
 from sdc.model.errors import NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -298,3 +300,9 @@ def cheapest_hitting_set(conflicts: Sequence[set[SubTable]], worth: Mapping[SubT
 
     branch([], Fraction(0), list(conflicts), frozenset())
     return set(best[1])
+
+
+def required_facts(found: Required, schema: Schema) -> dict[str, Any]:
+    """What became of the required sub-tables, by names; of each conflict its cell too, which is confidential."""
+    facts: dict[str, Any] = plain(RequiredRecord, RequiredRecord.of(found, schema), schema)
+    return facts

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sdc.model import subtable as st
+from sdc.model.documents import plain
 from sdc.model.parts import Part, Parts
 from sdc.model.schema import Schema
+from sdc.model.subtable import SubTable
+from sdc.model.table import Table
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.support import Support, support_of
+from sdc.run_format import METADATA, SUB_TABLE
 from sdc.search.wishes import PartWish
 
 MUCH = 0.1  # of the records in suppressed cells of a table: more is warned of
@@ -117,3 +124,43 @@ def _named(schema: Schema, place: int) -> dict[str, str]:
 
 def _written(cell: Mapping[str, str]) -> str:
     return ", ".join(f"{name} = {category}" for name, category in cell.items())
+
+
+def largest_facts(suppressed: Sequence[Suppression], view: SubTable, schema: Schema) -> list[dict[str, Any]]:
+    """The largest suppressed cells of a sub-table, and what each protects; of older runs none."""
+    cells = [cell for one in suppressed if one.sub_table == st.label(view, schema) for cell in one.largest]
+    return [{**plain(SuppressedCell, cell), "text": cell.text} for cell in cells]
+
+
+def part_facts(
+    parts: Parts,
+    coarsened: Mapping[SubTable, SubTable],
+    table: Table,
+    release: Path,
+    suppressed: Sequence[Suppression] = (),
+) -> list[dict[str, Any]]:
+    """Of each sub-table that went out in part what is withheld or merged, or how it is rounded, and its first file.
+
+    coarsened   of those with merged categories what went out of them
+    suppressed  of those with withheld cells the largest of these, which are confidential
+    """
+    listed: list[dict[str, Any]] = json.loads((release / METADATA).read_text(encoding="utf-8"))["resources"]
+    schema = table.schema
+    files = {frozenset(one[SUB_TABLE]): one["path"] for one in reversed(listed) if SUB_TABLE in one}
+    found = list[dict[str, Any]]()
+    for view, coarser in coarsened.items():
+        by, cells, left = st.names(coarser, schema), st.cells(view, schema), st.cells(coarser, schema)
+        told = {"how": "coarsen", "cells": cells, "left": left, "by": by, "file": files[frozenset(by)]}
+        found.append({"sub_table": st.names(view, schema), **told})
+    for part in parts.tables:
+        assert part.fact.between is not None
+        names, told = st.names(part.view, schema), {"how": "round", "cells": st.cells(part.view, schema)}
+        if part.base:
+            told |= {"base": part.base, "margins": [st.names(margin.view, schema) for margin in part.margins]}
+        else:
+            hidden = table.marginal(part.view).count_at(part.fact.between.cells)
+            told |= {"how": "withhold", "withheld": len(hidden)}
+            told["records_withheld"] = round(int(hidden.sum()) / table.total, 6)
+            told["largest"] = largest_facts(suppressed, part.view, schema)
+        found.append({"sub_table": names, **told, "file": files[frozenset(names)]})
+    return found

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sdc.model import subtable as st
+from sdc.model.documents import picked
 from sdc.model.labels import NO_LABELS, Labels
 from sdc.model.named import Named
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.assessment import Assessment, Witness
+from sdc.risk.assessment import Assessment, Witness, assessment_facts
 from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
-from sdc.risk.refutation import Refutation
+from sdc.risk.refutation import Refutation, refutation_facts
 from sdc.risk.verdict import Verdict
 
 
@@ -185,3 +186,19 @@ def _refuted(inquiry: Inquiry, sub_tables: list[SubTable]) -> bool:
 def _asked(inquiry: Inquiry, sub_tables: list[SubTable]) -> Judgement:
     """Each question with a budget of its own, so that no answer depends on those before."""
     return inquiry.anew().ask(Release.of(sub_tables))
+
+
+def reason_facts(reason: Reason, schema: Schema, labels: Labels = NO_LABELS) -> dict[str, Any]:
+    """As a document; `customer` alone is for others than the agency."""
+    return {
+        "sub_table": st.names(reason.sub_table, schema),
+        **picked(reason, "released", "forbidden"),
+        "within": None if reason.within is None else st.names(reason.within, schema),
+        "critical_width": reason.critical_width,
+        "text": reason.text(schema),
+        "customer": reason.customer(schema, labels),
+        "proof": reason.proof(schema) or None,
+        "refutation": None if reason.refutation is None else refutation_facts(reason.refutation, schema),
+        "conflicts": [st.names(other, schema) for other in reason.conflicts],
+        **{name: assessment_facts(own, schema) for name, own in picked(reason, "alone", "one_way", "together").items()},
+    }

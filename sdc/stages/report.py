@@ -28,9 +28,9 @@ from sdc.stages.uniques import UNIQUES
 from sdc.stages.weighted import WEIGHTED
 from sdc.stages.widths import WIDTHS
 from sdc.storage import results
-from sdc.storage.documents import halvings_facts
 from sdc.storage.run_folder import read_json, write_json
 from sdc.storage.weighted import read_weighted
+from sdc.utility.halvings import halvings_facts
 
 PAGE, UTILITY, MEASURES = "report.html", "utility.json", "measures.json"
 

@@ -6,21 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sdc.model.documents import damaged, plain, typed
-from sdc.model.schema import Schema
+from sdc.model.documents import damaged, typed
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.refutation import Refutation
+from sdc.risk.refutation import Refutation, refutation_facts
 from sdc.run_format import NAME, REFUTATIONS, REFUTATIONS_FILE, REFUTATIONS_FORMAT
 from sdc.storage.run_folder import read_format, write_json
 
 _ALL = tuple[Refutation, ...]
-
-
-def refutation_facts(refutation: Refutation, schema: Schema) -> dict[str, Any]:
-    """As a document, by names; with its cell and count, which are confidential."""
-    facts: dict[str, Any] = plain(Refutation, refutation, schema)
-    return {NAME: refutation.name, **facts}
 
 
 def write_refutations(found: Iterable[Refutation], table: Table, criteria: Criteria, folder: Path) -> None:

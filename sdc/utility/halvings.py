@@ -51,3 +51,8 @@ def require_listable(table: Table) -> None:
             f"lists them for, {MOST_CELLS:,} at most; choose the method decomposable, without hierarchies, the "
             "objective sub_tables, or fewer variables"
         )
+
+
+def halvings_facts(halvings: float | None) -> dict[str, float]:
+    """The value of a release by reconstruction, where that is what it is worth, to 9 digits as other errors."""
+    return {} if halvings is None else {"halvings": float(f"{halvings:.9g}")}

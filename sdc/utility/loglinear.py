@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from sdc.model import subtable as st
+from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named, named_cells
+from sdc.model.release import release_facts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
@@ -195,3 +197,23 @@ def _effects(fit: Fit, terms: Sequence[Term]) -> dict[SubTable, Values]:
         average = logs.mean(axis=away, keepdims=True)
         found[term] = average - sum(own for other, own in found.items() if st.is_within(other, term))
     return {term: own.reshape([fit.schema.sizes[v] for v in st.members(term)]) for term, own in found.items()}
+
+
+_FIGURES = ("method", "sweeps", "deviation", "deviance", "pearson", "degrees_of_freedom", "fitted_cells", "parameters")
+
+
+def fit_facts(found: LogLinearFit, cells: Codes) -> dict[str, Any]:
+    """Of a fit how well it does, its terms, and what it expects of (n, axes) cells."""
+    schema, effects = found.table.schema, found.effects
+    terms = [
+        {
+            "sub_table": st.names(term.sub_table, schema),
+            **picked(term, "parameters", "estimable"),
+            "effects": effects[term.sub_table].tolist() if effects else None,
+        }
+        for term in found.terms
+    ]
+    named = {"cell": map(schema.named, cells.tolist()), "count": found.table.count_at(cells), "fitted": found.at(cells)}
+    told = {"terms": terms, "facts_not_fitted": found.facts, "cells": rows(named)}
+    frontier = release_facts(found.known.release, schema)["frontier"]
+    return {"frontier": frontier, **picked(found, *_FIGURES, "estimable"), **told}

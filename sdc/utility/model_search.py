@@ -15,6 +15,7 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
+from sdc.model.documents import rows
 from sdc.model.errors import InputError
 from sdc.model.named import Named
 from sdc.model.release import Release
@@ -210,3 +211,8 @@ def _of_axes(table: Table) -> Table:
 def _sub_table(clique: SubTable, schema: Schema) -> SubTable:
     """A set of axes, numbered as they come, as a sub-table of a schema with levels."""
     return schema.levels.closed(st.of(schema.axes[axis] for axis in st.members(clique)))
+
+
+def models_facts(found: ModelSearch, schema: Schema) -> dict[str, Any]:
+    """The models that a search has found, the best first."""
+    return {"looked_at": found.looked_at, "complete": found.is_complete, "models": rows(found.columns(schema))}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sdc.intruder.laws import generators_of
+from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
@@ -206,3 +207,17 @@ def _generators(text: str, schema: Schema) -> Release:
     if named is None:
         raise InputError(f"model {text!r} is none; choose {BEST}, {RELEASED}, or a model such as [a,b][b,c]")
     return Release.of(schema.levels.closed(sub_table) for sub_table in (*named, *(1 << axis for axis in schema.axes)))
+
+
+def uniques_facts(found: Uniques) -> dict[str, Any]:
+    """Of the sample uniques together how many are thought to be population uniques, and how many matches right."""
+    numbers = {"sample_uniques": len(found), "sample_twos": found.twos}
+    sums = {"population_uniques": float(found.alone.sum()), "matched": float(found.matched.sum())}
+    how = picked(found, "estimator", "model", "fraction")
+    return {**how, **numbers, **sums, **picked(found, "right_matches", "intrusion")}
+
+
+def unique_cells(found: Uniques, schema: Schema) -> list[dict[str, Any]]:
+    """Each sample unique."""
+    numbers = zip(OF_CELLS, (found.alone, found.matched, found.expected), strict=True)
+    return rows({"cell": map(schema.named, found.cells.tolist()), **dict(numbers)})

@@ -75,7 +75,12 @@ def configured(audit: AuditEvidence, **sections: Any) -> AuditEvidence:
 
 def searched(audit: AuditEvidence, **found: Any) -> AuditEvidence:
     """The same audit where the search has found something else."""
-    return replace(audit, found=audit.found._replace(**found))
+    return replace(audit, found=replace(audit.found, **found))
+
+
+def record(release: Release, steps: Iterable[SearchStep] = (), **found: Any) -> SearchRecord:
+    """What is kept of a search that found a release by these steps."""
+    return SearchRecord("ordered", release.frontier, tuple(steps), (), **found)
 
 
 @pytest.fixture(scope="session")
@@ -106,9 +111,7 @@ def czech() -> AuditEvidence:
         criteria=Criteria.of(2, 6),
         policy=Policy.REFUSE,
         widths=czech_widths(table),
-        found=SearchRecord(
-            Release.of(st.parse(text, table.schema) for text in FRONTIER), tuple(czech_steps(table.schema))
-        ),
+        found=record(Release.of(st.parse(text, table.schema) for text in FRONTIER), czech_steps(table.schema)),
         assessment=Assessment(Verdict.SAFE, 6, (9, 9), 3, 0, ()),
         bounds=CellBounds(table.codes[at_risk], counts, bounds, bounds.copy(), "integer program"),
     )
@@ -160,7 +163,7 @@ def large() -> AuditEvidence:
         criteria=Criteria.of(2, 3),
         policy=Policy.REFUSE,
         widths=large_widths(release, sizes, random),
-        found=SearchRecord(release, tuple(large_steps(release))),
+        found=record(release, large_steps(release)),
         assessment=Assessment(Verdict.SAFE, 3, (int(inner.min()), int(outer.min())), len(true), 0, ()),
         bounds=CellBounds(cells, true, np.stack([low, outer], 1), np.stack([low, inner], 1), "collapse, blocks"),
     )
@@ -193,12 +196,11 @@ def decomposable(czech: AuditEvidence) -> AuditEvidence:
     return replace(
         czech,
         config=config_of("czech_auto_workers", "best"),
-        found=SearchRecord(
+        found=record(
             graph.release,
-            (),
-            graph,
-            tuple(trace((47, 47, 47, 47), rounds=20)),
-            "decomposable releases 47 sub-tables, ordered 45.",
+            graph=graph,
+            trace=tuple(trace((47, 47, 47, 47), rounds=20)),
+            reason="decomposable releases 47 sub-tables, ordered 45.",
         ),
         utility={
             "sub_tables": 47,
@@ -237,7 +239,7 @@ def wide() -> AuditEvidence:
         criteria=Criteria.of(1, 200),
         policy=Policy.REFUSE,
         widths=CriticalWidths(sub_tables, 900 - 60 * np.bitwise_count(sub_tables).astype(np.int64), 200, 70),
-        found=SearchRecord(graph.release, (), graph, tuple(trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000))),
+        found=record(graph.release, graph=graph, trace=(*trace([223.0] * 2 + [221.5] * (chains - 2), rounds=2_000),)),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "decomposable"),
         utility={"cells": 700, "reconstruction_method": "ipf", "sweeps": 1000, "deviation": 31.2, "converged": False},

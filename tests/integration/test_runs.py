@@ -13,9 +13,9 @@ from sdc.model.errors import (
     RunFolderError,
     SdcError,
 )
+from sdc.model.release import release_facts
 from sdc.model.table import Table
 from sdc.stages.built import Built
-from sdc.storage.documents import release_facts
 from tests.helpers import builds
 from tests.helpers.builds import BY_NAME, CZECH_CSV
 

@@ -22,11 +22,11 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
+from sdc.search.suppressed import part_facts
 from sdc.stages.build import Build, open_build
 from sdc.stages.compare import compare
 from sdc.stages.stages import STAGES
 from sdc.stages.subject import Subject
-from sdc.storage.documents import part_facts
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, made, redone, report_of

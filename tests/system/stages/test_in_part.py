@@ -19,9 +19,9 @@ from sdc.risk.criteria import Judgement
 from sdc.risk.inquiry import Inquiry
 from sdc.search.deadline import Deadline
 from sdc.search.ordered import grand_total
+from sdc.search.suppressed import part_facts
 from sdc.stages.assemble import release_search
 from sdc.stages.build import Build
-from sdc.storage.documents import part_facts
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, report_of

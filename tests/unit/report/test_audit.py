@@ -34,8 +34,7 @@ from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.remedies import Remedy
 from sdc.search.step import SearchStep
-from sdc.storage.results import SearchRecord
-from tests.helpers.audits import config_of, configured, searched
+from tests.helpers.audits import config_of, configured, record, searched
 from tests.strategies import knows
 
 Rendered = Callable[[AuditEvidence], str]
@@ -115,7 +114,7 @@ def survey_of_63_variables() -> AuditEvidence:
         criteria=Criteria.of(1, 200),
         policy=Policy.REFUSE,
         widths=CriticalWidths(sub_tables, widths, floor=200, visited=len(widths)),
-        found=SearchRecord(Release.of(pairs), ()),
+        found=record(Release.of(pairs)),
         assessment=Assessment(Verdict.SAFE, 200, (250, 250), len(table), 0, ()),
         bounds=CellBounds(table.codes, table.counts, bounds, bounds.copy(), "collapse"),
     )
@@ -187,7 +186,7 @@ def narrow_bounds(audit: AuditEvidence) -> CellBounds:
         (lambda a: {"assessment": replace(a.assessment, at_risk_cells=4)}, "as many at-risk cells: 4"),
         (lambda a: {"assessment": replace(a.assessment, min_width_required=5)}, "asked for the required min width: 5"),
         (
-            lambda a: {"found": a.found._replace(release=Release.of([st.full(6)]))},
+            lambda a: {"found": replace(a.found, frontier=(st.full(6),))},
             "critical width below the required 6",
         ),
     ],

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig, VariableLabelsConfig
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import NOTHING
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.report.audit import AuditEvidence, render
@@ -95,5 +95,5 @@ def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> N
     assert "So no count from 1 to 2 is in a table" in Page(first(czech)).text
     assert "So no count of 1 is in a table" in Page(first(replace(czech, criteria=Criteria.of(2, 2)))).text
     none = [replace(czech, criteria=c) for c in (Criteria.of(2, 1), Criteria.of(40, 50), Criteria.of(2, 6, n_rule=3))]
-    for audit in (*none, searched(czech, release=Release.of([0b111111]))):
+    for audit in (*none, searched(czech, frontier=(0b111111,))):
         assert "So no count" not in first(audit)

@@ -28,8 +28,7 @@ from sdc.risk.assessment import Assessment, Witness
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy, Verdict
 from sdc.search.step import SearchStep
-from sdc.storage.results import SearchRecord
-from tests.helpers.audits import DIGESTS, config_of, searched
+from tests.helpers.audits import DIGESTS, config_of, record, searched
 from tests.levels import Case, Cell, axis_of, cases, categories, cells_of, closed_sets, counts_of, matches, members
 from tests.strategies import knows
 from tests.unit.report.test_audit import Page
@@ -62,10 +61,10 @@ def audit() -> AuditEvidence:
         criteria=Criteria.of(2, 5),
         policy=Policy.REFUSE,
         widths=sdc.critical_widths(table, small_count=2),
-        found=SearchRecord(
+        found=record(
             release,
             (SearchStep("growth", 5, (0b111,), False, (0, 0), 0, (cell,)),),
-            DecomposableGraph.parse("[region,area] [region,sex]", table.schema),
+            graph=DecomposableGraph.parse("[region,area] [region,sex]", table.schema),
         ),
         assessment=Assessment(Verdict.SAFE, 5, (low, high), len(bounds), 0, (Witness(cell, 2, (0, 14), (0, 14), "x"),)),
         bounds=bounds,

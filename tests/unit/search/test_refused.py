@@ -16,7 +16,7 @@ from sdc.risk.effort import Budget
 from sdc.risk.verdict import Verdict
 from sdc.search.blockers import blockers
 from sdc.search.step import Refused, SearchStep
-from sdc.storage.documents import reason_facts
+from sdc.search.why import reason_facts
 from tests.profiles import scaled
 from tests.strategies import all_ways, czech, dks_2x2x2x2, inquiry_of, scattered
 

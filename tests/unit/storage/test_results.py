@@ -26,15 +26,15 @@ from sdc.model.errors import InputError, RunFolderError
 from sdc.model.marginal import CellMarginals
 from sdc.model.parts import NO_PARTS
 from sdc.model.recode import Recode
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import NOTHING, Release, release_facts
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
-from sdc.risk.assessment import Assessment
+from sdc.risk.assessment import Assessment, assessment_facts
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.min_width import MinWidth
 from sdc.search.blockers import blockers
 from sdc.search.remedies import Remedy
-from sdc.storage import documents, results
+from sdc.storage import results
 from sdc.utility.measures import Weights, utility_of
 from tests.helpers.deadlines import AfterLooks
 from tests.strategies import inquiry_of, knows
@@ -222,7 +222,7 @@ def test_an_assessment_without_its_verdict(czech: Table, tmp_path: Path) -> None
 
 def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
     _, bounds = inquiry_of(czech, 6, small_count=1).examine(Release.of([0b111111]))
-    facts = documents.assessment_facts(MinWidth(6).assess(bounds), czech.schema)
+    facts = assessment_facts(MinWidth(6).assess(bounds), czech.schema)
     assert facts["releasable"] is False
     assert facts["min_width"] == (0, 0)
     witness = {**facts["witnesses"][0]}
@@ -253,7 +253,7 @@ def test_of_a_table_with_levels_sub_tables_come_back_closed(tmp_path: Path) -> N
     again = results.read_search(tmp_path, table.schema)
     assert (again.release, again.steps, again.graph) == (found.release, found.steps, found.graph)
     assert found.release == found.release.closed(table.schema)
-    facts = documents.release_facts(Release.of([0b111]), table.schema)
+    facts = release_facts(Release.of([0b111]), table.schema)
     assert facts == {"frontier": [["area", "sex"]], "sub_tables": 5, "sub_tables_with_total": 6}
     bounds = cell_bounds(table, found.release)
     results.write_assessment(found.assessment, bounds, table.schema, tmp_path)
