@@ -373,7 +373,7 @@ def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:
     from datetime import UTC, datetime, timedelta
 
     from flows.retention import forget_flow_runs, old_flow_runs, own_database
-    from sdc.storage.logs import old_logs
+    from sdc.storage.runs import old_logs
 
     logs, database = list(old_logs(folder, datetime.now(UTC) - timedelta(days=days))), own_database()
     facts = [log.facts for log in logs]

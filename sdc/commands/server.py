@@ -56,7 +56,7 @@ def serve(
     require_packages("sdc serve", *SERVER_PACKAGES)
     if (history or settings.history or "").startswith("postgresql"):
         require_packages("a history in PostgreSQL", "psycopg")
-    from sdc.server.web.listen import listen, proxy_secret
+    from sdc.server.web.app import listen, proxy_secret
 
     proxy_secret(settings)  # before all that takes minutes
     check_before(build)

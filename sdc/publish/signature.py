@@ -1,11 +1,17 @@
-"""Ed25519 signatures: who has the public key can tell that checksums are those that were published."""
+"""Ed25519 signatures of checksums, and statements of in-toto that files passed what checked them.
+
+A statement (https://in-toto.io/Statement/v1) is in an envelope as DSSE has it. It has no time of day: of the same files
+it has the same bytes.
+"""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -16,8 +22,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
+from sdc.canonical import canonical
 from sdc.model.errors import ConfigError
 from sdc.paths import require_own
+from sdc.run_format import CHECKER, PASSED, PAYLOAD_TYPE, RESULT_TYPE, STATEMENT_TYPE
+from sdc.version import VERSION
 
 
 @dataclass(frozen=True)
@@ -64,3 +73,34 @@ class SigningKey:
     def public(self) -> str:
         """The public key as PEM."""
         return self._key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+Descriptor = Mapping[str, Any]
+"""What in-toto calls a resource descriptor: of a file its name, its digest and what is said of it."""
+
+
+def descriptor(name: str, sha256: str, said: Mapping[str, Any] | None = None) -> Descriptor:
+    """Of what has this digest."""
+    return {"name": name, "digest": {"sha256": sha256}} | ({"annotations": said} if said else {})
+
+
+def of_file(path: Path, name: str, said: Mapping[str, Any] | None = None) -> Descriptor:
+    """Of a file, as it is now."""
+    with path.open("rb") as content:
+        return descriptor(name, hashlib.file_digest(content, "sha256").hexdigest(), said)
+
+
+def checker(code: str | None = None) -> Descriptor:
+    """Of this software by its version, and by the digest of its code where that may be told."""
+    return {"name": "sdc", "uri": f"{CHECKER}{VERSION}"} | ({"digest": {"sha256": code}} if code else {})
+
+
+def passed(key: SigningKey, subjects: Sequence[Descriptor], configuration: Sequence[Descriptor]) -> str:
+    """One line, the signed envelope of a statement that the subjects passed what was configured so."""
+    predicate = {"result": PASSED, "configuration": configuration}
+    content = {"_type": STATEMENT_TYPE, "subject": subjects, "predicateType": RESULT_TYPE, "predicate": predicate}
+    payload = canonical(content).encode()
+    signed = f"DSSEv1 {len(PAYLOAD_TYPE)} {PAYLOAD_TYPE} {len(payload)} ".encode() + payload
+    signature = {"keyid": key.keyid, "sig": key.signature(signed).strip()}
+    envelope = {"payload": base64.b64encode(payload).decode(), "payloadType": PAYLOAD_TYPE, "signatures": [signature]}
+    return canonical(envelope) + "\n"

@@ -27,7 +27,6 @@ from sdc.report import (
     refusals,
     sections,
     uniques,
-    utility,
 )
 from sdc.report.blockers import blockers, redesigns, remedies
 from sdc.report.evidence import AuditEvidence
@@ -130,9 +129,9 @@ def _values(audit: AuditEvidence) -> dict[str, Any]:
 def _utility(audit: AuditEvidence) -> dict[str, Any]:
     found = audit.utility or {}
     return {
-        "measures": utility.measures(found),
-        "reconstruction": utility.reconstruction(found),
-        "unconverged": utility.unconverged(found),
+        "measures": curve.measures(found),
+        "reconstruction": curve.reconstruction(found),
+        "unconverged": curve.unconverged(found),
     }
 
 

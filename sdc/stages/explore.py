@@ -13,7 +13,7 @@ from sdc.run_format import SEARCH
 from sdc.search.wishes import named
 from sdc.stages.outputs import WIDTHS
 from sdc.stages.subject import Subject, require_recorded
-from sdc.storage.refutations import read_refutations
+from sdc.storage.proofs import read_refutations
 from sdc.storage.results import read_search, read_widths
 from sdc.storage.run_folder import RunFolder
 from sdc.storage.runs import Run, read_run

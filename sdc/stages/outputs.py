@@ -18,7 +18,7 @@ from sdc.storage import results
 from sdc.storage.certificate import Certificate, read_certificate
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
-from sdc.storage.refutations import read_refutations
+from sdc.storage.proofs import read_refutations
 from sdc.storage.run_folder import RunFolder
 from sdc.storage.weighted import read_weights
 

@@ -19,7 +19,7 @@ from sdc.public.earlier import known_anew
 from sdc.public.published import read_published
 from sdc.publish.gate import Cleared, clear
 from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
-from sdc.publish.statement import checker, descriptor, of_file, passed
+from sdc.publish.signature import checker, descriptor, of_file, passed
 from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy

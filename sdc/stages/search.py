@@ -35,7 +35,7 @@ from sdc.stages.stage import Say, Stage, plain
 from sdc.stages.table import TABLE
 from sdc.stages.widths import WIDTHS
 from sdc.storage.certificate import Certificate, write_certificate
-from sdc.storage.refutations import write_refutations
+from sdc.storage.proofs import write_refutations
 from sdc.storage.results import write_search
 
 FEW = 3  # questions, by which nobody knows yet how long others take

@@ -1,7 +1,7 @@
-"""Proofs of what was published: feasible tables in a folder beside the ledger, whose entries name their digests.
+"""Proofs on disk: of what was published, feasible tables beside the ledger; of a search, what proves its refusals.
 
-A file has the differences of the whole table, by codes of its axes, and the criterion that they show. It is as
-confidential as the microdata.
+A file has the differences of the whole table, by codes of its axes, and the criterion that they show. The entries of
+the ledger name the digests of files. They are as confidential as the microdata.
 """
 
 from __future__ import annotations
@@ -11,18 +11,32 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from sdc.feasible.differences import Differences
 from sdc.feasible.witnesses import Witnesses, lifted
+from sdc.model.documents import damaged, typed
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
 from sdc.paths import require_own
-from sdc.run_format import CHANGE, DIFFERENCE, OF_DIFFERENCES, SHA256
+from sdc.risk.criteria import Criteria
+from sdc.risk.refutation import Refutation, refutation_facts
+from sdc.run_format import (
+    CHANGE,
+    DIFFERENCE,
+    NAME,
+    OF_DIFFERENCES,
+    REFUTATIONS,
+    REFUTATIONS_FILE,
+    REFUTATIONS_FORMAT,
+    SHA256,
+)
 from sdc.storage.certificate import Certificate, starts
 from sdc.storage.parquet import read_columns, write_columns
+from sdc.storage.run_folder import read_format, write_json
 from sdc.storage.whole_file import sync
 
 FOLDER, FILE = ".proofs", "{}.parquet"
@@ -106,3 +120,36 @@ def _read(path: Path, digest: str) -> tuple[Differences, tuple[int, int]]:
         return found, (int(told["small_count"]), int(told["min_width"]))
     except (LookupError, ValueError) as error:
         raise InputError(f"its proof {path} is no proof ({error}); put the file back as it was") from error
+
+
+_ALL = tuple[Refutation, ...]
+
+
+def write_refutations(found: Iterable[Refutation], table: Table, criteria: Criteria, folder: Path) -> None:
+    """Those that steps of a search name, of this table and for these criteria."""
+    content = {
+        "format": REFUTATIONS_FORMAT,
+        "table": table.digest,
+        "small_count": criteria.small_count,
+        "min_width": criteria.floor,
+        REFUTATIONS: [refutation_facts(one, table.schema) for one in found],
+    }
+    write_json(folder / REFUTATIONS_FILE, content)
+
+
+def read_refutations(folder: Path, table: Table) -> dict[str, Refutation]:
+    """What `write_refutations` wrote of this table, by name.
+
+    RunFolderError where it is missing, damaged, of another table, or has one by a name that is not its own.
+    """
+    path = folder / REFUTATIONS_FILE
+    content = read_format(path, REFUTATIONS_FORMAT, "it is what proves the search's refusals")
+    if content.get("table") != table.digest:
+        raise damaged(path, "it is of another table")
+    told = content.get(REFUTATIONS)
+    listed: list[Any] = told if isinstance(told, list) else []
+    names = [one.pop(NAME, None) for one in listed if isinstance(one, dict)]
+    found = typed(_ALL, told, path, table.schema)
+    if other := next((name for name, one in zip(names, found, strict=True) if name != one.name), None):
+        raise damaged(path, f"{other} is not the name of what it says")
+    return {one.name: one for one in found}

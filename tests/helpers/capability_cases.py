@@ -31,7 +31,7 @@ from sdc.model.errors import ConfigError, InputError, NotReleasableError, SdcErr
 from sdc.record.ledger import new_ledger
 from sdc.run_format import TOTAL
 from sdc.server.desk.prepare import folder_of, prepare
-from sdc.server.desk.serve import open_service
+from sdc.server.desk.service import open_service
 from sdc.server.tryout.trial import ServerTrial, tried
 from sdc.stages.build import Build, open_build
 from sdc.stages.explore import space_of_run

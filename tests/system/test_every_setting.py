@@ -21,7 +21,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
 from sdc.server.desk.prepare import prepare, prepared
 from sdc.server.web.access import Access, AccessError
-from sdc.server.web.listen import _new_keys
+from sdc.server.web.app import _new_keys
 from sdc.stages.build import Build, open_build
 from sdc.stages.plan import plan_build
 from sdc.stages.stage import run_stage

@@ -22,8 +22,7 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.handbook import pages
 from sdc.handbook.markdown import Snippet, snippets
-from sdc.server.desk.serve import open_service
-from sdc.server.desk.service import Service
+from sdc.server.desk.service import Service, open_service
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
 from tests.conftest import CZECH_CSV, CZECH_YAML, ROOT

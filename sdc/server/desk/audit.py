@@ -34,9 +34,8 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.desk.course import WITHHELD
-from sdc.server.desk.levels import LEVELS, schema_told
+from sdc.server.desk.levels import LEVELS, part_at, require_places, schema_told
 from sdc.server.desk.outcome import TOLD
-from sdc.server.desk.parts import part_at, require_places
 from sdc.server.desk.rules import is_of_another_rule, reveals
 
 _NOT_AS_WRITTEN = (KeyError, TypeError, ValueError, AttributeError, InputError)

@@ -16,8 +16,8 @@ from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Moment, Request
+from sdc.server.desk.levels import part_at, places_of
 from sdc.server.desk.outcome import NOR_IN_PART, NOT_RELEASED, PUBLIC, TOLD, WHOLE, Telling
-from sdc.server.desk.parts import part_at, places_of
 from sdc.server.desk.rules import is_of_another_rule, is_rule, told_of_refusal
 
 REQUEST, DECISION, FRONTIER = "request", "decision", "frontier"

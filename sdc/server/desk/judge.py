@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -28,7 +29,54 @@ from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.search.parts import in_part
 from sdc.search.wishes import PartWish
-from sdc.server.desk.verdicts import Verdicts
+
+DownSet = int
+"""Bit T is set where the sub-table of number T is released."""
+
+
+@dataclass(eq=False)
+class Verdicts:
+    """What is known of the releases of a table of few variables; `judge` is asked where it does not follow."""
+
+    schema: Schema
+    judge: Callable[[Release], bool]
+    asked: int = 0
+    _safe: list[DownSet] = field(default_factory=list)
+    _unsafe: list[DownSet] = field(default_factory=list)
+    _told: dict[DownSet, bool] = field(default_factory=dict)
+
+    @cached_property
+    def below(self) -> Mapping[SubTable, DownSet]:
+        """Of each sub-table all that are public with it."""
+        every = st.subsets(st.full(len(self.schema)), self.schema)
+        return {subtable: sum(1 << t for t in st.subsets(subtable, self.schema)) for subtable in every}
+
+    def down_set(self, release: Release) -> DownSet:
+        found = 0
+        for element in release.frontier:
+            found |= self.below[element]
+        return found
+
+    def is_safe(self, released: DownSet, subtable: SubTable) -> bool:
+        """Whether the release with one sub-table more is safe."""
+        larger = released | self.below[subtable]
+        if larger not in self._told:
+            self._told[larger] = self._found(larger)
+        return self._told[larger]
+
+    def _found(self, larger: DownSet) -> bool:
+        if any(larger & ~known == 0 for known in self._safe):
+            return True
+        if any(known & ~larger == 0 for known in self._unsafe):
+            return False
+        self.asked += 1
+        answer = self.judge(Release.of(t for t in self.below if larger >> t & 1))
+        if answer:
+            self._safe = [known for known in self._safe if known & ~larger] + [larger]
+        else:
+            self._unsafe = [known for known in self._unsafe if larger & ~known] + [larger]
+        return answer
+
 
 MOST_LISTED = 20  # variables, of whose sub-tables each one's status is told
 MOST_EXACT = 8  # variables of a small table, with a bit for each of their sub-tables

@@ -1,12 +1,17 @@
-"""Levels as a server tells of them: in its history, so that an audit without the table knows them, and to users."""
+"""Levels, and sub-tables answered in part, as a history has them: an audit without the table knows them by that."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from sdc.model import subtable as st
+from sdc.model.parts import Part, withholding
 from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.subtable import SubTable
 
 LEVELS = "levels"
 
@@ -36,3 +41,33 @@ def tells(schema: Schema) -> dict[str, list[str]]:
     """By name of each variable with coarser levels those, which whoever has it has."""
     told = zip(schema.names, schema.levels.coarser, strict=True)
     return {name: [schema.names[v] for v in st.members(coarser)] for name, coarser in told if coarser}
+
+
+NO_PARTS_HERE = (
+    "This server answers no table in part: what is withheld would depend on the records, and its rule simulatable lets "
+    "nothing depend on them but what is released whole; ask for the table as it is."
+)
+
+
+def places_of(part: Part, schema: Schema) -> list[int]:
+    """Of the cells that are withheld, in C order of the sub-table's variables and categories, ascending."""
+    return [int(place) for place in part.places(schema)]
+
+
+def part_at(view: SubTable, places: Any, schema: Schema, total: int) -> Part:
+    """The sub-table of N records without the cells at these places.
+
+    TypeError or ValueError as `require_places`, ValueError too where it has no such cells.
+    """
+    require_places(places)
+    if places[-1] >= st.cells(view, schema):
+        raise ValueError(f"it has no cell at the place {places[-1]}")
+    return withholding(view, np.array(places, np.int64), schema, total)
+
+
+def require_places(places: Any) -> None:
+    """TypeError where they are no list of whole numbers, ValueError where there are none, or not ascending ones."""
+    if not isinstance(places, list) or not all(type(place) is int for place in places):
+        raise TypeError("the places of withheld cells are no list of whole numbers")
+    if not places or places[0] < 0 or any(one >= other for one, other in pairwise(places)):
+        raise ValueError("the places of withheld cells are not in ascending order")

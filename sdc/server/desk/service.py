@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -19,14 +21,17 @@ from sdc.model.table import Table
 from sdc.publish.publication import NO_TEXTS, Texts
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
-from sdc.server.desk.course import DECISION
+from sdc.server.desk.course import DECISION, STARTED
 from sdc.server.desk.deciding import Deciding, fault_of
 from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
+from sdc.server.desk.prepare import keep_evidence, prepared, server_of
 from sdc.server.desk.reception import Arrival, Queue, Reception, promised
-from sdc.server.desk.rules import MYOPIC, Rule
+from sdc.server.desk.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
 from sdc.server.desk.workers import Seat, Worker
+from sdc.stages.build import Build
+from sdc.stages.checks import check_labels
 
 MOST_IN_EFFECTS = 20  # variables, of which effects are told
 
@@ -169,3 +174,40 @@ class Service:
         except ChainError as error:
             fault = fault_of(error)
         return {"status": fault or "ok", "version": self.state.version, "pending": len(self.log.course.pending)}
+
+
+FILE = "history.db"  # in a server's folder
+
+
+@contextmanager
+def open_service(build: Build, url: str | None = None) -> Iterator[Service]:
+    """The service until the block ends; its history is at the URL, that of the config, or a file in its folder.
+
+    RunFolderError where nothing is prepared; ChainError where the history is of another table or criterion, is in use
+    by another server, or cannot be reached.
+    """
+    ready, server = prepared(build), server_of(build)
+    check_labels(build.config, ready.table.schema)
+    begins = {SUPPRESSED: REVEALED if build.config.release.reveal_suppressed else KEPT}
+    history = Chain.open(url or server.history or str(ready.folder.path / FILE), ready.about, begins=begins)
+    bench = replace(ready.bench, reveals=reveals(history.about))
+
+    def keep(state: State, proof: Proof) -> None:
+        keep_evidence(ready.folder, ready.table, ready.known, build.criteria, state, proof)
+
+    service = Service(
+        history,
+        ready.table,
+        ready.first,
+        lambda is_patient: Worker(bench, ready.table, is_patient=is_patient),
+        title=build.config.publication.title or build.config.name,
+        texts=Texts(build.config.publication, build.config.labels.labels),
+        rules=bench.rules,
+        slot=server.slot,
+        keep=keep,
+    )
+    try:
+        service.log.store(STARTED, "", "", {"rules": [rule.model_dump(mode="json") for rule in server.rules]})
+        yield service
+    finally:
+        service.close()

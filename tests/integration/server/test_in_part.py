@@ -27,12 +27,12 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.risk.criteria import Criteria
-from sdc.server.desk import serve
 from sdc.server.desk.audit import Audit, Standard, audit
 from sdc.server.desk.desk import Reply
 from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.prepare import EVIDENCE, first_release, folder_of, prepare
 from sdc.server.desk.service import Service
+from sdc.server.desk.service import open_service as open_prepared
 from sdc.server.tryout.replay import HistorySubject, recorded, replays
 from sdc.server.web.answers import FORMATS, Answer, pieces
 from sdc.stages.stages import run_all
@@ -304,12 +304,12 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
     build = czech_build(tmp_path)
     swept(build)
     prepare(build)
-    with serve.open_service(build) as service:
+    with open_prepared(build) as service:
         assert told(service, EVERYTHING, "ann", True).code == "released-in-part"
         state, cells = service.state, file_of(service, EVERYTHING)
     kept = read_certificate(folder_of(build).stage(EVIDENCE), service.schema)
     assert (kept.parts, kept.asked) == (state.parts, state.released)
-    with serve.open_service(build) as service:
+    with open_prepared(build) as service:
         assert (service.state, file_of(service, EVERYTHING)) == (state, cells)
         assert told(service, EVERYTHING, "bob", True).code == "already-released-in-part"
     folder = str(folder_of(build).path)

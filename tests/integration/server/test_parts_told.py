@@ -21,7 +21,7 @@ from sdc.record.database import ChainError
 from sdc.server.desk.audit import Standard, audit
 from sdc.server.desk.course import DECISION, Course
 from sdc.server.desk.judge import Judge, one_way
-from sdc.server.desk.parts import NO_PARTS_HERE
+from sdc.server.desk.levels import NO_PARTS_HERE
 from sdc.server.desk.service import Service
 from sdc.server.web.answers import FORMATS
 from tests.helpers.http import Server, server_of

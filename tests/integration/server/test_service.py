@@ -20,10 +20,10 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.chain import Chain, Turn
 from sdc.record.database import ChainError, ChainUnavailableError
-from sdc.server.desk import serve
 from sdc.server.desk.course import DECISION, REQUEST, Course
 from sdc.server.desk.prepare import prepare
 from sdc.server.desk.service import Service
+from sdc.server.desk.service import open_service as open_prepared
 from sdc.server.desk.workers import Worker
 from sdc.stages.build import Build
 from tests.helpers.services import CRITERIA, czech_build, open_service, swept
@@ -261,10 +261,10 @@ def test_a_server_has_the_labels_of_its_config_and_needs_nothing_prepared_for_th
 
     swept(build({}))
     prepare(build({}))
-    with serve.open_service(build({"A": {"label": "Smokes"}})) as service:
+    with open_prepared(build({"A": {"label": "Smokes"}})) as service:
         assert service.texts.labels.variable("A") == "Smokes"
     with (
         pytest.raises(ConfigError, match=r"labels: .* of the category 'maybe', and variable 'A' has none"),
-        serve.open_service(build({"A": {"categories": {"maybe": "perhaps"}}})),
+        open_prepared(build({"A": {"categories": {"maybe": "perhaps"}}})),
     ):
         pass

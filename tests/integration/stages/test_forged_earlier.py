@@ -35,7 +35,7 @@ from sdc.stages.verified import verify_run
 from sdc.storage import results
 from sdc.storage.certificate import write_certificate
 from sdc.storage.parquet import table_columns, write_csv
-from sdc.storage.refutations import write_refutations
+from sdc.storage.proofs import write_refutations
 from sdc.storage.run_folder import Manifest, StageRecord, folder_digest, write_json
 from sdc.verify.run_folder import verify
 from tests import reference

@@ -22,10 +22,9 @@ from sdc.feasible import walk
 from sdc.feasible.differences import Differences
 from sdc.model import graph
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
-from sdc.model.knowledge import Knowledge
+from sdc.model.knowledge import Knowledge, Structure
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.model.structure import Structure
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support

@@ -26,7 +26,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.refutation import Refutation, Refutations, propagated
 from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
-from sdc.storage.refutations import read_refutations, write_refutations
+from sdc.storage.proofs import read_refutations, write_refutations
 from sdc.storage.run_folder import write_json
 from sdc.verify.core.proof import EvidenceFolder
 from sdc.verify.refutations import check_refutations

@@ -20,8 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from sdc.commands import cli
 from sdc.model.errors import ConfigError, InputError, RunFolderError
 from sdc.publish.formats import FORMATS
-from sdc.publish.signature import SigningKey
-from sdc.publish.statement import passed
+from sdc.publish.signature import SigningKey, passed
 from sdc.verify.run_folder import verify
 from sdc.version import VERSION
 from tests.helpers.folders import contents

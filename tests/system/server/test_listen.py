@@ -20,9 +20,8 @@ import yaml
 
 from sdc.events import read_events
 from sdc.model.errors import ConfigError
-from sdc.server.web import listen as listening
-from sdc.server.web.app import serve
-from sdc.server.web.listen import listen
+from sdc.server.web import app as listening
+from sdc.server.web.app import listen, serve
 from sdc.stages.build import open_build
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.helpers.prefect_home import made_home

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 from sdc.config.server import ServerConfig
 from sdc.model.table import Table
 from sdc.server.web.access import AccessError
-from sdc.server.web.listen import access_to
+from sdc.server.web.app import access_to
 from tests.helpers.databases import Cluster, of_histories
 from tests.helpers.streams import BruteForce, stream
 from tests.helpers.waiting import at_once

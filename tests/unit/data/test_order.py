@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as hs
 
-from sdc.data.order import canonical_order
+from sdc.data.vocabulary import canonical_order
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.risk import refuting
+from sdc.risk import inquiry as asked
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth
 from sdc.risk.inquiry import Inquiry
@@ -187,15 +187,15 @@ def test_another_width_or_other_zeros_are_asked_about_anew() -> None:
 
 def test_the_search_for_one_ends_with_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refuted stays so; its support is as small as the steps went."""
-    monkeypatch.setattr(refuting, "STEPS", refuting.STEPS_AT_LEAST + 3**6)
+    monkeypatch.setattr(asked, "STEPS", asked.STEPS_AT_LEAST + 3**6)
     refutation = keeping(czech(), 6).ask(KDSF_ALL).refutation
     assert refutation is not None
     assert refutation.support == KDSF_ALL.frontier
-    monkeypatch.setattr(refuting, "MOST_VARIABLES", 5)
+    monkeypatch.setattr(asked, "MOST_VARIABLES", 5)
     wide = keeping(czech(), 6).ask(KDSF_ALL).refutation
     assert wide is not None
     assert wide.upper is not None
-    monkeypatch.setattr(refuting, "STEPS", 0)
+    monkeypatch.setattr(asked, "STEPS", 0)
     by_program = keeping(czech(), 6).ask(KDSF_ALL).refutation
     assert by_program is not None
     assert by_program.upper is not None

@@ -10,7 +10,7 @@ import pytest
 
 from sdc.events import SERVER, EventLog, heard, read_events, tell
 from sdc.model.errors import RunFolderError
-from sdc.storage.logs import old_logs
+from sdc.storage.runs import old_logs
 from tests.unit.storage.test_runs import STAGES, make
 
 NOW = datetime(2026, 11, 27, tzinfo=UTC)
