@@ -11,10 +11,9 @@ import numpy.typing as npt
 
 from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import freeze
-from sdc.run_format import variable_columns
 
 Values: TypeAlias = npt.NDArray[np.float64]
 ALONE = "independence"
@@ -100,8 +99,7 @@ class Right(Named):
         named, (lower, upper) = named_cells(self.bounds.cells, schema), self.bounds.outer.T.tolist()
         guessed = dict(zip(self.guesses.names, self.guesses.expected.tolist(), strict=True))
         numbers = {"count": self.bounds.counts.tolist(), "outer_lower": lower, "outer_upper": upper, **guessed}
-        own = variable_columns(named, numbers)
-        return {**{own[name]: column for name, column in named.items()}, **numbers}
+        return beside(named, numbers)
 
     @property
     def facts(self) -> dict[str, Any]:

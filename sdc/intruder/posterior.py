@@ -21,7 +21,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.documents import picked, plain, rows
 from sdc.model.knowledge import Knowledge
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Table
 
@@ -74,9 +74,8 @@ class Posterior(Named):
         """The cells by names, with their counts and how probable these are, and what is most likely instead."""
         laws = self.cells
         likely, highest = laws.most_likely
-        cells, counts = named_cells(laws.cells, schema), laws.counts.tolist()
-        told = {"probability": laws.at_truth.tolist(), "most_likely": likely.tolist(), "highest": highest.tolist()}
-        return {**cells, "count": counts, **told}
+        told = {"count": laws.counts, "probability": laws.at_truth, "most_likely": likely, "highest": highest}
+        return beside(named_cells(laws.cells, schema), {name: own.tolist() for name, own in told.items()})
 
     @property
     def exact(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model.documents import listed
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, freeze
 
@@ -60,7 +60,7 @@ class CellBounds(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The cells by names, with their counts and bounds."""
-        return {**named_cells(self.cells, schema), **{name: own.tolist() for name, own in self.numbers.items()}}
+        return beside(named_cells(self.cells, schema), {name: own.tolist() for name, own in self.numbers.items()})
 
     @property
     def numbers(self) -> dict[str, npt.NDArray[Any]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from sdc.model.errors import InputError, MissingLibraryError
 from sdc.model.schema import Schema
+from sdc.run_format import variable_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,3 +125,9 @@ def named_cells(cells: Any, schema: Schema) -> dict[str, list[str]]:
     """Categories of (n, axes) codes, a column for each axis."""
     columns = zip((schema.variables[axis] for axis in schema.axes), cells.T.tolist(), strict=True)
     return {variable.name: [variable.categories[code] for code in codes] for variable, codes in columns}
+
+
+def beside(named: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns of variables and then other columns; the former get a prefix where one has the name of another column."""
+    own = variable_columns(named, numbers)
+    return {**{own[name]: column for name, column in named.items()}, **numbers}

@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from sdc.config.earlier import EarlierConfig
 from sdc.intruder.guesses import ALONE, Guesses, Right, Values
+from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
 from sdc.model.keys import KeySpace
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import Counts, Table, freeze
 from sdc.public.check import all_related
@@ -23,7 +24,6 @@ from sdc.public.published import Published
 from sdc.public.relation import Related
 from sdc.public.shared_view import require_agreement
 from sdc.public.system import InconsistentError, rows_of
-from sdc.run_format import variable_columns
 
 MOST_CELLS = 1 << 20  # of the table, and of all that is fitted together
 OF_ALONE = "independence of all variables, from one-way tables alone"
@@ -117,29 +117,19 @@ class Attack(Named):
         order = np.argsort(mean, kind="stable")
         order = order[np.rint(mean[order]) > 0]
         codes = self.schema.keys.unpack(order[:most])
-        rows = zip(codes.tolist(), mean[order[:most]].tolist(), self.alone[order[:most]].tolist(), strict=True)
-        return len(order), [{"cell": self.schema.named(c), "guessed": g, ALONE: a} for c, g, a in rows]
+        guessed = {"guessed": mean[order[:most]], ALONE: self.alone[order[:most]]}
+        return len(order), rows({"cell": map(self.schema.named, codes.tolist()), **guessed})
 
     @property
     def facts(self) -> dict[str, Any]:
         """As documents have it, without the cells."""
-        return {
-            "records": self.total,
-            "cells": self.schema.cells,
-            "published": self.published,
-            "telling": self.telling,
-            "methods": [*self.methods],
-            "seeds": [*self.seeds],
-        }
+        own = picked(self, "published", "telling", "methods", "seeds")
+        return {"records": self.total, "cells": self.schema.cells, **own}
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Cell by cell, by names, how many records each intruder expects."""
-        named = named_cells(schema.keys.unpack(np.arange(schema.cells)), schema)
-        own = variable_columns(named, self.by_intruder)
-        return {
-            **{own[name]: column for name, column in named.items()},
-            **{name: values.tolist() for name, values in self.by_intruder.items()},
-        }
+        numbers = {name: values.tolist() for name, values in self.by_intruder.items()}
+        return beside(named_cells(schema.keys.unpack(np.arange(schema.cells)), schema), numbers)
 
 
 def attack_on(

@@ -10,7 +10,7 @@ import numpy as np
 
 from sdc.intruder.limit import Likely
 from sdc.model.documents import InDocuments, sparse
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
 from sdc.risk.verdict import Verdict
@@ -105,7 +105,7 @@ class Assessment(Named):
         """The witnesses by names, with their counts and bounds."""
         cells = np.array([w.cell for w in self.witnesses], np.int64).reshape(-1, len(schema.axes))
         bounds = {name: [list(getattr(w, name)) for w in self.witnesses] for name in ("outer", "inner")}
-        return {**named_cells(cells, schema), "count": [w.count for w in self.witnesses], **bounds}
+        return beside(named_cells(cells, schema), {"count": [w.count for w in self.witnesses], **bounds})
 
 
 def assessment_facts(assessment: Assessment, schema: Schema) -> dict[str, Any]:

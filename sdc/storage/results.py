@@ -18,6 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.decomposable_graph import NamedGraph
 from sdc.model.documents import InDocuments, picked, plain, sparse, typed
+from sdc.model.named import beside
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.recode import Recode
 from sdc.model.release import Release
@@ -33,7 +34,6 @@ from sdc.run_format import (
     METHOD_OF,
     SEARCH_FILE,
     SHARPNESS,
-    variable_columns,
 )
 from sdc.search.best import Candidate, FoundRelease
 from sdc.search.blockers import MOST_BLOCKERS, blockers
@@ -319,10 +319,7 @@ def write_assessment(
     ends: dict[str, Any] = bounds.numbers
     if by is not None:
         ends |= {of: getattr(by, end[:5])[:, int(end.endswith("upper"))].tolist() for end, of in METHOD_OF.items()}
-    # a variable may have the name of one of the ends
-    own = variable_columns(named, ends)
-    columns = {**{own[name]: column for name, column in named.items()}, **ends}
-    write_columns(folder / CELLS, columns, {"method": bounds.method})
+    write_columns(folder / CELLS, beside(named, ends), {"method": bounds.method})
     write_json(folder / ASSESSMENT_FILE, assessment_facts(assessment, schema))
 
 

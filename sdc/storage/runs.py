@@ -7,12 +7,13 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sdc.events import WARNING, read_events
+from sdc.model.documents import picked
 from sdc.model.errors import RunFolderError, SdcError
 from sdc.record.ledger import read_ledger
 from sdc.run_format import MANIFEST, RELEASE, SEARCH
@@ -110,10 +111,12 @@ class Run:
 
 
 def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
-    if record is None:
-        return {"name": name, "status": "to do", "seconds": None, "driver_mib": None, "worker_mib": None}
-    facts = asdict(record)
-    return {key: facts[key] for key in ("name", "status", "seconds", "driver_mib", "worker_mib")}
+    told = ("seconds", "driver_mib", "worker_mib")
+    return (
+        {"name": name, "status": "to do", **dict.fromkeys(told)}
+        if record is None
+        else picked(record, "name", "status", *told)
+    )
 
 
 def require_run(path: Path) -> None:

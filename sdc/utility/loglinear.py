@@ -13,7 +13,7 @@ from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.release import release_facts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -97,7 +97,7 @@ class LogLinearFit(Named):
         """Every cell with a positive fit by names, with its count and what is expected; InputError beyond 2^22."""
         cells = self._cells()
         counts, fitted = self.table.count_at(cells).tolist(), self.at(cells).tolist()
-        return {**named_cells(cells, schema), "count": counts, "fitted": fitted}
+        return beside(named_cells(cells, schema), {"count": counts, "fitted": fitted})
 
     def _cells(self) -> Codes:
         """(fitted cells, axes) codes, in their order."""

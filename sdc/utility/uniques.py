@@ -13,12 +13,11 @@ from sdc.model.documents import picked, rows
 from sdc.model.errors import InputError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Named, beside, named_cells
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, Table, freeze
 from sdc.model.weights import UNIT, RecordWeights
-from sdc.run_format import variable_columns
 from sdc.utility.closed_form import Values
 from sdc.utility.estimable import Estimable
 from sdc.utility.loglinear import expected_counts
@@ -80,14 +79,12 @@ class Uniques(Named):
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """Sample unique by sample unique, by names."""
-        named = named_cells(self.cells, schema)
-        # a variable may have the name of one of the numbers
-        own = variable_columns(named, OF_CELLS)
-        numbers = zip(OF_CELLS, (self.alone, self.matched, self.expected), strict=True)
-        return {
-            **{own[name]: column for name, column in named.items()},
-            **{name: values.tolist() for name, values in numbers},
-        }
+        return beside(named_cells(self.cells, schema), {name: own.tolist() for name, own in self.numbers.items()})
+
+    @property
+    def numbers(self) -> dict[str, Values]:
+        """What is thought of each, column by column."""
+        return dict(zip(OF_CELLS, (self.alone, self.matched, self.expected), strict=True))
 
 
 def uniques_by(
@@ -219,5 +216,4 @@ def uniques_facts(found: Uniques) -> dict[str, Any]:
 
 def unique_cells(found: Uniques, schema: Schema) -> list[dict[str, Any]]:
     """Each sample unique."""
-    numbers = zip(OF_CELLS, (found.alone, found.matched, found.expected), strict=True)
-    return rows({"cell": map(schema.named, found.cells.tolist()), **dict(numbers)})
+    return rows({"cell": map(schema.named, found.cells.tolist()), **found.numbers})

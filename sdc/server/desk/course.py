@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sdc.model import subtable as st
+from sdc.model.documents import plain
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State
 from sdc.model.subtable import SubTable
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
+from sdc.risk.assessment import Witness
 from sdc.server.desk.decision import Decision, Past
 from sdc.server.desk.desk import Moment, Request
 from sdc.server.desk.levels import part_at, places_of
@@ -209,15 +211,7 @@ def decided(decision: Decision, number: int, subtable: SubTable, schema: Schema,
         "why": decision.why,
         "verdict": finding.verdict.name.lower() if finding else None,
         "min_width": list(finding.min_width) if finding else None,
-        "witness": None
-        if witness is None
-        else {
-            "cell": schema.named(list(witness.cell)),
-            "count": witness.count,
-            "outer": list(witness.outer),
-            "inner": list(witness.inner),
-            "method": witness.method,
-        },
+        "witness": plain(Witness | None, witness, schema),  # type: ignore[arg-type]  # a union is none to mypy
         "version": decision.state.version,
         "milliseconds": round(milliseconds, 1),
         **({} if part is None else {WITHHELD: places_of(part, schema)}),

@@ -192,6 +192,7 @@ def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
     written = MinWidth(1).assess(bounds), bounds
     results.write_assessment(*written, schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, table, 2), written)
+    assert {"variable:exact", "exact", "variable:outer_lower", "outer_lower"} <= bounds.columns(schema).keys()
 
 
 READERS: dict[str, tuple[str, Callable[[Table, Path], object]]] = {
