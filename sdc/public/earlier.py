@@ -34,9 +34,8 @@ from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts, Table
-from sdc.public.disjoint import looks_the_same
 from sdc.public.published import Published, read_published
-from sdc.public.relation import Related, is_renaming, related, with_levels
+from sdc.public.relation import Related, is_renaming, looks_the_same, related, with_levels
 from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
 from sdc.search.coarsening import known_at

@@ -24,8 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sdc.memory import give_back
+from sdc.model.documents import sparse, typed
 from sdc.model.errors import InputError
-from sdc.model.schema import Coarser, Schema, Variable
+from sdc.model.schema import Schema, Variable
 from sdc.model.table import Cells, Codes, Counts, Table, partition_edges
 from sdc.paths import require_own
 from sdc.run_format import COUNT, PART, PARTS, SCHEMA, TABLE_FORMAT, variable_columns
@@ -68,7 +69,7 @@ def read_written_table(folder: str | Path) -> Table:
     folder = Path(folder)
     # parts by the names recorded, not by what is there: a part that is missing must not go unnoticed
     recorded = _read_schema(folder, "parts")
-    schema = _schema_of(recorded)
+    schema = _schema_of(recorded, folder)
     expected = [part["name"] for part in recorded["parts"]]
     unknown = sorted({path.name for path in folder.glob(PARTS)} - set(expected))
     if unknown:
@@ -243,7 +244,7 @@ def place_of(folder: str | Path) -> Place:
     """Where a written table is, with its files as they are now; InputError where it is not whole."""
     folder = Path(folder).absolute()
     recorded = _read_schema(folder, "parts")
-    axis = _axes(_schema_of(recorded))[0]
+    axis = _axes(_schema_of(recorded, folder))[0]
     parts = [_part_of(folder / part["name"], axis) for part in recorded["parts"]]
     return Place(str(folder), hashlib.sha256((folder / SCHEMA).read_bytes()).hexdigest(), tuple(parts))
 
@@ -261,7 +262,7 @@ def _part_of(path: Path, variable: Variable) -> Part:
 def open_parts(place: Place) -> PartedTable:
     """The table there, opened once a process; InputError where its schema is not there, or not as it was."""
     recorded = json.loads(_unchanged(Path(place.folder) / SCHEMA, place.digest))
-    return PartedTable(place, _schema_of(recorded), recorded["cells"], recorded["total"])
+    return PartedTable(place, _schema_of(recorded, Path(place.folder)), recorded["cells"], recorded["total"])
 
 
 def _unchanged(path: Path, digest: str) -> bytes:
@@ -294,7 +295,7 @@ def _cleared(folder: str | Path, pattern: str) -> Path:
 def _write_schema(folder: Path, table: Table, **more: Any) -> None:
     content = {
         "format": TABLE_FORMAT,
-        "variables": [_recorded(variable) for variable in table.schema.variables],
+        "variables": [sparse(Variable, variable) for variable in table.schema.variables],
         "cells": len(table),
         "total": table.total,
         "digest": table.digest,
@@ -322,17 +323,8 @@ def _read_schema(folder: Path, *more: str) -> dict[str, Any]:
     return content
 
 
-def _recorded(variable: Variable) -> dict[str, Any]:
-    of = {"of": {"axis": variable.of.axis, "groups": list(variable.of.groups)}} if variable.of else {}
-    return {"name": variable.name, "categories": list(variable.categories), **of}
-
-
-def _schema_of(recorded: Mapping[str, Any]) -> Schema:
-    return Schema(tuple(Variable(v["name"], tuple(v["categories"]), _of(v)) for v in recorded["variables"]))
-
-
-def _of(recorded: Mapping[str, Any]) -> Coarser | None:
-    return Coarser(recorded["of"]["axis"], tuple(recorded["of"]["groups"])) if "of" in recorded else None
+def _schema_of(recorded: Mapping[str, Any], folder: Path) -> Schema:
+    return Schema(typed(tuple[Variable, ...], recorded["variables"], folder / SCHEMA))
 
 
 # The memory-mapped form
@@ -367,7 +359,7 @@ def _mapped(folder: Path, written: int, digest: str | None) -> Table:
     for path in (folder, folder / CODES, folder / COUNTS, folder / SCHEMA):
         require_own(path, "name another scratch")
     recorded = _read_schema(folder)
-    schema = _schema_of(recorded)
+    schema = _schema_of(recorded, folder)
     cells = recorded["cells"]
     codes = _map(folder / CODES, (cells, len(schema.axes)), np.uint16)
     table = Table(schema, codes, _map(folder / COUNTS, (cells,), np.int64))

@@ -14,8 +14,8 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.public.disjoint import looks_the_same
 from sdc.public.earlier import Publications, with_earlier
+from sdc.public.relation import looks_the_same
 from tests.integration.public.test_check import Told, marginal
 from tests.integration.stages.test_forged_earlier import CASES, MOST_RECORDS, RISK, case, is_safe
 from tests.strategies import dense, schema_of
