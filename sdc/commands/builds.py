@@ -95,7 +95,7 @@ def sweep(
     if as_json:
         print_json(result)
         return
-    from sdc.stages.sweep import sweep_lines
+    from sdc.stages.table import sweep_lines
 
     print("\n".join(sweep_lines(result)))
 
@@ -133,11 +133,10 @@ def plan(
     if result["floor"]:
         most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
         print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
-    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
+    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = _span(stage)
-        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
-        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
+        size, seconds = f"{stage['memory_mib']:8} MiB", _span(stage)
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{size}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")

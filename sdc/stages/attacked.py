@@ -22,10 +22,9 @@ from sdc.public.attack import Attack, Reconstruction, attack_on, guesses
 from sdc.public.check import read_all
 from sdc.public.relation import relations_given
 from sdc.public.told import told_tables
-from sdc.run_format import MANIFEST, RELEASE
+from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
 from sdc.stages.bounded import chosen_cells
 from sdc.stages.known import Public, known_of
-from sdc.stages.posterior import POSTERIOR
 from sdc.stages.subject import Subject
 from sdc.storage.results import read_posteriors
 from sdc.storage.run_folder import RunFolder, folder_digest
@@ -126,7 +125,7 @@ class Truth:
         bounds, _ = about.start
         if bounds is None:
             raise RunFolderError(f"{run} has no bounds of its release; make it again with sdc run")
-        laws = read_posteriors(run / POSTERIOR.name) if about.config.posterior else ()
+        laws = read_posteriors(run / POSTERIOR) if about.config.posterior else ()
         return Truth(about, bounds, laws)
 
     def right(self, found: Attack) -> Right:

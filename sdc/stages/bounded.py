@@ -21,7 +21,7 @@ from sdc.model.sharpness import EndMethods
 from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
 from sdc.model.table import Codes, Table
 from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
-from sdc.stages.stage import Say
+from sdc.stages.build import Say
 from sdc.stages.subject import Subject
 from sdc.version import deciding
 

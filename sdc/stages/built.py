@@ -12,8 +12,8 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.run_format import RELEASE
-from sdc.stages.report import PAGE, REPORT
+from sdc.run_format import RELEASE, REPORT
+from sdc.stages.report import PAGE
 from sdc.stages.subject import Subject
 
 
@@ -42,7 +42,7 @@ class Built(Named):
     @property
     def report(self) -> Path:
         """The audit report, which is confidential."""
-        return self.folder / REPORT.name / PAGE
+        return self.folder / REPORT / PAGE
 
     @property
     def frontier(self) -> list[str]:

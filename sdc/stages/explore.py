@@ -9,9 +9,8 @@ from typing import Any
 from sdc.model.errors import RunFolderError
 from sdc.paths import checked_path
 from sdc.report.space import QuerySpace, query_space
-from sdc.run_format import SEARCH
+from sdc.run_format import SEARCH, WIDTHS
 from sdc.search.wishes import named
-from sdc.stages.outputs import WIDTHS
 from sdc.stages.subject import Subject, require_recorded
 from sdc.storage.refutations import read_refutations
 from sdc.storage.results import read_search, read_widths

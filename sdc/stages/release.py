@@ -24,10 +24,13 @@ from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
 from sdc.run_format import (
+    ASSESSMENT,
     ASSESSMENT_FILE,
     CONFIDENTIAL_STATEMENT,
     LEVELS,
     METADATA,
+    RELEASE,
+    REPORT,
     REVEALS,
     SHA256,
     SIGNED,
@@ -35,16 +38,12 @@ from sdc.run_format import (
     SUMS,
     TIMESTAMP,
     VERDICT,
+    WEIGHTED,
 )
 from sdc.stages.assemble import require_utility
-from sdc.stages.assessment import ASSESSMENT
-from sdc.stages.build import Build
+from sdc.stages.build import Build, Say, Work, effort_settings, plain
 from sdc.stages.checks import check_labels
-from sdc.stages.report import PAGE, REPORT
-from sdc.stages.search import SEARCH
-from sdc.stages.stage import Say, Stage, effort_settings, plain
-from sdc.stages.table import TABLE
-from sdc.stages.weighted import WEIGHTED
+from sdc.stages.report import PAGE
 from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import keep_proof, proofs_folder
 from sdc.storage.run_folder import read_json
@@ -52,11 +51,12 @@ from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
 
 
-def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+def publish(work: Work, into: Path) -> None:
     """Clears the release by its certificate, writes the files, and reads them back."""
-    config, made, report = build.config, build.made, build.folder.stage(REPORT.name) / PAGE
+    build, executor = work.build, work.executor
+    config, made, report = build.config, build.made, build.folder.stage(REPORT) / PAGE
     # nothing but this file speaks for the release: the gate checks all of it again
-    certificate = made.certificate(ASSESSMENT.name)
+    certificate = made.certificate(ASSESSMENT)
     if certificate.asked != made.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     _require_not_refuted(build, report)
@@ -69,7 +69,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
-        say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
+        work.say(
+            f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}"
+        )
     check_labels(config, made.table.schema)
     texts = _texts(build)
     write_publication(cleared, build.subject, config.name, into, texts=texts)
@@ -79,7 +81,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
     """As `differences` of a release that was made, but of what signs it; errors as when it was made."""
-    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS), _texts(build)
+    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS), _texts(build)
     unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
     found = differences(cleared, folder, build.config.name, unsigned)
     return ((path, how) for path, how in found if path not in (*SIGNED, TIMESTAMP))
@@ -137,13 +139,13 @@ def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
     """The weights, and what shows which of their totals may go out; ReleaseError where that is of another rounding."""
     if (asked := build.config.totals) is None:
         return None
-    shown = read_weighted(build.folder.stage(WEIGHTED.name), build.made.table.schema)
+    shown = read_weighted(build.folder.stage(WEIGHTED), build.made.table.schema)
     if shown.base != asked.round * UNIT:
         raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
     return build.made.weights, shown
 
 
-def _unverified(build: Build, folder: Path, made: bool) -> str:
+def unverified(build: Build, folder: Path, made: bool) -> str:
     """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
 
     Of one that was not made just now the gate judges the cells without proof again, which the policy "outer" may let
@@ -162,14 +164,14 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
     if not found.failures and unproven and not made:
         try:
-            _require_not_refuted(build, build.folder.stage(REPORT.name) / PAGE)
-            _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS)
+            _require_not_refuted(build, build.folder.stage(REPORT) / PAGE)
+            _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS)
         except SdcError as error:
             return str(error)
     return "; ".join(found.failures)
 
 
-def _enter(build: Build, folder: Path, say: Say) -> None:
+def enter(build: Build, folder: Path, say: Say) -> None:
     """Notes what is about to be public: in the confidential statement, and last in its ledger."""
     _write_statement(build, folder)
     try:
@@ -188,15 +190,15 @@ def _write_statement(build: Build, folder: Path) -> None:
         (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
         return
     own, digests = build.folder, build.digests
-    assessed = own.stage(ASSESSMENT.name) / ASSESSMENT_FILE
+    assessed = own.stage(ASSESSMENT) / ASSESSMENT_FILE
     assessment = read_json(assessed)
     verdict = {assessed: {what: assessment[what] for what in VERDICT}}
-    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE.name}))
+    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE}))
     files = (path for stage in stages for path in sorted(stage.rglob("*")))
     evidence = [of_file(path, path.relative_to(own.path).as_posix(), verdict.get(path)) for path in files]
     config = build.config.model_dump(mode="json", exclude={**ELSEWHERE, "server": True})
     by = [descriptor("config", digests["config"], config), descriptor("data", digests["data"])]
-    release = of_file(folder / SUMS, f"{RELEASE.name}/{SUMS}")
+    release = of_file(folder / SUMS, f"{RELEASE}/{SUMS}")
     own.write_text(CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
 
 
@@ -206,7 +208,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
-    certificate, assessed = made.certificate(ASSESSMENT.name), made.assessed(build.config.risk.small_count)[0]
+    certificate, assessed = made.certificate(ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -215,7 +217,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "sub_tables": [st.names(element, made.table.schema) for element in public.frontier if element],
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
-        "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "folder": str(build.folder.stage(RELEASE).absolute()),
         "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
@@ -235,7 +237,7 @@ def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _settings(build: Build) -> list[Any]:
+def release_settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
@@ -246,14 +248,3 @@ def _settings(build: Build) -> list[Any]:
 def _public_key(config: BuildConfig) -> str:
     key = signing_key(config.publication)
     return "" if key is None else key.public
-
-
-RELEASE = Stage(
-    "release",
-    "publishes, checking the files once more",
-    needs=(TABLE.name, SEARCH.name, ASSESSMENT.name, WEIGHTED.name),
-    sections=_settings,
-    make=_make,
-    fault=_unverified,
-    enter=_enter,
-)

@@ -12,8 +12,7 @@ from sdc.data.source import cause_of, file_system, is_unreached, require_no_pass
 from sdc.events import tell
 from sdc.model.errors import ConfigError, InputError, MissingLibraryError, RunFolderError, SdcError, TemporaryError
 from sdc.run_format import RELEASE, SUMS
-from sdc.stages.build import Build
-from sdc.stages.stage import Say
+from sdc.stages.build import Build, Say
 from sdc.storage.run_folder import folder_digest
 
 

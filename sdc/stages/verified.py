@@ -18,7 +18,7 @@ from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA2
 from sdc.stages.assemble import ALL_WIDTHS
 from sdc.stages.build import Build
 from sdc.stages.release import differing
-from sdc.stages.stage import written_by
+from sdc.stages.stages import written_by
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.run_folder import RunFolder, read_json
