@@ -16,8 +16,8 @@ from flows.tasks import run_as_task, run_as_tasks, stage_facts
 from sdc.refusal import NOT_RELEASABLE
 from sdc.run_format import IN_PART, RELEASE
 from sdc.stages.build import open_build
+from sdc.stages.release import check_upload, upload
 from sdc.stages.stages import beside_all
-from sdc.stages.upload import check_upload, upload
 from sdc.storage.documents import part_facts, release_facts
 
 be_patient()

@@ -68,7 +68,7 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
     """
     every = stages_of(build.config)
     stages = stages or every
-    named, said, records = {stage.task: stage for stage in stages}, list[str](), list[StageRecord]()
+    named, said, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
     method = build.config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
     with (
         LateExecutor(build.config.execution).open() as late,

@@ -116,8 +116,8 @@ def plan(
     from sdc.executor import IN_PROCESS
     from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
+    from sdc.stages.table import check_before
 
     build = open_build(config, data, workers)
     check_before(build)
@@ -194,7 +194,7 @@ def verify(
 
 
 def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
-    from sdc.stages.published import verify_folder
+    from sdc.stages.verified import verify_folder
 
     found = dict(verify_folder(folder, key))
     if as_json:
@@ -281,7 +281,7 @@ def explore(
     It is written to the run folder and is as confidential as the audit report.
     """
     from sdc.run_format import RELEASE
-    from sdc.stages.explore import PAGE, space_of_run
+    from sdc.stages.finished import EXPLORER, space_of_run
     from sdc.storage.run_folder import RunFolder
 
     if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
@@ -290,8 +290,8 @@ def explore(
     if to is not None:
         write_page(to, space.page, "--to")
     else:
-        RunFolder(run_folder).write_text(PAGE, space.page)
-    written = to or run_folder / PAGE
+        RunFolder(run_folder).write_text(EXPLORER, space.page)
+    written = to or run_folder / EXPLORER
     if as_json:
         print_json({"explorer": str(written), "bytes": written.stat().st_size})
     else:

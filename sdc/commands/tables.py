@@ -127,7 +127,7 @@ def bounds(
     """Compute bounds of cells, or of sums of cells, given a release."""
     from sdc.bounds.super_cells import FRACTIONAL
     from sdc.public.incomplete import Incomplete
-    from sdc.stages.bounded import bounded, super_cells
+    from sdc.stages.answers import bounded, super_cells
     from sdc.storage.documents import bounds_facts, super_cell_facts
 
     _check_sharp(sharp, seconds, method)

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from sdc.canonical import digest_of
 from sdc.checkpoint import Checkpoint
@@ -55,7 +55,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT, RELEASE, SEARCH, TABLE, WIDTHS
+from sdc.run_format import ASSESSMENT, MANIFEST, RELEASE, SEARCH, TABLE, WIDTHS
 from sdc.stages.assemble import Listing, SearchSettings, edition_before
 from sdc.stages.needs import Needs, counting_memory
 from sdc.storage import results
@@ -83,9 +83,10 @@ def directly(name: str, part: Callable[[], Made], before: Sequence[Any] = ()) ->
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
-    """Each is read when it is first asked for, and kept."""
+    """What the stages of a build have made: each is read when it is first asked for, and kept."""
 
     folder: RunFolder
+    config: BuildConfig
 
     @cached_property
     def table(self) -> Table:
@@ -94,7 +95,8 @@ class Outputs:
     @cached_property
     def known(self) -> Knowledge:
         """What is known of the table before anything is released: what was published, and which cells cannot be."""
-        return read_known(self.folder.stage(TABLE), self.table)
+        listed = listed_codes(self.config.table.code_lists, self.table.schema)
+        return read_known(self.folder.stage(TABLE), self.table, listed)
 
     @cached_property
     def beside(self) -> Knowledge:
@@ -143,6 +145,18 @@ class Build:
     config: BuildConfig
     given: Origin | None = None
     again: int = 0
+
+    @staticmethod
+    def of_run(path: Path) -> Build:
+        """By a run folder, whose config is in its manifest; RunFolderError where that is of another version."""
+        folder = RunFolder(path)
+        try:
+            build = Build(BuildConfig.model_validate(folder.manifest().config))
+        except ValidationError as error:
+            what = f"{path}/{MANIFEST} has no config of this version"
+            raise RunFolderError(f"{what}; make it again with sdc run") from error
+        vars(build)["folder"] = folder  # which else is named by digests of the data
+        return build
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -215,7 +229,7 @@ class Build:
     @cached_property
     def made(self) -> Outputs:
         """What its stages have made."""
-        return Outputs(self.folder)
+        return Outputs(self.folder, self.config)
 
     @cached_property
     def needs(self) -> Needs:

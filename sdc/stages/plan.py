@@ -44,7 +44,6 @@ from sdc.risk.effort import Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.reaching import Above, widths_above
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
-from sdc.risk.units import EndsUnit, find_ends
 from sdc.search.annealing import AnnealingChain
 from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import MOST_ASKED
@@ -52,10 +51,10 @@ from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
 from sdc.search.wishes import Wishes, limits_of
 from sdc.stages.build import Build
-from sdc.stages.checks import check_names
 from sdc.stages.needs import WORKER_BYTES, listed
 from sdc.stages.report import MOST_MERGED, MOST_REDESIGNED
 from sdc.stages.stages import stages_of
+from sdc.stages.table import check_names
 from sdc.storage.parquet import write_table
 
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
@@ -288,16 +287,15 @@ class _Projection:
         return Wishes(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
-        """Of so many questions at the speed found, and of the whole budget."""
-        # a question is mostly one search after the other, which more workers hardly shorten
-        asked, budget = questions * self._seconds_of("questions"), self._proof_seconds(workers, most)
-        return (asked if 0 < asked < budget else budget), budget
+        """Of so many questions at the speed found, and of the whole budget for feasible tables, of a reference core.
 
-    def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
-        """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, of a reference core."""
+        In small tables every answer is exact, and takes what it takes.
+        """
+        # a question is mostly one search after the other, which more workers hardly shorten
+        asked, budget = questions * self._seconds_of("questions"), min(most, self.build.config.release.seconds)
         if is_small(self.table.schema):
-            return len(self._at_risk) * self._seconds_of("bounds") / workers
-        return min(most, self.build.config.release.seconds) / workers
+            return asked, asked
+        return min(asked or math.inf, budget / workers), budget / workers
 
     def disk_mib(self, name: str) -> float:
         """Of a stage, in the run folder."""
@@ -344,7 +342,7 @@ def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> 
     """A trial of each kind of unit that the build's method has: its seconds."""
     release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
     names = ["widths", *["annealing"] * bool(release.method in ("decomposable", "best") or build.config.curve)]
-    names += ["bounds", "questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
+    names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
     shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth, release.objective
     return {name: next(executor.run(trial, table, [UnitKind(name, *shared)])) for name in names}
 
@@ -352,7 +350,7 @@ def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> 
 def trial(table: Table, kind: UnitKind) -> float:
     """The unit: what this process takes for one of the kind, in seconds.
 
-    A unit of the widths, a proposal, a cell's bounds, a question about a growing release, a draw.
+    A unit of the widths, a proposal, a question about a growing release, a draw.
     """
     # levels as variables of their own: that takes no less
     return _KINDS[kind.name](table.flat, kind)
@@ -388,15 +386,6 @@ def _questions(table: Table, kind: UnitKind) -> float:
     wishes = Wishes(breadth=kind.breadth, questions=QUESTIONS)
     OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
-
-
-def _bounds(table: Table, kind: UnitKind) -> float:
-    """Of one at-risk cell beside all pairs, which no separator splits."""
-    cells = table.codes[table.at_risk(kind.criteria.small_count)[:1]]
-    if not len(cells):
-        return 0.0
-    unit = EndsUnit(st.full(len(table.schema)), _known(table, _pairs(table)), cells)
-    return _timed(find_ends, table, unit)
 
 
 def _annealing(table: Table, kind: UnitKind) -> float:
@@ -459,7 +448,6 @@ def _timed(work: Callable[..., Any], *given: Any) -> float:
 _KINDS = {
     "widths": _widths,
     "questions": _questions,
-    "bounds": _bounds,
     "annealing": _annealing,
     "draws": _draws,
 }

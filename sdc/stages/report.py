@@ -26,11 +26,10 @@ from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
 from sdc.search.grown import Grown
 from sdc.search.ordered import ordered_list
 from sdc.search.remedies import Remedy, remedies
+from sdc.stages.again import redesigns, refusals
+from sdc.stages.answers import attack_on_public
 from sdc.stages.assemble import SearchSettings, release_search, utility_of_release
-from sdc.stages.attacked import attack_on_public
 from sdc.stages.build import Build, Work, given, plain
-from sdc.stages.redesigns import redesigns
-from sdc.stages.refusals import refusals
 from sdc.stages.search import search_settings
 from sdc.storage import results
 from sdc.storage.documents import halvings_facts

@@ -28,10 +28,10 @@ from sdc.search.ordered import GROWING
 from sdc.search.simulatable import SimulatedStep
 from sdc.search.step import LATELY, SearchStep, outlook
 from sdc.search.suppressed import suppressions
+from sdc.stages.answers import keeping
 from sdc.stages.assemble import Watch, release_search
-from sdc.stages.bounded import keeping
 from sdc.stages.build import Build, Say, Work
-from sdc.stages.checks import check_names
+from sdc.stages.table import check_names
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.refutations import write_refutations
 from sdc.storage.results import write_assessment, write_search

@@ -41,17 +41,16 @@ Made = TypeVar("Made")
 class Stage:
     """`needs` names the earlier stages and `sections` the parts of the config that its outputs depend on.
 
-    task     what it is called as a task
     make     fills its folder
     fault    what is wrong with outputs that were found, or made just now; nothing where they are right
     enter    what is noted or said elsewhere before outputs have their place; where that fails they have none
     require  refuses a table that does not fit, before anything is made of it
     asked    whether a build of the config has it; of its needs only those are meant that the build has
     version  its STAGE_VERSION: raise it with each change of the code that may change its outputs, see CONTRIBUTING.md
+    task     what it is called as a task, where not by its name
     """
 
     name: str
-    task: str
     does: str
     needs: tuple[str, ...]
     sections: Callable[[Build], Any]
@@ -61,6 +60,7 @@ class Stage:
     require: Callable[[Build, Table], None] = lambda build, table: build.needs.require(table)
     asked: Callable[[BuildConfig], Any] = lambda config: True
     version: int = 1
+    task: str = ""
 
     def key(self, build: Build, outputs: Mapping[str, str] | None = None) -> str:
         """Digest of all that its outputs depend on, given the digests of earlier stages' outputs, or as they are."""
@@ -74,25 +74,24 @@ class Stage:
 
 TABLE = Stage(
     names.TABLE,
-    "count table",
     "counts the records",
     needs=(),
     sections=table.table_settings,
     make=table.count,
     enter=table.warn_of_loss,
     version=2,
+    task="count table",
 )
 WIDTHS = Stage(
     names.WIDTHS,
-    "critical widths",
     "critical widths of the sub-tables",
     needs=(names.TABLE,),
     sections=lambda build: [build.config.risk.small_count, build.listing.floor, build.listing.most],
     make=table.sweep,
+    task="critical widths",
 )
 SEARCH = Stage(
     names.SEARCH,
-    "choose release",
     "finds a release",
     needs=(names.TABLE, names.WIDTHS),
     sections=lambda build: [
@@ -103,18 +102,18 @@ SEARCH = Stage(
     ],
     make=search.search,
     version=3,
+    task="choose release",
 )
 ASSESSMENT = Stage(
     names.ASSESSMENT,
-    "sharp bounds",
     "bounds every at-risk cell under the release",
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: [plain(build.config.risk), effort_settings(build.config), build.config.seconds_to_sharpen],
     make=search.assess,
+    task="sharp bounds",
 )
 CURVE = Stage(
     names.CURVE,
-    "curve",
     "finds the releases of other risk criteria",
     needs=(names.TABLE, names.WIDTHS),
     sections=lambda build: [plain(part) for part in (build.config.curve, build.config.risk, build.config.release)],
@@ -123,7 +122,6 @@ CURVE = Stage(
 )
 REMEDIES = Stage(
     names.REMEDIES,
-    "remedies",
     "tries recodes on what stopped the release",
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: [
@@ -138,7 +136,6 @@ REMEDIES = Stage(
 )
 POSTERIOR = Stage(
     names.POSTERIOR,
-    "posterior",
     "says what an intruder may hold likely",
     needs=(names.TABLE, names.SEARCH),
     sections=report.posterior_settings,
@@ -148,7 +145,6 @@ POSTERIOR = Stage(
 )
 UNIQUES = Stage(
     names.UNIQUES,
-    "uniques",
     "says how probably sample uniques are population uniques",
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: plain(build.config.uniques),
@@ -157,7 +153,6 @@ UNIQUES = Stage(
 )
 ATTACK = Stage(
     names.ATTACK,
-    "attack",
     "guesses at-risk cells from all that is public",
     needs=(names.TABLE, names.SEARCH),
     sections=lambda build: plain(build.config.attack),
@@ -166,7 +161,6 @@ ATTACK = Stage(
 )
 WEIGHTED = Stage(
     names.WEIGHTED,
-    "weighted",
     "judges totals of weights beside the counts",
     needs=(names.TABLE, names.ASSESSMENT),
     sections=lambda build: [
@@ -179,25 +173,25 @@ WEIGHTED = Stage(
 ASKED = (CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)  # that only some configs ask for
 REPORT = Stage(
     names.REPORT,
-    "report",
     "writes the audit report",
     needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *ASKED)),
     sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
     make=report.report,
     version=2,
+    task="report",
 )
 RELEASE = Stage(
     names.RELEASE,
-    "publish",
     "publishes, checking the files once more",
     needs=(names.TABLE, names.SEARCH, names.ASSESSMENT, names.WEIGHTED),
     sections=release.release_settings,
     make=release.publish,
     fault=release.unverified,
     enter=release.enter,
+    task="publish",
 )
 STAGES = (TABLE, WIDTHS, SEARCH, ASSESSMENT, REPORT, RELEASE)  # of every build
-SWEEP = (replace(TABLE, task=names.TABLE), replace(WIDTHS, task=names.WIDTHS))
+SWEEP = (replace(TABLE, task=""), replace(WIDTHS, task=""))
 ALONE = (
     replace(SWEEP[0], enter=table.require_at_risk),
     replace(SWEEP[1], require=lambda build, table: build.needs.require_sweep(table)),
@@ -246,7 +240,7 @@ def run_stages(build: Build, stages: Sequence[Stage], executor: Executor, say: S
     made = dict[str, Any]()
     for stage in stages:
         before = [made[name] for name in stage.needs if name in made]
-        made[stage.name] = step(stage.task, partial(run_stage, stage, build, executor, say, step), before)
+        made[stage.name] = step(stage.task or stage.name, partial(run_stage, stage, build, executor, say, step), before)
     return [*made.values()]
 
 

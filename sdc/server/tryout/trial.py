@@ -182,7 +182,7 @@ def stage_of(trial: ServerTrial) -> Stage:
         risk, release = build.config.risk.model_dump(mode="json"), build.config.release.model_dump(mode="json")
         return [trial.facts, trial.requests, trial.listed, _dumped(trial.rule_sets), whole, risk, release]
 
-    return Stage(STAGE, STAGE, "tries rules on streams of requests", ("table", "widths"), sections, make)
+    return Stage(STAGE, "tries rules on streams of requests", ("table", "widths"), sections, make)
 
 
 def tried(build: Build, trial: ServerTrial, executor: Executor) -> dict[str, Any]:
