@@ -13,7 +13,7 @@ from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.stages.built import Built
+    from sdc.stages.finished import Built
 
 
 def run(
@@ -36,7 +36,7 @@ def run(
     error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
     """
     made = through_flow("release_build", checked_path(config), data, workers, watch, watch_port, again=again)
-    from sdc.stages.built import Built  # last: to import it takes seconds
+    from sdc.stages.finished import Built  # last: to import it takes seconds
 
     return Built(made)
 
@@ -60,7 +60,7 @@ def through_flow(
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
         from sdc.stages.build import open_build
-        from sdc.stages.checks import check_before
+        from sdc.stages.table import check_before
 
         build = open_build(config, data, workers, **more)
         check_before(build)

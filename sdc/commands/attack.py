@@ -48,7 +48,7 @@ def attack_command(
 
     Uses only what is published. With --truth, shows which guesses are right.
     """
-    from sdc.stages.attacked import attack
+    from sdc.stages.answers import attack
 
     require_columns_file(out)
     found = attack(release, truth=truth, seeds=seeds, relations=relations)

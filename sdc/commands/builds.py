@@ -95,7 +95,7 @@ def sweep(
     if as_json:
         print_json(result)
         return
-    from sdc.stages.sweep import sweep_lines
+    from sdc.stages.table import sweep_lines
 
     print("\n".join(sweep_lines(result)))
 
@@ -116,8 +116,8 @@ def plan(
     from sdc.executor import IN_PROCESS
     from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
+    from sdc.stages.table import check_before
 
     build = open_build(config, data, workers)
     check_before(build)
@@ -133,11 +133,10 @@ def plan(
     if result["floor"]:
         most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
         print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
-    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
+    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = _span(stage)
-        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
-        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
+        size, seconds = f"{stage['memory_mib']:8} MiB", _span(stage)
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{size}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
@@ -195,7 +194,7 @@ def verify(
 
 
 def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
-    from sdc.stages.published import verify_folder
+    from sdc.stages.verified import verify_folder
 
     found = dict(verify_folder(folder, key))
     if as_json:
@@ -282,7 +281,7 @@ def explore(
     It is written to the run folder and is as confidential as the audit report.
     """
     from sdc.run_format import RELEASE
-    from sdc.stages.explore import PAGE, space_of_run
+    from sdc.stages.finished import EXPLORER, space_of_run
     from sdc.storage.run_folder import RunFolder
 
     if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
@@ -291,8 +290,8 @@ def explore(
     if to is not None:
         write_page(to, space.page, "--to")
     else:
-        RunFolder(run_folder).write_text(PAGE, space.page)
-    written = to or run_folder / PAGE
+        RunFolder(run_folder).write_text(EXPLORER, space.page)
+    written = to or run_folder / EXPLORER
     if as_json:
         print_json({"explorer": str(written), "bytes": written.stat().st_size})
     else:

@@ -106,7 +106,7 @@ def compare(
 
     Lists the changes of config and table, and the sub-tables that came or went, with reasons.
     """
-    from sdc.stages.compare import compare as compare_runs
+    from sdc.stages.finished import compare as compare_runs
 
     found = compare_runs(before, after)
     if as_json:

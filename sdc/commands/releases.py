@@ -239,9 +239,9 @@ def release(
     from sdc import api
     from sdc.search.best import require_method
     from sdc.stages.assemble import Watch
-    from sdc.stages.checks import check_names
-    from sdc.stages.publish import publish_release
+    from sdc.stages.release import publish_release
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
+    from sdc.stages.table import check_names
 
     if method is not None:
         require_method(method)
@@ -313,7 +313,7 @@ def release(
 
 def _require_new(out: Path | None) -> None:
     """Before the work, what publication will ask after it."""
-    from sdc.stages.publish import require_new
+    from sdc.stages.release import require_new
 
     if out is not None:
         try:

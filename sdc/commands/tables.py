@@ -129,7 +129,7 @@ def bounds(
     from sdc.model.sharpness import bounds_facts
     from sdc.model.super_cell import super_cell_facts
     from sdc.public.incomplete import Incomplete
-    from sdc.stages.bounded import bounded, super_cells
+    from sdc.stages.answers import bounded, super_cells
 
     _check_sharp(sharp, seconds, method)
     which = _asked_cells(cells)

@@ -15,7 +15,7 @@ from sdc.model.errors import (
 )
 from sdc.model.release import release_facts
 from sdc.model.table import Table
-from sdc.stages.built import Built
+from sdc.stages.finished import Built
 from tests.helpers import builds
 from tests.helpers.builds import BY_NAME, CZECH_CSV
 

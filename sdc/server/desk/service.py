@@ -31,7 +31,7 @@ from sdc.server.desk.reception import Arrival, Queue, Reception, promised
 from sdc.server.desk.rules import KEPT, MYOPIC, REVEALED, SUPPRESSED, Rule, reveals
 from sdc.server.desk.workers import Seat, Worker
 from sdc.stages.build import Build
-from sdc.stages.checks import check_labels
+from sdc.stages.table import check_labels
 
 MOST_IN_EFFECTS = 20  # variables, of which effects are told
 
