@@ -60,72 +60,51 @@ def _place(url: str) -> str:
 
 
 class ExecutionConfig(Section):
-    cluster: Annotated[
-        Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
-    ] = "local"
-    workers: Annotated[
-        Workers, Field(description="the number of workers, from 1 to 1024; a cluster's YAML file has its own")
-    ] = 2
-    memory_per_worker: Annotated[
-        Memory,
-        Field(
-            description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a "
-            "cluster's YAML file has its own"
-        ),
-    ] = "auto"
+    cluster: Annotated[Text, AfterValidator(_cluster)] = "local"
+    """in-process, local, or the path of a cluster's YAML file"""
+    workers: Workers = 2
+    """the number of workers, from 1 to 1024; a cluster's YAML file has its own"""
+    memory_per_worker: Memory = "auto"
+    """a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a cluster's YAML file
+    has its own"""
 
 
 class OutputConfig(Section):
-    folder: Annotated[
-        Text,
-        AfterValidator(_here),
-        Field(description="where run folders go, on this machine, relative to the current directory"),
-    ] = "runs"
-    upload: Annotated[
-        Annotated[Text, AfterValidator(_place)] | None,
-        Field(description="an empty folder behind a URL, such as s3://bucket/folder, to which a whole release goes"),
-    ] = None
+    folder: Annotated[Text, AfterValidator(_here)] = "runs"
+    """where run folders go, on this machine, relative to the current directory"""
+    upload: Annotated[Text, AfterValidator(_place)] | None = None
+    """an empty folder behind a URL, such as s3://bucket/folder, to which a whole release goes"""
 
 
 class BuildConfig(Section):
     """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
 
-    name: Annotated[
-        StrictStr,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-            description="letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first",
-        ),
-    ]
-    table: Annotated[TableConfig, Field(description="a section with a path at least")]
-    risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
-    release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
-    publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
-    labels: Annotated[LabelsConfig, Field(description="a section with variables or a code_list")] = LabelsConfig()
-    report: Annotated[AuditConfig, Field(description="a section with purpose, prepared_by, date")] = AuditConfig()
-    weighted: Annotated[
-        WeightedConfig | None,
-        Field(description="a section of settings; without it those of its defaults, where table.weight is given"),
-    ] = None
-    earlier: Annotated[
-        tuple[EarlierConfig, ...],
-        Field(
-            description="a list of sections with a folder or an entry; what is published is judged together with all"
-        ),
-    ] = ()
-    ledger: Annotated[
-        Text | None,
-        Field(description="a file that sdc ledger made, relative to the config; each publication is recorded there"),
-    ] = None
-    widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
-    assessment: Annotated[
-        Literal["proven", "sharp"],
-        Field(
-            description="how far bounds of at-risk cells go once the release is found: sharp, until outer and inner "
-            "ends meet or sharp_seconds are spent, on the workers, the narrowest cells first; or proven, as a proof "
-            "needs them. Sharp bounds may refute what was undecided, and then nothing is published"
-        ),
-    ] = "sharp"
+    name: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first"""
+    table: TableConfig
+    """a section with a path at least"""
+    risk: RiskConfig
+    """a section with a min_width at least"""
+    release: ReleaseConfig = ReleaseConfig()
+    """a section of settings"""
+    publication: PublicationConfig = PublicationConfig()
+    """a section of settings"""
+    labels: LabelsConfig = LabelsConfig()
+    """a section with variables or a code_list"""
+    report: AuditConfig = AuditConfig()
+    """a section with purpose, prepared_by, date"""
+    weighted: WeightedConfig | None = None
+    """a section of settings; without it those of its defaults, where table.weight is given"""
+    earlier: tuple[EarlierConfig, ...] = ()
+    """a list of sections with a folder or an entry; what is published is judged together with all"""
+    ledger: Text | None = None
+    """a file that sdc ledger made, relative to the config; each publication is recorded there"""
+    widths: WidthsConfig = WidthsConfig()
+    """a section of settings"""
+    assessment: Literal["proven", "sharp"] = "sharp"
+    """how far bounds of at-risk cells go once the release is found: sharp, until outer and inner ends meet or
+    sharp_seconds are spent, on the workers, the narrowest cells first; or proven, as a proof needs them. Sharp bounds
+    may refute what was undecided, and then nothing is published"""
     sharp_seconds: Annotated[
         Seconds | None,
         Field(
@@ -134,25 +113,22 @@ class BuildConfig(Section):
             f"default {BUILD_SECONDS:g}"
         ),
     ] = None
-    curve: Annotated[
-        CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
-    ] = None
-    remedies: Annotated[
-        RemediesConfig | None, Field(description="a section of settings; default no recode is tried")
-    ] = None
-    posterior: Annotated[PosteriorConfig | None, Field(description="a section of settings; default no posterior")] = (
-        None
-    )
-    uniques: Annotated[
-        UniquesConfig | None,
-        Field(description="a section with a fraction, or beside table.weight; default nothing about uniques"),
-    ] = None
-    attack: Annotated[
-        AttackConfig | None, Field(description="a section of settings; default nothing is reconstructed")
-    ] = None
-    execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
-    output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
-    server: Annotated[ServerConfig | None, Field(description="a section of settings, of the table server")] = None
+    curve: CurveConfig | None = None
+    """a section with min_width at least; default no risk-utility curve"""
+    remedies: RemediesConfig | None = None
+    """a section of settings; default no recode is tried"""
+    posterior: PosteriorConfig | None = None
+    """a section of settings; default no posterior"""
+    uniques: UniquesConfig | None = None
+    """a section with a fraction, or beside table.weight; default nothing about uniques"""
+    attack: AttackConfig | None = None
+    """a section of settings; default nothing is reconstructed"""
+    execution: ExecutionConfig = ExecutionConfig()
+    """a section of settings"""
+    output: OutputConfig = OutputConfig()
+    """a section of settings"""
+    server: ServerConfig | None = None
+    """a section of settings, of the table server"""
 
     @property
     def totals(self) -> WeightedConfig | None:

@@ -20,7 +20,7 @@ from sdc.config.earlier import EarlierConfig
 from sdc.config.publication import LabelsConfig
 from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.table import SUFFIXES
-from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
+from sdc.config.values import EMBEDDED_CLUSTERS, Numeral, words_of
 from sdc.model.errors import ConfigError, SdcError, meant
 from sdc.paths import at_home, checked_path, shown
 from sdc.run_format import MANIFEST
@@ -363,7 +363,7 @@ def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     section, rest = _section(model, keys)
     outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
     field = outer.model_fields.get(key)
-    return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
+    return words_of(field) if field else f"one of {', '.join(section.model_fields)}"
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:

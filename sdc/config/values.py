@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic.fields import FieldInfo
 
 from sdc.model.errors import InputError
 from sdc.model.labels import NOT_PLAIN
@@ -118,9 +119,18 @@ Names = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """A part of a file of settings: what it does not name is refused, and nothing changes it."""
+    """A part of a file of settings: what it does not name is refused, and nothing changes it.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A setting is its name, its type with its range, its default, and below it what it is, in words for everybody: what
+    it may be comes from these to files, commands, Python, the handbook and editors.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def words_of(field: FieldInfo) -> str:
+    """What a setting is."""
+    return " ".join((field.description or "").split())
 
 
 def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
