@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictStr, model_validator
@@ -178,10 +179,18 @@ class BuildConfig(Section):
             raise ValueError(said)
         return self
 
-    def require_used(self) -> None:
-        """ConfigError for settings of searches that it does not ask for; those of runs from before may have some."""
-        default = dict(ReleaseConfig())
+    def require_used(self, settings: Iterable[str] = ()) -> None:
+        """ConfigError for settings of searches that it does not ask for; those of runs from before may have some.
+
+        settings  keys of what is set beside a file: where a method is among them, the file may be for another one
+        """
+        default, keys = dict(ReleaseConfig()), [*settings]
         given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
+        if "release.method" in keys:
+            seeds = {f"release.{section}.seed" for section in ("annealing", "simulatable")}
+            own = [key for key in keys if not seeds <= {*keys} or key not in seeds]  # a seed of both is of either
+            given = [name for name in given if any(f"{key}.".startswith(f"release.{name}.") for key in own)]
+            given += ["seed"] * (len(own) < len(keys))
         if said := unused(self.release.method, given, self._methods_of_curve):
             raise ConfigError(said)
 

@@ -35,6 +35,12 @@ class ConfigKey:
     description: str
 
     @property
+    def text(self) -> str:
+        """For people."""
+        default = "must be given" if self.default is None else f"default {self.default}"
+        return f"{self.key}\n    {self.kind}; {default}\n    {self.description}"
+
+    @property
     def facts(self) -> dict[str, str | bool | None]:
         return {
             "key": self.key,
@@ -72,6 +78,11 @@ def explained(wanted: str | None = None) -> list[ConfigKey]:
         meant = f"; did you mean {', '.join(near)}?" if near else "; sdc config --explain lists all"
         raise ConfigError(f"{wanted} is no key of the config{meant}")
     return found
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a config, by which editors complete and check one."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **BuildConfig.model_json_schema()}
 
 
 def table(anchor: str = "") -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import read_config, read_demand
+from sdc.config.file import Settings, placed, read_config, read_demand
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import tell
@@ -280,16 +280,24 @@ class Build:
             tell("run ended", outcome="finished")
 
 
-def open_build(config: Path, data: str | Path | None = None, workers: int | None = None, again: bool = False) -> Build:
-    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`.
+def open_build(
+    config: Path,
+    data: str | Path | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    settings: Settings | None = None,
+) -> Build:
+    """The build of a config file, with the table, the number of workers and settings replaced; as `read_config`.
 
     again  a new build of a config that was published already, see `Build.anew`
     """
-    settings = read_config(config, data=data)
+    given = dict(settings or {})
+    if data is not None:
+        given["table.path"] = placed(str(data), Path.cwd(), "data = ")
     if workers is not None:
-        execution = settings.execution.model_copy(update={"workers": workers})
-        settings = settings.model_copy(update={"execution": execution})
-    return Build(settings).anew() if again else Build(settings)
+        given["execution.workers"] = workers
+    build = Build(read_config(config, given))
+    return build.anew() if again else build
 
 
 def _digest_of(config: BuildConfig) -> str:

@@ -125,7 +125,7 @@ def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
 
 
 def _table(subject: Subject) -> dict[str, Any]:
-    table, small = subject.table, subject.small_count(None)
+    table, small = subject.table, subject.small_count
     categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
     return {
         "records": table.total,

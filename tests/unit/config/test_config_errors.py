@@ -8,6 +8,7 @@ import pytest
 
 from sdc.config.file import read_config
 from sdc.model.errors import ConfigError
+from sdc.stages.build import open_build
 from tests.unit.config.test_config import SMALLEST, config_of
 
 
@@ -254,7 +255,7 @@ def test_paths_that_cannot_be(path: str, file: Path, monkeypatch: pytest.MonkeyP
         read_config(path)
     file.write_text(SMALLEST)
     with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
-        read_config(file, data=path)
+        open_build(file, path)
     for section in (f"output: {{folder: {path}}}", f"execution: {{cluster: {path}/x.yaml}}"):
         if "\0" not in path:
             assert_refused(file, SMALLEST + section, " is no path here: ")
