@@ -40,9 +40,9 @@ def run(
     """
     given = {**(settings or {}), **({} if workers is None else {"execution.workers": workers})}
     if data is not None:
-        from sdc.config.file import placed
+        from sdc.config.values import in_folder
 
-        given["table.path"] = placed(str(data), Path.cwd(), "data = ")
+        given["table.path"] = in_folder(str(data), Path.cwd())
     made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
     from sdc.stages.built import Built  # last: to import it takes seconds
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictStr, ValidationInfo, model_validator
 
 from sdc.canonical import digest_of
 from sdc.config.analysis import (
@@ -34,23 +34,26 @@ from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
 from sdc.config.release import ReleaseConfig, RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
-from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
+from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Placed, Seconds, Section, Text, Workers, existing, placed
 from sdc.model.errors import ConfigError
 from sdc.model.sharpness import BUILD_SECONDS
 from sdc.paths import at_home
 
 
-def _cluster(value: str) -> str:
-    if value not in EMBEDDED_CLUSTERS and not value.endswith((".yaml", ".yml")):
+def _cluster(value: str, info: ValidationInfo) -> str:
+    if value in EMBEDDED_CLUSTERS:
+        return value
+    if not value.endswith((".yaml", ".yml")):
         raise ValueError("it is neither of these nor a path to a YAML file")
-    return value
+    return existing(value, info)
 
 
-def _here(path: str) -> str:
+def _here(path: str, info: ValidationInfo) -> str:
     if "://" in path:
         raise ValueError(
             "it is a URL, and run folders are on this machine; name the place of a release in output.upload"
         )
+    placed(path, info)
     return at_home(path)
 
 
@@ -98,7 +101,7 @@ class BuildConfig(Section):
     """a section of settings; without it those of its defaults, where table.weight is given"""
     earlier: tuple[EarlierConfig, ...] = ()
     """a list of sections with a folder or an entry; what is published is judged together with all"""
-    ledger: Text | None = None
+    ledger: Placed | None = None
     """a file that sdc ledger made, relative to the config; each publication is recorded there"""
     widths: WidthsConfig = WidthsConfig()
     """a section of settings"""
@@ -165,6 +168,13 @@ class BuildConfig(Section):
                 "uniques has no fraction, and table.weight names no column; give the share of the population that is "
                 "in the sample, or the weights"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _names_each_once(self) -> BuildConfig:
+        named = [one.label for one in self.earlier]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(f"earlier names {twice[0]} twice; name each publication once")
         return self
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from sdc.config.values import Category, Groups, Positive, Section, Text
+from sdc.config.values import Category, Groups, Placed, Positive, Section, Text
 from sdc.run_format import TOTAL
 
 
@@ -25,14 +25,14 @@ class RecordKeyConfig(Section):
 
     column: Text
     """the column of record identifiers, called so in both"""
-    records: Text
+    records: Placed
     """the records that the publication is of: a file, a folder of parts, a glob or a URL"""
 
 
 class EarlierConfig(Section):
     """A publication that readers have already, and how its records relate to those of the table."""
 
-    folder: Text | None = None
+    folder: Placed | None = None
     """a published folder or file, relative to the config, as CSV, Parquet, JSON-stat or PX"""
     entry: Positive | None = None
     """the number of an entry of the ledger, instead of a folder"""

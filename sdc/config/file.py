@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import re
 import reprlib
@@ -17,13 +15,10 @@ from pydantic import BaseModel, ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.code_list import with_code_list
-from sdc.config.earlier import EarlierConfig
-from sdc.config.publication import LabelsConfig
-from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.table import SUFFIXES
-from sdc.config.values import EMBEDDED_CLUSTERS, Numeral, words_of
+from sdc.config.values import Numeral, words_of
 from sdc.model.errors import ConfigError, SdcError, meant
-from sdc.paths import at_home, checked_path, shown
+from sdc.paths import checked_path, shown
 from sdc.run_format import MANIFEST
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -51,7 +46,7 @@ def read_config(path: str | Path, settings: Settings = NOTHING_SET) -> BuildConf
         config.require_used(settings)
     except ConfigError as error:
         raise ConfigError(str(error) if settings else f"{path}: {error}") from error
-    return _resolved(config, path)
+    return _labelled(config)
 
 
 def configured(content: Any, path: Path, settings: Settings = NOTHING_SET) -> BuildConfig:
@@ -114,117 +109,15 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "", set
         raise ConfigError(f"{'' if is_set else f'{path}{place}: '}{faults_of(error, model)}") from error
 
 
-def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
-    checked_path(config.output.folder, f"{path}: output.folder = ")
-    files = {"path": placed(config.table.path, path.absolute().parent, f"{path}: table.path = ")}
-    if config.table.structural_zeros is not None:
-        files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
-    config = config.model_copy(update={"table": config.table.model_copy(update=files)})
-    if isinstance(config.release.demand, str):
-        # what it says is part of the config, not where it lies
-        demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
-        config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
-    if config.release.like is not None:
-        like = placed(config.release.like, path.absolute().parent, f"{path}: release.like = ")
-        config = config.model_copy(update={"release": config.release.model_copy(update={"like": like})})
-    if isinstance(config.release.in_part, tuple):
-        in_part = tuple(_weighed(one, path) for one in config.release.in_part)
-        config = config.model_copy(update={"release": config.release.model_copy(update={"in_part": in_part})})
-    if (key := config.publication.signing_key) is not None:
-        publication = config.publication.model_copy(
-            update={"signing_key": _existing(path, "publication.signing_key", key)}
-        )
-        config = config.model_copy(update={"publication": publication})
-    if config.server is not None and config.server.proxy_secret is not None:
-        secret = _existing(path, "server.proxy_secret", config.server.proxy_secret)
-        config = config.model_copy(update={"server": config.server.model_copy(update={"proxy_secret": secret})})
-    folder = path.absolute().parent
-    earlier = tuple(_earlierplaced(one, folder, path) for one in config.earlier)
-    named = [one.label for one in earlier]
-    if twice := [name for name in named if named.count(name) > 1]:
-        raise ConfigError(f"{path}: earlier names {twice[0]} twice; name each publication once")
-    ledger = None if config.ledger is None else placed(config.ledger, folder, f"{path}: ledger = ")
-    config = config.model_copy(update={"earlier": earlier, "ledger": ledger})
-    if config.labels.code_list is not None:
-        config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
-    if config.execution.cluster in EMBEDDED_CLUSTERS:
+def _labelled(config: BuildConfig) -> BuildConfig:
+    """With the labels of its code list."""
+    if config.labels.code_list is None:
         return config
-    cluster = _existing(path, "execution.cluster", config.execution.cluster)
-    return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
-
-
-def _weighed(section: InPartConfig, path: Path) -> InPartConfig:
-    """With what its file of weights says, which is part of the config, and not where it lies."""
-    if not isinstance(section.cost, CostConfig) or not isinstance(section.cost.weights, str):
-        return section
-    file = Path(_existing(path, "release.in_part.cost.weights", section.cost.weights))
+    file = Path(config.labels.code_list)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as content:
-            lines = tuple(tuple(line) for line in csv.reader(content) if line)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{file} cannot be read as CSV: {error}; give a file in UTF-8") from error
-    return section.model_copy(update={"cost": CostConfig(weights=lines)})
-
-
-def read_demand(path: Path) -> dict[str, float]:
-    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
-
-    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
-    of one sub-table add up.
-    """
-    found: dict[str, float] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
-                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
-            for row in rows:
-                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
-                if not name or not 0 < frequency < math.inf:
-                    raise ConfigError(
-                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
-                    )
-                found[name] = found.get(name, 0.0) + frequency
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
-    return found
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        return math.nan
-
-
-def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
-    file = Path(_existing(path, "labels.code_list", code_list))
-    try:
-        return with_code_list(labels, file)
+        return config.model_copy(update={"labels": with_code_list(config.labels, file)})
     except ValidationError as error:
         raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
-
-
-def placed(path: str, folder: Path, setting: str) -> str:
-    """A path relative to the folder made absolute; a URL stays as it is."""
-    return path if "://" in path else str(checked_path(folder / at_home(path), setting).resolve())
-
-
-def _earlierplaced(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
-    place = None if one.folder is None else placed(one.folder, folder, f"{path}: earlier.folder = ")
-    key = one.key
-    if key is not None:
-        records = placed(key.records, folder, f"{path}: earlier.key.records = ")
-        key = key.model_copy(update={"records": records})
-    return one.model_copy(update={"folder": place, "key": key})
-
-
-def _existing(path: Path, key: str, value: str) -> str:
-    """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
-    file = checked_path(path.absolute().parent / at_home(value), f"{path}: {key} = ").resolve()
-    if not file.is_file():
-        raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
-    return str(file)
 
 
 # YAML
@@ -363,7 +256,7 @@ def _of_one_kind(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = dict[tuple[Any, ...], dict[str, Any]]()
     for fault in faults:
         keys = tuple(key for key in fault["loc"] if not _KIND.search(str(key)))
-        if keys in found:
+        if keys in found and fault["type"] != "value_error":  # which says what is wrong with a value of the right kind
             fault = {**fault, "msg": f"{found[keys]['msg']}, or {fault['msg'].removeprefix('Input should be ')}"}
         found[keys] = {**fault, "loc": keys}
     around = {other[:depth] for other in found for depth in range(len(other))}

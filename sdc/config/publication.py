@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import StrictBool, field_validator
 
-from sdc.config.values import Category, Day, FormatName, PlainText, Section, Text
+from sdc.config.values import Category, Day, ExistingFile, FormatName, PlainText, Section, Text
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
@@ -39,7 +39,7 @@ class PublicationConfig(Section):
     """a list of sub-tables such as age*sex that the release implies, published beside it"""
     zeros: StrictBool = False
     """true or false: combinations without records are listed too"""
-    signing_key: Text | None = None
+    signing_key: ExistingFile | None = None
     """a file with an Ed25519 private key that signs the checksums, relative to the config"""
     totals: StrictBool = False
     """true or false: each variable has a category (total), so all marginals are listed"""
@@ -87,7 +87,7 @@ class LabelsConfig(Section):
 
     variables: dict[Text, VariableLabelsConfig] = {}
     """a section with label, note, unit, categories for each"""
-    code_list: Text | None = None
+    code_list: ExistingFile | None = None
     """a CSV file with the columns variable, category, label, relative to the config; default none"""
 
     @property

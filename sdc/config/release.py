@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+import csv
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import (
+    ExistingFile,
     Loss,
     Minutes,
     Names,
     NotNegative,
     Objective,
+    Placed,
     Positive,
     SearchMethod,
     Seconds,
@@ -21,7 +26,9 @@ from sdc.config.values import (
     Text,
     Weight,
     as_fault,
+    folder_of,
 )
+from sdc.model.errors import ConfigError
 from sdc.model.losses import AgencyLosses, IntruderLosses, check_limit
 
 
@@ -228,10 +235,21 @@ Way: TypeAlias = Literal["withhold", "coarsen", "round"]
 """How a sub-table goes out that may not go out whole."""
 
 
+def _weights(given: Any, info: ValidationInfo) -> Any:
+    """What a file of weights says is part of the config, and not where it lies."""
+    if not isinstance(given, str) or folder_of(info) is None:
+        return given
+    try:
+        with Path(given).open(encoding="utf-8-sig", newline="") as content:
+            return tuple(tuple(line) for line in csv.reader(content) if line)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{given} cannot be read as CSV: {error}; give a file in UTF-8") from error
+
+
 class CostConfig(Section):
     """What each cell of a sub-table costs that is withheld or merged."""
 
-    weights: Text | tuple[tuple[Text, ...], ...]
+    weights: Annotated[ExistingFile | tuple[tuple[Text, ...], ...], AfterValidator(_weights)]
     """a CSV file, relative to the config, with a column for each variable of the sub-table and one called weight, whole
     numbers; a cell that it does not list has 0; or its lines"""
 
@@ -300,6 +318,41 @@ class AtLeastConfig(Section):
         return self
 
 
+def _demand(given: Any, info: ValidationInfo) -> Any:
+    return read_demand(Path(given)) if isinstance(given, str) and folder_of(info) is not None else given
+
+
+def read_demand(path: Path) -> dict[str, float]:
+    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
+
+    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
+    of one sub-table add up.
+    """
+    found: dict[str, float] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
+                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
+            for row in rows:
+                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
+                if not name or not 0 < frequency < math.inf:
+                    raise ConfigError(
+                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
+                    )
+                found[name] = found.get(name, 0.0) + frequency
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
+    return found
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
+
+
 class ReleaseConfig(Section):
     method: SearchMethod = "ordered"
     """how the release is searched: ordered: grown along the list by critical width; bisection: the longest prefix of
@@ -320,13 +373,13 @@ class ReleaseConfig(Section):
     in_part: Literal["withhold"] | tuple[InPartConfig, ...] = ()
     """withhold: of required sub-tables that do not fit whole all cells go out but those that would tell too much; or a
     list of sections with of, how, cost, most and base, which name others too"""
-    like: Text | None = None
+    like: Placed | None = None
     """an earlier edition, a published folder or file relative to the config: the cells that it withholds of a sub-table
     are withheld again where that goes out in part; default none"""
     reveal_suppressed: bool = False
     """true: a sub-table may be released whole though it contains a table of which an earlier publication suppressed
     cells; default false"""
-    demand: dict[Text, Weight] | Text = {}
+    demand: Annotated[dict[Text, Weight] | ExistingFile, AfterValidator(_demand)] = {}
     """how often each sub-table is asked for, which is added to its weight: a CSV file with the columns sub_table and
     frequency, relative to the config file, or a section"""
     breadth: Annotated[NotNegative | None, Field(le=63)] = None

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StrictBool, StrictStr, field_validator, model_validator
 
 from sdc.config.release import SimulatableConfig
-from sdc.config.values import NotNegative, Positive, Seconds, Section, Share, Text, Weight
+from sdc.config.values import ExistingFile, NotNegative, Positive, Seconds, Section, Share, Text, Weight
 
 
 class OneStepConfig(Section):
@@ -130,7 +130,7 @@ class ServerConfig(Section):
     """where others reach it through a proxy, such as https://tables.agency.example"""
     proxy_header: Text | None = None
     """a header in which a proxy on this machine names the user that it has authenticated"""
-    proxy_secret: Text | None = None
+    proxy_secret: ExistingFile | None = None
     """a file, relative to the config, with 32 characters or more that the proxy alone knows and sends as
     X-Proxy-Secret"""
     publish_unreleasable: StrictBool = False

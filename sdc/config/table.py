@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, ValidationInfo, field_validator, model_validator
 
-from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
+from sdc.config.values import Category, Edge, ExistingFile, Groups, NotNegative, Placed, Positive, Section, Text
 from sdc.model.alike import Alike
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES
@@ -152,7 +152,7 @@ class ExpectConfig(Section):
 
 
 class TableConfig(Section):
-    path: Text
+    path: Placed
     """a file, folder or glob, relative to the config file, or a URL; --data overrides it"""
     variables: tuple[Text, ...] | None = None
     """a list of the columns to use, in order; default all"""
@@ -188,7 +188,7 @@ class TableConfig(Section):
     expect: ExpectConfig | None = None
     """a section with parts, records and marker: a table that lacks any of these is refused before it is read, by its
     records as soon as they are known; default nothing"""
-    structural_zeros: Text | None = None
+    structural_zeros: ExistingFile | None = None
     """a YAML file of impossible patterns, relative to the config file; default none"""
     hierarchies: dict[Text, tuple[Text, ...]] = {}
     """variables that are levels of one, a list from the coarsest to the finest under a name; in which coarser category

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationInfo
 from pydantic.fields import FieldInfo
 
-from sdc.model.errors import InputError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.labels import NOT_PLAIN
 from sdc.model.schema import is_plain
 from sdc.model.table import MAX_TOTAL
+from sdc.paths import at_home, checked_path
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 OTHERS = ("*",)
@@ -96,6 +98,35 @@ def _day(text: str) -> str:
     return text
 
 
+def in_folder(path: str, folder: Path) -> str:
+    """A path relative to a folder made absolute; a URL stays as it is. ConfigError where this system cannot have it."""
+    return path if "://" in path else str(checked_path(folder / at_home(path)).resolve())
+
+
+def folder_of(info: ValidationInfo) -> Path | None:
+    """Of the file that is read; None of settings that are of none, or were read before."""
+    found: Path | None = (info.context or {}).get("folder")
+    return found
+
+
+def placed(path: str, info: ValidationInfo) -> str:
+    """As `in_folder`, of the file that is read."""
+    if (folder := folder_of(info)) is None:
+        return path
+    try:
+        return in_folder(path, folder)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def existing(path: str, info: ValidationInfo) -> str:
+    """The same of a file, which must be there."""
+    file = placed(path, info)
+    if folder_of(info) is not None and not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    return file
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Minutes = Seconds
@@ -108,6 +139,9 @@ FormatName: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sd
 SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]
 Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Placed = Annotated[Text, AfterValidator(placed)]
+ExistingFile = Annotated[Text, AfterValidator(existing)]
+"""Paths relative to the folder of the file that names them, from which they are made absolute as it is read."""
 Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable), BeforeValidator(_as_written)]
 Day = Annotated[Text, AfterValidator(_day), BeforeValidator(_as_written)]

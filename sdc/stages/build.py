@@ -13,7 +13,8 @@ from pathlib import Path
 
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import Settings, placed, read_config, read_demand
+from sdc.config.file import Settings, read_config
+from sdc.config.values import in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import tell
@@ -243,15 +244,12 @@ class Build:
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
     def settings(self, executor: Executor = IN_PROCESS, origin: Origin | None = None) -> SearchSettings:
-        """The config as the searches take it; ConfigError as `read_demand`.
+        """The config as the searches take it.
 
         origin  of what is known of the table, instead of what its stage has noted
         """
-        release = self.config.release
-        if isinstance(release.demand, str):
-            release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        asked = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
         return SearchSettings(*asked, partial(self.proofs, origin))
 
     def proofs(self, origin: Origin) -> KeptProofs | None:
@@ -293,7 +291,7 @@ def open_build(
     """
     given = dict(settings or {})
     if data is not None:
-        given["table.path"] = placed(str(data), Path.cwd(), "data = ")
+        given["table.path"] = in_folder(str(data), Path.cwd())
     if workers is not None:
         given["execution.workers"] = workers
     build = Build(read_config(config, given))

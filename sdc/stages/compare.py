@@ -16,7 +16,7 @@ from sdc.model.schema import Schema
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
 from sdc.stages.subject import Subject
-from sdc.storage.runs import require_run
+from sdc.storage.runs import require_run, run_at
 
 MOST_EXPLAINED = 10
 ELSEWHERE = ("execution", "output", "name")
@@ -86,7 +86,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
 
 
 def _opened(path: str | Path) -> Subject:
-    require_run(Path(path))
+    require_run(run_at(Path(path)))
     subject = Subject.open(str(path))
     if subject.build is None or subject.released is None:
         raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")

@@ -16,7 +16,7 @@ from sdc.stages.subject import Subject, require_recorded
 from sdc.storage.refutations import read_refutations
 from sdc.storage.results import read_search, read_widths
 from sdc.storage.run_folder import RunFolder
-from sdc.storage.runs import Run, read_run
+from sdc.storage.runs import Run, read_run, run_at
 
 PAGE = "explorer.html"
 INSTEAD = "Of what is said to be public totals of weights are published, and no counts."
@@ -39,6 +39,7 @@ def space_of_run(path: Path) -> QuerySpace:
     RunFolderError for what is no run folder, for a run that is at work or has no release, and where a stage is not as
     it was made.
     """
+    path = run_at(path)
     _require_finished(read_run(path))
     about = Subject.open(str(path))
     assert about.build is not None

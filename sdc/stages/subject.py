@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
-from sdc.config.file import NOTHING_SET, Settings, configured, is_set, read_config, validated, with_settings
+from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.data.reading import count_records, read_schema
 from sdc.data.source import open_source
@@ -318,7 +318,7 @@ def table_config(path: str, settings: Settings) -> BuildConfig:
     content: dict[str, Any] = {"name": "table", "table": {"path": path}, "risk": {"min_width": 1}}
     method = "decomposable" if is_set(settings, "risk.posterior") else "ordered"
     content |= {"release": {"method": method}}
-    return validated(BuildConfig, with_settings(content, settings), Path(path), settings=[""])
+    return validated(BuildConfig, with_settings(content, settings), Path("table"), settings=[""])
 
 
 def _wished(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
@@ -349,12 +349,13 @@ def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
     folder = RunFolder(path)
     records = folder.records()
     try:
-        config = BuildConfig.model_validate(folder.manifest().config)
-        if settings:
-            config = configured(folder.manifest().config, path, settings)
-            config.require_used(settings)
+        config = BuildConfig.model_validate(with_settings(folder.manifest().config or {}, settings))
     except ValidationError as error:
+        if settings:
+            raise ConfigError(faults_of(error, BuildConfig)) from error
         raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
+    if settings:
+        config.require_used(settings)
     config.require(*asked)
     require_recorded(folder, *{"table", "search"} & set(records))
     build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)

@@ -280,7 +280,7 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             "proxy_header: X-User",
             "proxy_header = X-User: any program of this machine can send it; name in proxy_secret",
         ),
-        ("proxy_secret: file", "proxy_secret: name in url where others reach the proxy"),
+        ("proxy_secret: build.yaml", "proxy_secret: name in url where others reach the proxy"),
         *(
             (f"url: '{url}'", r"server\.url = .*give scheme, name and port alone")
             for url in (
@@ -312,6 +312,7 @@ def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
 
 
 def test_no_tables_are_drawn_for_a_server_where_there_are_structural_zeros(file: Path) -> None:
+    (file.parent / "zeros.yaml").touch()
     text = SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml") + "server: {rules: [{rule: simulatable}]}"
     with pytest.raises(ConfigError, match=r"table\.structural_zeros with server\.rules = simulatable: a draw may"):
         config_of(file, text)
