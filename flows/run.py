@@ -14,7 +14,7 @@ from sdc.paths import checked_path
 
 if TYPE_CHECKING:
     from sdc.config.file import Settings
-    from sdc.stages.built import Built
+    from sdc.stages.finished import Built
 
 
 def run(
@@ -44,7 +44,7 @@ def run(
 
         given["table.path"] = in_folder(str(data), Path.cwd())
     made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
-    from sdc.stages.built import Built  # last: to import it takes seconds
+    from sdc.stages.finished import Built  # last: to import it takes seconds
 
     return Built(made)
 
@@ -67,7 +67,7 @@ def through_flow(
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
         from sdc.stages.build import open_build
-        from sdc.stages.checks import check_before
+        from sdc.stages.table import check_before
 
         build = open_build(config, settings=settings, **more)
         check_before(build)

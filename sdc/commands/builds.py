@@ -85,7 +85,7 @@ def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_po
     A later `sdc run` of the same config reuses the table and the widths.
     """
     from flows.run import through_flow
-    from sdc.stages.sweep import sweep_lines
+    from sdc.stages.table import sweep_lines
 
     result = through_flow("width_sweep", config, settings, watch, watch_port)
     return Answer(result, lambda: print("\n".join(sweep_lines(result))))
@@ -105,8 +105,8 @@ def plan(
     from sdc.executor import IN_PROCESS
     from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
+    from sdc.stages.table import check_before
 
     build = open_build(config, settings=settings)
     check_before(build)
@@ -123,11 +123,10 @@ def _print_plan(result: Mapping[str, Any], quick: bool) -> None:
     if result["floor"]:
         most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
         print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
-    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
+    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = _span(stage)
-        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
-        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
+        size, seconds = f"{stage['memory_mib']:8} MiB", _span(stage)
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{size}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
@@ -179,7 +178,7 @@ def verify(
 
 
 def _verified_published(folder: Path, key: Path) -> Answer:
-    from sdc.stages.published import verify_folder
+    from sdc.stages.verified import verify_folder
 
     found = dict(verify_folder(folder, key))
     facts = {"published": str(folder), "verified": True, "checks": found}
@@ -259,7 +258,7 @@ def explore(
     It is written to the run folder and is as confidential as the audit report.
     """
     from sdc.run_format import RELEASE
-    from sdc.stages.explore import PAGE, space_of_run
+    from sdc.stages.finished import EXPLORER, space_of_run
     from sdc.storage.run_folder import RunFolder
 
     if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
@@ -268,8 +267,8 @@ def explore(
     if to is not None:
         write_page(to, space.page, "--to")
     else:
-        RunFolder(run_folder).write_text(PAGE, space.page)
-    written = to or run_folder / PAGE
+        RunFolder(run_folder).write_text(EXPLORER, space.page)
+    written = to or run_folder / EXPLORER
 
     def show() -> None:
         print(f"explorer  {written}")

@@ -71,7 +71,7 @@ def fit_command(
 
 def _cells(table: Table, which: str, small_count: int) -> Codes:
     """Those at risk, of which there may be none, or all."""
-    from sdc.stages.bounded import chosen_cells
+    from sdc.stages.answers import chosen_cells
 
     return table.codes[table.at_risk(small_count)] if which == "at-risk" else chosen_cells(table, which, small_count)
 

@@ -27,7 +27,7 @@ from sdc.refusal import NOT_RELEASABLE
 if TYPE_CHECKING:
     from sdc.public.attack import Attack
     from sdc.public.check import Composition
-    from sdc.stages.compare import Comparison
+    from sdc.stages.finished import Comparison
 
 MOST_SHOWN, MEAN = 20, "mean of seeds"
 
@@ -125,7 +125,7 @@ def attack_command(
 
     Uses only what is published. With --truth, shows which guesses are right.
     """
-    from sdc.stages.attacked import attack
+    from sdc.stages.answers import attack
 
     require_columns_file(out)
     found = attack(release, truth=truth, seeds=seeds, relations=relations)
@@ -193,7 +193,7 @@ def compare(
 
     Lists the changes of config and table, and the sub-tables that came or went, with reasons.
     """
-    from sdc.stages.compare import compare as compare_runs
+    from sdc.stages.finished import compare as compare_runs
 
     found = compare_runs(before, after)
     facts = {"before": str(before), "after": str(after), **found.facts}

@@ -175,9 +175,9 @@ def release(
     """Find a release of a table, and publish it if --out is given."""
     from sdc import api
     from sdc.stages.assemble import Watch
-    from sdc.stages.checks import check_names
-    from sdc.stages.publish import publish_release
+    from sdc.stages.release import publish_release
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
+    from sdc.stages.table import check_names
 
     _require_new(out)
     about = read_subject(subject, settings, "release" if out is None else "publish")
@@ -268,7 +268,7 @@ def _print_required(facts: dict[str, Any]) -> None:
 
 def _require_new(out: Path | None) -> None:
     """Before the work, what publication will ask after it."""
-    from sdc.stages.publish import require_new
+    from sdc.stages.release import require_new
 
     if out is not None:
         try:

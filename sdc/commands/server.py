@@ -53,7 +53,7 @@ def serve(
     """
     from sdc.server.desk.prepare import folder_of, is_prepared, server_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
+    from sdc.stages.table import check_before
 
     build = open_build(config, settings=settings)
     server = server_of(build)

@@ -39,7 +39,7 @@ def simulate(
     from sdc.execution.cluster import check_cluster
     from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
+    from sdc.stages.table import check_before
 
     build = open_build(config, settings=settings)
     build.config.require("simulate")

@@ -104,7 +104,7 @@ def bounds(
     from sdc.bounds.super_cells import FRACTIONAL
     from sdc.model.sharpness import SHARP_SECONDS
     from sdc.public.incomplete import Incomplete
-    from sdc.stages.bounded import bounded, super_cells
+    from sdc.stages.answers import bounded, super_cells
     from sdc.storage.documents import bounds_facts, super_cell_facts
 
     if sharp and method is not None:

@@ -67,7 +67,7 @@ def round_command(
         judged = f"each cell of the whole table with 1 to {own.small_count} records keeps the width {own.floor}"
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
-        from sdc.stages.publish import rounded_table
+        from sdc.stages.release import rounded_table
 
         _write_table(out, rounded_table(table, rounded, title=f"{sub_table}"))
     names = _names(table)

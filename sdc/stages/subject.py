@@ -1,12 +1,12 @@
-"""What a command is about: a table, or that of a config or of a run, with the settings that come with it."""
+"""What a command is about: a table, or that of a config or of a run, with its settings, and what is public of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
@@ -14,7 +14,7 @@ from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.release import PatternLike, ReleaseConfig
-from sdc.data.reading import count_records, read_schema
+from sdc.data.reading import count_records, read_schema, zeros_of
 from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
@@ -22,35 +22,98 @@ from sdc.feasible.witnesses import Witnesses, lifted
 from sdc.intruder.losses import Losses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
+from sdc.model.fact import NO_FACTS, Fact
 from sdc.model.knowledge import Knowledge
 from sdc.model.labels import Labels
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.sharpness import EndMethods
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.public.earlier import listed_codes, read_origin
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
+from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.parts import rounded_beside
 from sdc.search.suppressed import Suppression
 from sdc.search.wishes import named as sub_tables
-from sdc.stages.build import Build
-from sdc.storage.certificate import Certificate, read_certificate
-from sdc.storage.known import read_known
-from sdc.storage.parquet import read_written_table
+from sdc.stages.build import Build, Outputs
+from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import witnesses_of
-from sdc.storage.results import read_assessment, read_end_methods, read_search
+from sdc.storage.results import read_end_methods
 from sdc.storage.run_folder import RunFolder, folder_digest
 from sdc.storage.runs import is_run, run_at
-from sdc.storage.weighted import read_weights
+
+
+class Known(Protocol):
+    """A release that was found, with all that it was found beside and what goes out in part; or a build."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What everybody knows once it is out."""
+
+
+Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
+"""What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
+nothing is known."""
+
+
+def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
+    """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
+    if isinstance(sub_tables, Release):
+        return sub_tables
+    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str)
+    if not (is_list and sub_tables and all(isinstance(one, str) for one in sub_tables)):
+        given = repr(sub_tables) if isinstance(sub_tables, str) else f"of the type {type(sub_tables).__name__}"
+        raise ReleaseError(
+            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a release that was "
+            "found, or what sdc.knowledge gives"
+        )
+    return Release.of(st.parse(text, table.schema) for text in sub_tables)
+
+
+def knowledge(
+    table: Table,
+    release: Public = NOTHING,
+    *,
+    structural_zeros: str | Path | StructuralZeros | None = None,
+    facts: Iterable[Fact] = NO_FACTS,
+) -> Knowledge:
+    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
+
+    structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
+    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
+
+    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too. Of a
+    release that was found all is known that it was found beside, and what goes out of it in part. Errors as `known_of`,
+    and InputError where a record is in an impossible cell, or a fact is not so.
+    """
+    given = structural_zeros
+    zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
+    return known_of(table, release) | Knowledge.of(table, NOTHING, zeros, facts)
+
+
+def known_of(table: Table, public: Public) -> Knowledge:
+    """What is known, of a release that was found once it is out.
+
+    ReleaseError for what is no release, for an unknown variable, and where what is known is of another table;
+    InputError as of `knowledge`.
+    """
+    known: Any = getattr(public, "knowledge", public)
+    if not isinstance(known, Knowledge):
+        return Knowledge.of(table, release_of(table, known), NO_ZEROS, NO_FACTS)
+    known.check_is_of(table)
+    known.zeros.check(table.schema, table.codes, table.counts)
+    for fact in known.facts:
+        fact.check_true(table)
+    return known
+
 
 CONFIGS = (".yaml", ".yml")
 
@@ -207,37 +270,39 @@ class Subject:
 
         Bounds of the at-risk cells where it has assessed them, and the tables of its certificate.
         """
-        folder, certificate = self._certificate()
-        if folder.name != ASSESSMENT:
-            return None, certificate.proof
-        return read_assessment(folder, self.table, certificate.small_count)[1], certificate.proof
+        stage, certificate = self._certificate()
+        bounds = None if stage == SEARCH else self._made.assessed(certificate.small_count)[1]
+        return bounds, certificate.proof
 
     def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
         """Bounds of at-risk cells as the sharp assessment of a run has them, else None; errors as `certified`."""
         if self.released is None:
             return None
-        folder, certificate = self._certificate()
-        if folder.name != ASSESSMENT or small_count != certificate.small_count:
+        stage, certificate = self._certificate()
+        if stage == SEARCH or small_count != certificate.small_count:
             return None
-        by = read_end_methods(folder)
-        return None if by is None else (read_assessment(folder, self.table, small_count)[1], by)
+        by = read_end_methods(self._made.folder.stage(stage))
+        return None if by is None else (self._made.assessed(small_count)[1], by)
 
     @property
     def folder(self) -> RunFolder | None:
         """Of the run, or the one that a build of the config has; None of a table alone."""
-        if self.build is None:
-            return None
-        return self.build.folder if self.name.endswith(CONFIGS) else RunFolder(Path(self.name))
+        return None if self.build is None else self.build.folder
 
-    def _certificate(self) -> tuple[Path, Certificate]:
-        """The last that a run has made, with its folder; RunFolderError as `certified`."""
-        folder = RunFolder(Path(self.name))
+    @property
+    def _made(self) -> Outputs:
+        assert self.build is not None
+        return self.build.made
+
+    def _certificate(self) -> tuple[str, Certificate]:
+        """The last that a run has made, with its stage; RunFolderError as `certified`."""
+        folder = self._made.folder
         stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
         require_recorded(folder, stage)
-        certificate = read_certificate(folder.stage(stage), self.table.schema)
+        certificate = self._made.certificate(stage)
         if certificate.release != self.released:
             raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
-        return folder.stage(stage), certificate
+        return stage, certificate
 
     @property
     def accepts_undecided(self) -> bool:
@@ -344,30 +409,28 @@ def _of_config(
 
 
 def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
-    if made := [key for key in settings if key.partition(".")[0] in ("table", *BEFORE)]:
-        raise ConfigError(f"{path} is a run, whose table is made; leave out {', '.join(made)}")
-    folder = RunFolder(path)
-    records = folder.records()
-    try:
-        config = BuildConfig.model_validate(with_settings(folder.manifest().config or {}, settings))
-    except ValidationError as error:
-        if settings:
-            raise ConfigError(faults_of(error, BuildConfig)) from error
-        raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
+    if of_table := [key for key in settings if key.partition(".")[0] in ("table", *BEFORE)]:
+        raise ConfigError(f"{path} is a run, whose table is made; leave out {', '.join(of_table)}")
+    build = Build.of_run(path)
     if settings:
+        try:
+            content = with_settings(build.config.model_dump(mode="json"), settings)
+            config = BuildConfig.model_validate(content)
+        except ValidationError as error:
+            raise ConfigError(faults_of(error, BuildConfig)) from error
         config.require_used(settings)
-    config.require(*asked)
-    require_recorded(folder, *{"table", "search"} & set(records))
-    build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
-    known = read_known(path / TABLE, table, listed_codes(config.table.code_lists, table.schema))
-    there = "search" in records
-    found = read_search(path / "search", table.schema) if there else None
-    weights = None if config.table.weight is None else read_weights(path / TABLE, table)
-    if found is None:
-        return Subject(str(path), table, known, config, settings, build, None, weights=weights)
-    told = known.telling(found.parts.facts)
-    about = config, settings, build
-    return Subject(str(path), table, told, *about, found.release, found.parts, weights, found.suppressed)
+        folder, build = build.folder, replace(build, config=config)
+        vars(build)["folder"] = folder
+    build.config.require(*asked)
+    made, stages = build.made, {TABLE, SEARCH} & build.folder.records().keys()
+    require_recorded(build.folder, *stages)
+    own = Subject(str(path), made.table, made.known, build.config, settings, build)
+    if build.config.table.weight is not None:
+        own = replace(own, weights=made.weights)
+    if SEARCH not in stages:
+        return own
+    found = made.found
+    return replace(own, known=made.beside, released=found.release, parts=found.parts, suppressed=found.suppressed)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

@@ -14,7 +14,7 @@ from sdc.model.errors import (
     SdcError,
 )
 from sdc.model.table import Table
-from sdc.stages.built import Built
+from sdc.stages.finished import Built
 from sdc.storage.documents import release_facts
 from tests.helpers import builds
 from tests.helpers.builds import BY_NAME, CZECH_CSV

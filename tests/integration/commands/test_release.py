@@ -114,7 +114,7 @@ def test_publishing_that_fails_leaves_nothing(sdc: Sdc, tmp_path: Path, monkeypa
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sdc.stages.publish.check_publication", full)
+    monkeypatch.setattr("sdc.stages.release.check_publication", full)
     words = ["release", CZECH, "--method", "ordered", "--min-width", "6", "--out", tmp_path / "public"]
     sdc(*words).assert_refused("public cannot be written.*No space left on device", status=75)
     assert tree(tmp_path) == set()

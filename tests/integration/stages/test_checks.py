@@ -13,8 +13,8 @@ import sdc
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import ConfigError, InputError, ReleaseError
 from sdc.stages.build import open_build
-from sdc.stages.checks import check_before, check_names
 from sdc.stages.subject import Subject
+from sdc.stages.table import check_before, check_names
 
 TABLE = "region,area,age,sex,weight\nn,x,nobody,none,1\n"
 
