@@ -26,10 +26,14 @@ be_patient()
 
 @flow(name="release-build")
 def release_build(
-    config: str, data: str | None = None, workers: int | None = None, again: bool = False
+    config: str,
+    data: str | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Build the release of a config file; stages that were made before with the same inputs are reused."""
-    build = open_build(Path(config), data, workers, again)
+    build = open_build(Path(config), data, workers, again, settings)
     check_upload(build)
     build, records = beside_all(build, run_as_tasks, _say)
     made, table = build.made, build.made.table

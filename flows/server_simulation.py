@@ -26,9 +26,10 @@ def server_simulation(
     seed: int = 0,
     data: str | None = None,
     workers: int | None = None,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Many random streams of requests against each rule set, in the run folder of a config's build."""
-    build = open_build(Path(config), data, workers)
+    build = open_build(Path(config), data, workers, settings=settings)
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     trial = ServerTrial.of(build.config.server, rules, queries, **options)

@@ -18,9 +18,11 @@ from sdc.stages.stages import SWEEP
 
 
 @flow(name="table-server")
-def prepare_server(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+def prepare_server(
+    config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Prepares the server of a config; what was made before with the same inputs is reused."""
-    build = open_build(Path(config), data, workers)
+    build = open_build(Path(config), data, workers, settings=settings)
     server_of(build)
     records = run_as_tasks(build, SWEEP)
     run_as_task("first-release", partial(_first_release, build))

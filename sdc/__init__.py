@@ -131,7 +131,7 @@ def __getattr__(name: str) -> Any:
     """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
     if name not in __all__:
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
-    from sdc.arguments import checked
+    from sdc.verb import checked
 
     verb = _COMMANDS.get(name, name)
     return checked(getattr(import_module(_HOMES.get(verb, "sdc.api")), verb))

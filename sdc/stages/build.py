@@ -17,7 +17,8 @@ from pydantic import BaseModel, ValidationError
 from sdc.canonical import digest_of
 from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import read_config, read_demand
+from sdc.config.file import Settings, read_config
+from sdc.config.values import in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import tell
@@ -336,15 +337,12 @@ class Build:
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
     def settings(self, executor: Executor = IN_PROCESS, origin: Origin | None = None) -> SearchSettings:
-        """The config as the searches take it; ConfigError as `read_demand`.
+        """The config as the searches take it.
 
         origin  of what is known of the table, instead of what its stage has noted
         """
-        release = self.config.release
-        if isinstance(release.demand, str):
-            release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        asked = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
         return SearchSettings(*asked, partial(self.proofs, origin))
 
     def proofs(self, origin: Origin) -> KeptProofs | None:
@@ -399,16 +397,24 @@ class Work:
         return Checkpoint.open(self.build.folder.parts(self.stage), self.key, self.say)
 
 
-def open_build(config: Path, data: str | Path | None = None, workers: int | None = None, again: bool = False) -> Build:
-    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`.
+def open_build(
+    config: Path,
+    data: str | Path | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    settings: Settings | None = None,
+) -> Build:
+    """The build of a config file, with the table, the number of workers and settings replaced; as `read_config`.
 
     again  a new build of a config that was published already, see `Build.anew`
     """
-    settings = read_config(config, data=data)
+    given = dict(settings or {})
+    if data is not None:
+        given["table.path"] = in_folder(str(data), Path.cwd())
     if workers is not None:
-        execution = settings.execution.model_copy(update={"workers": workers})
-        settings = settings.model_copy(update={"execution": execution})
-    return Build(settings).anew() if again else Build(settings)
+        given["execution.workers"] = workers
+    build = Build(read_config(config, given))
+    return build.anew() if again else build
 
 
 def _digest_of(config: BuildConfig) -> str:

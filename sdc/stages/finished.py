@@ -24,7 +24,7 @@ from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
 from sdc.stages.report import PAGE
 from sdc.stages.subject import Subject, require_recorded
-from sdc.storage.runs import Run, read_run, require_run
+from sdc.storage.runs import Run, read_run, require_run, run_at
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +113,7 @@ def space_of_run(path: Path) -> QuerySpace:
     RunFolderError for what is no run folder, for a run that is at work or has no release, and where a stage is not as
     it was made.
     """
+    path = run_at(path)
     _require_finished(read_run(path))
     about = Subject.open(str(path))
     assert about.build is not None
@@ -217,7 +218,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
 
 
 def _opened(path: str | Path) -> Subject:
-    require_run(Path(path))
+    require_run(run_at(Path(path)))
     subject = Subject.open(str(path))
     if subject.build is None or subject.released is None:
         raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
@@ -256,7 +257,7 @@ def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
 
 
 def _table(subject: Subject) -> dict[str, Any]:
-    table, small = subject.table, subject.small_count(None)
+    table, small = subject.table, subject.small_count
     categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
     return {
         "records": table.total,

@@ -45,9 +45,8 @@ MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; to merge categories takes as
 def curve(work: Work, into: Path) -> None:
     """Releases of other risk criteria."""
     build, made, settings = work.build, work.build.made, given(work.build.config.curve, "curve")
-    search = release_search(made.table, made.known, build.settings(work.executor), made.widths)
     points = CurveSearch(
-        search,
+        release_search(made.table, made.known, build.settings(work.executor), made.widths),
         settings.min_width,
         settings.small_count or (build.config.risk.small_count,),
         settings.methods,

@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import read_config
+from sdc.config.file import NOTHING_SET, Settings, read_config
 from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError, SdcError
 from sdc.model.extras import require_packages
 from sdc.paths import checked_path
@@ -26,6 +26,7 @@ from sdc.stages.stages import written_by
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
 from sdc.storage.run_folder import read_json
+from sdc.storage.runs import run_at
 from sdc.verify.published.folder import UnverifiedError, verify_published
 from sdc.verify.published.signed import key_of
 from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
@@ -34,18 +35,21 @@ _HOW = ("execution", "output", "server")  # sections that no published byte depe
 
 
 def verify_run(
-    run_folder: str | Path, say: Callable[[str], None] = lambda text: None, config: str | Path | None = None
+    run_folder: str | Path,
+    say: Callable[[str], None] = lambda text: None,
+    config: str | Path | None = None,
+    settings: Settings = NOTHING_SET,
 ) -> Verification:
     """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
 
     What was known before is read again from all that the config in the manifest names, where it is there. Then every
     published file is made again and compared byte by byte, where the same versions wrote it. With `config`, a YAML
-    file, the config in the manifest must say what that file says. `say` hears what is checked. Whatever does not hold
-    is among the `failures`; RunFolderError for what is no run folder, or has no certificate, ConfigError as
-    `read_config`.
+    file, the config in the manifest must say what that file says, with these settings on top. `say` hears what is
+    checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
+    certificate, ConfigError as `read_config`.
     """
-    path = checked_path(run_folder)
-    asked = None if config is None else read_config(config)
+    path = run_at(checked_path(run_folder))
+    asked = None if config is None else read_config(config, settings)
     try:
         found = verify(path, say)
     except UnreadableError as error:
