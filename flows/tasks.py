@@ -28,7 +28,7 @@ from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.executor import Executor
+from sdc.executor import Executor, never
 from sdc.model.schema import Schema
 from sdc.progress import Progress, Watched, summary
 from sdc.stages.build import Build
@@ -232,8 +232,8 @@ class LateExecutor:
     def scratch(self) -> Path | None:
         return self._executor().scratch
 
-    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
-        return self._executor().run(function, table, units)
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
+        return self._executor().run(function, table, units, is_over)
 
     def _executor(self) -> Executor:
         if self._opened is None:

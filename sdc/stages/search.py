@@ -13,10 +13,11 @@ from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
-from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, tell
+from sdc.events import EXECUTION, FAULTS, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, heard, tell
 from sdc.executor import Executor
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
+from sdc.model.errors import CutShortError, NothingReleasableError
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -66,9 +67,10 @@ class Search:
     def __init__(self, build: Build, executor: Executor, say: Say) -> None:
         self._build, self._executor, self._say = build, executor, say
         self._key, self._stack = SEARCH.key(build), ExitStack()
-        self._done = dict[str, Any]()
+        self._done, self._faults = dict[str, Any](), list[str]()
 
     def __enter__(self) -> Search:
+        self._stack.enter_context(heard(EventText(self._faults.append, *FAULTS), EXECUTION))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,6 +78,14 @@ class Search:
 
     def step(self, name: str) -> FoundRelease | None:
         """Run one step, unless it was run; what it found, None where that is no release."""
+        try:
+            return self._step(name)
+        except NothingReleasableError as error:
+            if self._faults and self._deadline.is_over:
+                raise CutShortError(self._faults[-1]) from error
+            raise
+
+    def _step(self, name: str) -> FoundRelease | None:
         begun = self._begun
         if isinstance(begun, FoundRelease):
             return begun  # nothing is left to search for
@@ -96,20 +106,22 @@ class Search:
 
     def found(self) -> FoundRelease:
         """The release: of several candidates the best."""
-        begun = self._begun
-        if isinstance(begun, FoundRelease):
-            return begun
         names = steps_of(self._build.config)
         for name in names:
             self.step(name)
+        begun = self._begun
+        if isinstance(begun, FoundRelease):
+            return begun
         if len(names) > 1:
             annealed, prefix, grown = (self._done[name] for name in names)
             return begun.finish(begun.search.best_of(prefix, annealed, *grown))
         return begun.finish(self._done[names[0]])
 
     def write(self, into: Path) -> None:
-        """The release, each question, and the evidence."""
+        """The release, each question, and the evidence; CutShortError where it is the total alone by a fault."""
         found, build, say = self.found(), self._build, self._say
+        if self._faults and found.ended_after and not found.sub_tables:
+            raise CutShortError(self._faults[-1])
         table = build.made.table
         for one in found.candidates:
             say(f"search: {one.text}")
@@ -154,8 +166,8 @@ class Search:
         settings, told = build.settings(self._executor), partial(tell, STEP)
         watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
         marker = build.folder.path / f"{SEARCH.name}.ending"
-        deadline = self._stack.enter_context(interruptible(build.config.release, marker))
-        search = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
+        self._deadline = self._stack.enter_context(interruptible(build.config.release, marker))
+        search = release_search(table, known, settings, build.made.widths, watch, self._deadline, checkpoint)
         return search.begin(build.config.release.method)
 
     @property
