@@ -10,7 +10,6 @@ from prefect import flow, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
-from flows.absence import be_patient
 from flows.command import run_as_command
 from flows.tasks import Made, Steps, made_stage, opened, stage_facts, step
 from sdc.refusal import NOT_RELEASABLE
@@ -22,8 +21,6 @@ from sdc.stages.stages import ASKED
 from sdc.stages.upload import check_upload, upload
 from sdc.storage.documents import part_facts, release_facts
 from sdc.storage.run_folder import StageRecord
-
-be_patient()
 
 
 @flow(name="release-build")

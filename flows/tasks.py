@@ -23,7 +23,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import LogCreate
 from prefect.context import TaskRunContext
 
-from flows.absence import at_work
+from flows.absence import at_work, await_server
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
@@ -190,6 +190,7 @@ def _stage_lines() -> Iterator[None]:
             run: Any = TaskRunContext.get()
             ids = {"flow_run_id": run.task_run.flow_run_id, "task_run_id": run.task_run.id}
             now: Any = datetime.now(UTC)
+            await_server(client)
             client.create_logs([LogCreate(name="sdc", level=logging.INFO, message=line, timestamp=now, **ids)])
 
         with heard(EventText(log, STARTED, FINISHED, FAILED)):
