@@ -21,8 +21,8 @@ from sdc.model.errors import ConfigError, SdcError
 from sdc.paths import checked_path
 from sdc.refusal import as_command
 from sdc.stages.build import open_build
-from sdc.stages.checks import check_before
-from sdc.stages.upload import check_upload
+from sdc.stages.release import check_upload
+from sdc.stages.table import check_before
 
 DEPLOY_SECONDS = 300
 

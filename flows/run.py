@@ -13,7 +13,8 @@ from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 
 if TYPE_CHECKING:
-    from sdc.stages.built import Built
+    from sdc.config.file import Settings
+    from sdc.stages.finished import Built
 
 
 def run(
@@ -24,19 +25,26 @@ def run(
     watch: bool = False,
     watch_port: int | None = None,
     again: bool = False,
+    settings: Settings | None = None,
 ) -> Built:
     """The whole build of a config, as `sdc run` makes it: through a Prefect flow, with Dask workers.
 
     data     the source in the place of that of the config
     workers  so many here, in the place of those of the config
     watch    whether pages show it at work, on a port of their own or on `watch_port`
+    settings as a config has them, by keys such as "release.method", in the place of its own
     again    make a new build of a config that was published, in a new folder, judged beside all that its ledger has
 
     It sets what Prefect's environment variables leave open, as the command does, and says how far it is on standard
     error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
     """
-    made = through_flow("release_build", checked_path(config), data, workers, watch, watch_port, again=again)
-    from sdc.stages.built import Built  # last: to import it takes seconds
+    given = {**(settings or {}), **({} if workers is None else {"execution.workers": workers})}
+    if data is not None:
+        from sdc.config.values import in_folder
+
+        given["table.path"] = in_folder(str(data), Path.cwd())
+    made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
+    from sdc.stages.finished import Built  # last: to import it takes seconds
 
     return Built(made)
 
@@ -44,11 +52,10 @@ def run(
 def through_flow(
     name: str,
     config: Path,
-    data: str | None,
-    workers: int | None,
+    settings: Settings,
     watch: bool,
     watch_port: int | None,
-    **more: bool,
+    **more: Any,
 ) -> dict[str, Any]:
     """What the flow of this name, in the module of this name, gives."""
     if has_pages := watch or watch_port is not None:
@@ -60,9 +67,9 @@ def through_flow(
         await_server = stack.enter_context(embedded_server())
         from sdc.execution.cluster import check_cluster
         from sdc.stages.build import open_build
-        from sdc.stages.checks import check_before
+        from sdc.stages.table import check_before
 
-        build = open_build(config, data, workers, **more)
+        build = open_build(config, settings=settings, **more)
         check_before(build)
         check_cluster(build.config.execution)
         print(f"{build.config.name}: config and columns are right", file=sys.stderr, flush=True)
@@ -72,5 +79,5 @@ def through_flow(
             await_server = stack.enter_context(watched_server(await_server, build.config.execution, watch_port or 0))
         flow = getattr(import_module(f"flows.{name}"), name)
         await_server()
-        result: dict[str, Any] = flow(str(config), data, workers, **more)
+        result: dict[str, Any] = flow(str(config), settings=dict(settings), **more)
     return result

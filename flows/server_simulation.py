@@ -8,7 +8,7 @@ from typing import Any
 from prefect import flow
 
 from flows.command import run_as_command
-from flows.tasks import run_stages, stage_facts
+from flows.tasks import run_as_tasks, stage_facts
 from sdc.server.tryout.trial import FACTS, STAGE, ServerTrial, stage_of
 from sdc.stages.build import open_build
 from sdc.stages.stages import SWEEP
@@ -26,13 +26,14 @@ def server_simulation(
     seed: int = 0,
     data: str | None = None,
     workers: int | None = None,
+    settings: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Many random streams of requests against each rule set, in the run folder of a config's build."""
-    build = open_build(Path(config), data, workers)
+    build = open_build(Path(config), data, workers, settings=settings)
     build.config.require("simulate")
     options = {"streams": streams, "users": users, "requests": requests, "seed": seed}
     trial = ServerTrial.of(build.config.server, rules, queries, **options)
-    records = run_stages(build, (*SWEEP, stage_of(trial)))
+    records = run_as_tasks(build, (*SWEEP, stage_of(trial)))
     facts = read_json(build.folder.stage(STAGE) / FACTS)
     return {"run_folder": str(build.folder.path), "simulation": facts, "stages": stage_facts(records)}
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, task
+from prefect import flow
 from prefect.artifacts import create_markdown_artifact
-from prefect.cache_policies import NO_CACHE
 
 from flows.command import run_as_command
-from flows.tasks import run_stages, stage_facts
+from flows.tasks import run_as_task, run_as_tasks, stage_facts
 from sdc.execution.cluster import open_executor
 from sdc.server.desk.prepare import folder_of, prepare, server_of
 from sdc.stages.build import Build, open_build
@@ -18,26 +18,22 @@ from sdc.stages.stages import SWEEP
 
 
 @flow(name="table-server")
-def prepare_server(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+def prepare_server(
+    config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Prepares the server of a config; what was made before with the same inputs is reused."""
-    build = open_build(Path(config), data, workers)
+    build = open_build(Path(config), data, workers, settings=settings)
     server_of(build)
-    records = run_stages(build, SWEEP)
-    _first_release(build)
+    records = run_as_tasks(build, SWEEP)
+    run_as_task("first-release", partial(_first_release, build))
     return {"folder": str(folder_of(build).path), "stages": stage_facts(records)}
 
 
 def _first_release(build: Build) -> None:
-    """A task without parameters: Prefect would walk through them and copy."""
-
-    @task(name="first-release", cache_policy=NO_CACHE, persist_result=False)
-    def run() -> None:
-        said: list[str] = []
-        with open_executor(build.config.execution) as executor:
-            prepare(build, executor, said.append)
-        create_markdown_artifact(key="first-release", markdown="\n".join(said))
-
-    run()
+    said: list[str] = []
+    with open_executor(build.config.execution) as executor:
+        prepare(build, executor, said.append)
+    create_markdown_artifact(key="first-release", markdown="\n".join(said))
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from functools import wraps
+from functools import cache
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any
 
-from prefect import task
+from prefect import Task, task
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
@@ -24,157 +24,84 @@ from prefect.client.schemas.actions import LogCreate
 from prefect.context import TaskRunContext
 
 from flows.absence import at_work, await_server
-from sdc.canonical import digest_of
-from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.config.build import ExecutionConfig
 from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor, never
-from sdc.model.schema import Schema
 from sdc.progress import Progress, Watched, summary
 from sdc.stages.build import Build
-from sdc.stages.search import SEARCH, Search, steps_of
-from sdc.stages.stage import MEASURED, Stage, StageRun, run_stage
-from sdc.stages.stages import stages_of
-from sdc.stages.table import TABLE
+from sdc.stages.stages import MEASURED, SEARCH, TABLE, Stage, run_stages, stages_of
 from sdc.stages.warm import warming
 from sdc.storage.run_folder import StageRecord
 
 LINES_OF_A_PAGE = 40
-Before = ParamSpec("Before")
 
 
 @dataclass(frozen=True)
 class Made:
-    """What a step made: its folder, and the digest of what is in it, or of what the step found."""
+    """What a stage made: its folder, and the digest of what is in it. Prefect knows results by their fields too."""
 
     path: str
     digest: str
 
 
-class Steps:
-    """The steps of one build with what they share. It is no dataclass, so that Prefect does not walk through it.
+def run_as_task(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
+    """A part of a build as a task, given what it takes from other tasks, which Prefect's graph shows."""
+    made: Any = _task(name)(part, before)
+    return made
 
-    search    the steps of its search
-    records   of the stages so far
-    said      lines of the step at work
-    on_table  hears of the schema once the table is there
+
+@cache
+def _task(name: str) -> Task[[Callable[[], Any], Sequence[Made]], Any]:
+    # Prefect's cache keys do not see a change in what a task calls; stages have keys of their own
+    @task(name=name, cache_policy=NO_CACHE, persist_result=False)
+    def run(part: Callable[[], Any], before: Sequence[Made]) -> Any:
+        return part()
+
+    return run
+
+
+def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord]:
+    """Each stage of a build, or those that are given, as a task, with a page of what it did.
+
+    The Dask workers start when a stage first asks for them.
     """
-
-    def __init__(
-        self,
-        build: Build,
-        stages: Sequence[Stage],
-        executor: Executor,
-        say: Callable[[str], None],
-        on_table: Callable[[Schema], None],
-    ) -> None:
-        self.build, self.search = build, steps_of(build.config)
-        self.stages, self.records, self.said = {stage.name: stage for stage in stages}, list[StageRecord](), list[str]()
-        self._executor, self._say, self._on_table = executor, say, on_table
-        self._run: StageRun | None = None
-        self._searching: Search | None = None
-        self._stack = ExitStack()
-
-    def stage(self, name: str) -> Made:
-        """Make or reuse a stage; that of the search from what its steps found."""
-        if name == SEARCH.name and self._run is not None:
-            record = self._run.finish()
-        else:
-            record = run_stage(self.stages[name], self.build, self._executor, self.say)
-        self.records.append(record)
-        if name == TABLE.name:
-            self._on_table(self.build.made.table.schema)
-        return Made(str(self.build.folder.stage(name)), record.output)
-
-    def candidate(self, name: str) -> Made:
-        """Run one step of the search, which `stage` then ends; nothing is done where the search is reused."""
-        folder = str(self.build.folder.stage(SEARCH.name))
-        if self._run is None:
-            self._run = StageRun(self.stages[SEARCH.name], self.build, self._executor, self.say)
-        with self._run.told():
-            if (record := self._run.reused()) is not None:
-                return Made(folder, record.output)
-            if self._searching is None:
-                search = Search(self.build, self._run.executor, self._run.note)
-                self._searching = self._stack.enter_context(search)
-                self._run.make = lambda build, into, executor, say: search.write(into)
-            found = self._searching.step(name)
-        frontier = None if found is None else found.frontier
-        self.say(f"search: {name}: no release" if found is None else f"search: {name}: {found.sub_tables:,} sub-tables")
-        return Made(folder, digest_of([name, frontier]))
-
-    def say(self, text: str) -> None:
-        """A line for the console, and for the page of the step."""
-        self.said.append(text)
-        self._say(text)
-
-    def close(self) -> None:
-        """Let go of what a search has opened."""
-        self._stack.close()
-
-
-def step(
-    name: str, stage: str = ""
-) -> Callable[[Callable[Concatenate[Steps, Before], Made]], Callable[Concatenate[Steps, Before], Made]]:
-    """A Prefect task around a step, with a page of what it did; `stage` is the one that it ends."""
-
-    def decorate(function: Callable[Concatenate[Steps, Before], Made]) -> Callable[Concatenate[Steps, Before], Made]:
-        # Prefect's cache keys collide for closures and do not see a change in what a task calls; stages have keys of
-        # their own
-        @task(name=name, cache_policy=NO_CACHE, persist_result=False)
-        @wraps(function)
-        def run(steps: Steps, *before: Before.args, **more: Before.kwargs) -> Made:
-            steps.said.clear()
-            made = function(steps, *before, **more)
-            if stage:
-                record = steps.records[-1]
-                page = _page(steps.stages[record.name], record, steps.said)
-                create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
-            return made
-
-        return cast(Callable[Concatenate[Steps, Before], Made], run)
-
-    return decorate
-
-
-@contextmanager
-def opened(build: Build, stages: Sequence[Stage] = ()) -> Iterator[Steps]:
-    """What the steps of a build share; the Dask workers start when a step first asks for them."""
-    stages = stages or stages_of(build.config)
+    every = stages_of(build.config)
+    stages = stages or every
+    named, said, records = {stage.task or stage.name: stage for stage in stages}, list[str](), list[StageRecord]()
+    method = build.config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
     with (
         LateExecutor(build.config.execution).open() as late,
-        build.started([stage.name for stage in stages_of(build.config)]),
+        build.started([stage.name for stage in every]),
         Progress() as progress,
         at_work(build.folder),
         _stage_lines(),
         # from here on, while data are read: before, Prefect needs the processors
-        warming(_method(build.config, stages), build.criteria.limit, progress.say) as told_of,
+        warming(method, build.criteria.limit, progress.say) as told_of,
     ):
-        steps = Steps(build, stages, Watched(late, progress), progress.say, told_of)
-        try:
-            yield steps
-        finally:
-            steps.close()
-        for line in summary(steps.records):
+
+        def say(text: str) -> None:
+            said.append(text)
+            progress.say(text)
+
+        def step(name: str, part: Callable[[], Any], before: Sequence[Made] = ()) -> Any:
+            def stage() -> Made:
+                said.clear()
+                record: StageRecord = part()
+                records.append(record)
+                page = _page(named[name], record, said)
+                create_markdown_artifact(key=f"stage-{record.name}", markdown=page)
+                if record.name == TABLE.name:
+                    told_of(build.made.table.schema)
+                return Made(str(build.folder.stage(record.name)), record.output)
+
+            return run_as_task(name, stage if name in named else part, before)
+
+        run_stages(build, stages, Watched(late, progress), say, step)
+        for line in summary(records):
             progress.say(line)
-    create_table_artifact(key="stages", table=[asdict(record) for record in steps.records])
-
-
-def made_stage(steps: Steps, name: str, *before: Made) -> Made:
-    """A stage as a task of its own name, after what it takes from others."""
-    return step(name, name)(_stage)(steps, name, *before)
-
-
-def _stage(steps: Steps, name: str, *before: Made) -> Made:
-    return steps.stage(name)
-
-
-def run_stages(build: Build, stages: Sequence[Stage]) -> list[StageRecord]:
-    """One task a stage, in order, for flows that have no search."""
-    with opened(build, stages) as steps:
-        for stage in stages:
-            made_stage(steps, stage.name)
-        return steps.records
+    create_table_artifact(key="stages", table=[asdict(record) for record in records])
+    return records
 
 
 @contextmanager
@@ -195,11 +122,6 @@ def _stage_lines() -> Iterator[None]:
 
         with heard(EventText(log, STARTED, FINISHED, FAILED)):
             yield
-
-
-def _method(config: BuildConfig, stages: Sequence[Stage]) -> str | None:
-    """That of the search, where one of the stages searches."""
-    return config.release.method if any(stage.name == SEARCH.name for stage in stages) else None
 
 
 def stage_facts(records: list[StageRecord]) -> list[dict[str, Any]]:

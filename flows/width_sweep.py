@@ -8,16 +8,19 @@ from typing import Any
 from prefect import flow
 
 from flows.command import run_as_command
-from flows.tasks import run_stages, stage_facts
+from flows.tasks import run_as_tasks, stage_facts
 from sdc.stages.build import open_build
-from sdc.stages.sweep import ALONE, sweep_facts
+from sdc.stages.stages import ALONE
+from sdc.stages.table import sweep_facts
 
 
 @flow(name="width-sweep")
-def width_sweep(config: str, data: str | None = None, workers: int | None = None) -> dict[str, Any]:
+def width_sweep(
+    config: str, data: str | None = None, workers: int | None = None, settings: dict[str, Any] | None = None
+) -> dict[str, Any]:
     """Critical widths of a config's table, in the run folder that a later release build takes them from."""
-    build = open_build(Path(config), data, workers)
-    records = run_stages(build, ALONE)
+    build = open_build(Path(config), data, workers, settings=settings)
+    records = run_as_tasks(build, ALONE)
     return {**sweep_facts(build), "stages": stage_facts(records)}
 
 

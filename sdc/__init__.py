@@ -67,14 +67,14 @@ _HOMES = {
     "Losses": "sdc.intruder.losses",
     "PosteriorLimit": "sdc.intruder.limit",
     "Watch": "sdc.stages.assemble",
-    "attack": "sdc.stages.attacked",
-    "compare": "sdc.stages.compare",
+    "attack": "sdc.stages.answers",
+    "compare": "sdc.stages.finished",
     "criteria": "sdc.risk.asked",
     "critical_widths": "sdc.risk.critical_width",
-    "explore": "sdc.stages.explore",
-    "knowledge": "sdc.stages.known",
+    "explore": "sdc.stages.finished",
+    "knowledge": "sdc.stages.subject",
     "ledger": "sdc.record.ledger",
-    "publish_release": "sdc.stages.publish",
+    "publish_release": "sdc.stages.release",
     "read_incomplete": "sdc.public.incomplete",
     "read_table": "sdc.data.reading",
     "read_weights": "sdc.data.reading",
@@ -117,12 +117,11 @@ if TYPE_CHECKING:
     from sdc.risk.asked import criteria
     from sdc.risk.attributes import Attributes
     from sdc.risk.critical_width import critical_widths
+    from sdc.stages.answers import attack
     from sdc.stages.assemble import Watch
-    from sdc.stages.attacked import attack
-    from sdc.stages.compare import compare
-    from sdc.stages.explore import explore
-    from sdc.stages.known import knowledge
-    from sdc.stages.publish import publish_release
+    from sdc.stages.finished import compare, explore
+    from sdc.stages.release import publish_release
+    from sdc.stages.subject import knowledge
     from sdc.stages.verified import verify_run
 
     enumerate, release, widths = enumerate_tables, find_release, critical_widths
@@ -132,7 +131,7 @@ def __getattr__(name: str) -> Any:
     """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
     if name not in __all__:
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
-    from sdc.arguments import checked
+    from sdc.verb import checked
 
     verb = _COMMANDS.get(name, name)
     return checked(getattr(import_module(_HOMES.get(verb, "sdc.api")), verb))

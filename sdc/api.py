@@ -61,6 +61,7 @@ from sdc.search.ordered import OrderedRelease
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
+from sdc.stages.answers import chosen_cells, super_cells
 from sdc.stages.assemble import (
     NOBODY,
     Listing,
@@ -71,8 +72,7 @@ from sdc.stages.assemble import (
     release_search,
     require_utility,
 )
-from sdc.stages.bounded import chosen_cells, super_cells
-from sdc.stages.known import Public, known_of
+from sdc.stages.subject import Public, known_of
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
@@ -229,7 +229,7 @@ def redesign(
 
     Errors as for `assess`; ConfigError for a limit on the posterior.
     """
-    from sdc.stages.redesigns import redesigns
+    from sdc.stages.again import redesigns
 
     known, asked = known_of(table, public), criteria_of(criteria, keywords)
     require_together("redesign", *_of_criteria(asked))

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 MANIFEST, MANIFEST_FORMAT = "manifest.json", 1
 TABLE, SEARCH, ASSESSMENT, RELEASE = "table", "search", "assessment", "release"  # stages, each a folder
+WIDTHS, REPORT = "widths", "confidential"
+CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK = "curve", "remedies", "posterior", "uniques", "attack"
 STAGES = (TABLE, SEARCH, ASSESSMENT, RELEASE)
 
 # table/

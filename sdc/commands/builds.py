@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,26 +13,28 @@ from typing import Annotated, Any
 import typer
 
 from sdc.commands.options import (
-    BuildWorkers,
+    BUILD,
+    CONFIG,
+    INSPECT,
+    MAINTAIN,
+    PUBLISH,
+    Answer,
     ConfigPath,
-    Data,
-    Json,
     RunFolderPath,
     RunsPath,
+    Settings,
     Watch,
     WatchPort,
+    command,
+    file_option,
     first_of,
-    print_json,
-    print_release,
+    run_path,
+    say,
     status_of_release,
     write_page,
 )
-from sdc.commands.panels import BUILD, INSPECT, MAINTAIN, PUBLISH
 from sdc.model.errors import ConfigError
-from sdc.paths import checked_path
-from sdc.refusal import NOT_RELEASABLE
-
-builds = typer.Typer()
+from sdc.refusal import MEND, NOT_RELEASABLE
 
 SIZES = {
     "records": "records",
@@ -43,71 +45,58 @@ SIZES = {
 }
 
 
-@builds.command(rich_help_panel=BUILD)
+@command(BUILD, *CONFIG)
 def run(
     config: ConfigPath,
-    data: Data = None,
-    workers: BuildWorkers = None,
+    settings: Settings,
     watch: Watch = False,
     watch_port: WatchPort = None,
     again: Annotated[
         bool, typer.Option("--again", help="Make a new build of a published config, in a new folder, judged beside it.")
     ] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Build a release and its audit report from a config.
 
     This is the whole build: it counts the microdata, searches, assesses and publishes. A build that was published is
     verified and not made again.
     """
     from flows.run import run as run_build
+    from sdc.commands.releases import print_release
 
-    built = run_build(config, data, workers=workers, watch=watch, watch_port=watch_port, again=again)
-    if as_json:
-        print_json(built.facts)
-        raise typer.Exit(status_of_release(built.facts["release"]))
-    print_release(built.facts["release"])
-    if "cut" in built.facts:
-        print(f"listed        {built.facts['cut']}")
-    print(f"to publish    {built.to_publish}")
-    print(f"audit report  {built.report}")
-    if "uploaded" in built.facts:
-        print(f"uploaded to   {built.facts['uploaded']}")
-    raise typer.Exit(status_of_release(built.facts["release"]))
+    built = run_build(config, watch=watch, watch_port=watch_port, again=again, settings=settings)
+    release = built.facts["release"]
+
+    def show() -> None:
+        print_release(release)
+        if "cut" in built.facts:
+            print(f"listed        {built.facts['cut']}")
+        print(f"to publish    {built.to_publish}")
+        print(f"audit report  {built.report}")
+        if "uploaded" in built.facts:
+            print(f"uploaded to   {built.facts['uploaded']}")
+
+    return Answer(built.facts, show, status_of_release(release))
 
 
-@builds.command(rich_help_panel=BUILD)
-def sweep(
-    config: ConfigPath,
-    data: Data = None,
-    workers: BuildWorkers = None,
-    watch: Watch = False,
-    watch_port: WatchPort = None,
-    as_json: Json = False,
-) -> None:
+@command(BUILD, *CONFIG)
+def sweep(config: ConfigPath, settings: Settings, watch: Watch = False, watch_port: WatchPort = None) -> Answer:
     """Compute only the critical widths of a config's table.
 
     A later `sdc run` of the same config reuses the table and the widths.
     """
     from flows.run import through_flow
+    from sdc.stages.table import sweep_lines
 
-    result = through_flow("width_sweep", config, data, workers, watch, watch_port)
-    if as_json:
-        print_json(result)
-        return
-    from sdc.stages.sweep import sweep_lines
-
-    print("\n".join(sweep_lines(result)))
+    result = through_flow("width_sweep", config, settings, watch, watch_port)
+    return Answer(result, lambda: print("\n".join(sweep_lines(result))))
 
 
-@builds.command(rich_help_panel=BUILD)
+@command(BUILD, *CONFIG)
 def plan(
     config: ConfigPath,
-    data: Data = None,
-    workers: BuildWorkers = None,
+    settings: Settings,
     quick: Annotated[bool, typer.Option("--quick", help="Try nothing: sizes and memory in seconds, no times.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Estimate the time, memory and disk that a build needs.
 
     Short trials measure the time. Nothing is written. A build that does not fit is refused.
@@ -116,28 +105,28 @@ def plan(
     from sdc.executor import IN_PROCESS
     from sdc.model.totals import warnings_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
     from sdc.stages.plan import one_worker, plan_build
+    from sdc.stages.table import check_before
 
-    build = open_build(config, data, workers)
+    build = open_build(config, settings=settings)
     check_before(build)
     with nullcontext(IN_PROCESS) if quick else open_executor(one_worker(build.config.execution)) as executor:
         result = plan_build(build, executor, quick=quick)
     for warning in warnings_of(result["sums"]):
-        print(warning, file=sys.stderr)
-    if as_json:
-        print_json(result)
-        return
+        say(warning)
+    return Answer(result, lambda: _print_plan(result, quick))
+
+
+def _print_plan(result: Mapping[str, Any], quick: bool) -> None:
     for name, key in SIZES.items():
         print(f"{name:20}{result[key]:,}")
     if result["floor"]:
         most = f", the widest {result['most_listed']:,} where they are more" if result["most_listed"] else ""
         print(f"of the sub-tables only those of critical width {result['floor']} or more are listed{most}")
-    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'here':>12}{'disk':>12}{'seconds':>16}")
+    print(f"{'stage':14}{'status':10}{'units':>6}  {'way':10}{'a worker':>12}{'seconds':>16}")
     for stage in result["stages"]:
-        seconds = _span(stage)
-        sizes = "".join(f"{stage[key]:8} MiB" for key in ("memory_mib", "here_mib", "disk_mib"))
-        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{sizes}{seconds:>16}")
+        size, seconds = f"{stage['memory_mib']:8} MiB", _span(stage)
+        print(f"{stage['name']:14}{stage['status']:10}{stage['units']:6}  {stage['way']:10}{size}{seconds:>16}")
     for who, key in ("per worker", "memory"), ("here", "here"):
         needed, allowed = result[f"{key}_needed_mib"], result[f"{key}_allowed_mib"]
         print(f"memory        {needed} MiB needed {who}, {allowed} MiB allowed")
@@ -156,27 +145,22 @@ def _span(planned: Mapping[str, Any]) -> str:
     return f"{least:.0f} to {most:.0f}" if round(most) > round(least) else f"{least:.0f}"
 
 
-@builds.command(rich_help_panel=PUBLISH)
+@command(PUBLISH)
 def verify(
     folder: Annotated[
-        Path,
-        typer.Argument(parser=checked_path, metavar="RUN_FOLDER", help="A build, or what was published."),
+        Path, typer.Argument(parser=run_path, metavar="RUN_FOLDER", help="A build, or what was published.")
     ],
+    settings: Settings,
     published: Annotated[
         bool, typer.Option("--published", help="FOLDER is what was published, without the table: check it by --key.")
     ] = False,
     key: Annotated[
-        Path | None,
-        typer.Option(
-            parser=checked_path, metavar="FILE", help="The signer's public key in PEM, from elsewhere than FOLDER."
-        ),
+        Path | None, file_option("The signer's public key in PEM, from elsewhere than FOLDER.", "--key")
     ] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(parser=checked_path, metavar="FILE", help="The config that the build claims to be of."),
+        Path | None, file_option("The config that the build claims to be of, with what is set.", "--config")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Verify a build or a published folder, independently of its search.
 
     A build is checked by its table, release and certificate alone; then its published files are made again and
@@ -188,44 +172,38 @@ def verify(
         raise ConfigError("--published and --key go together; give both for what was published, neither for a build")
     if published and config is not None:
         raise ConfigError("--config is of a build; leave it out, or leave out --published and --key")
-    if key is not None:
-        _verify_published(folder, key, as_json)
-    else:
-        _verify_run(folder, config, as_json)
+    if settings and config is None:
+        raise ConfigError("--set is for the config that the build claims to be of; give --config too")
+    return _verified_run(folder, config, settings) if key is None else _verified_published(folder, key)
 
 
-def _verify_published(folder: Path, key: Path, as_json: bool) -> None:
-    from sdc.stages.published import verify_folder
+def _verified_published(folder: Path, key: Path) -> Answer:
+    from sdc.stages.verified import verify_folder
 
     found = dict(verify_folder(folder, key))
-    if as_json:
-        print_json({"published": str(folder), "verified": True, "checks": found})
-        return
-    for what, said in found.items():
-        print(f"{what:14}{said}")
+    facts = {"published": str(folder), "verified": True, "checks": found}
+    return Answer(facts, lambda: print("\n".join(f"{what:14}{said}" for what, said in found.items())))
 
 
-def _verify_run(run_folder: Path, config: Path | None, as_json: bool) -> None:
+def _verified_run(run_folder: Path, config: Path | None, settings: Settings) -> Answer:
     from sdc.stages.verified import verify_run
 
-    found = verify_run(run_folder, lambda line: print(line, file=sys.stderr), config)
-    if as_json:
-        print_json(
-            {
-                "run_folder": str(run_folder),
-                "verified": found.verified,
-                "at_risk_cells": found.at_risk_cells,
-                "certified_cells": found.certified_cells,
-                "differences": found.differences,
-                "refutations": found.refutations,
-                "failures": found.failures,
-                "uncertified": found.uncertified,
-                "notes": found.notes,
-                "known": found.known or None,
-                "bytes": found.bytes or None,
-            }
-        )
-    else:
+    found = verify_run(run_folder, say, config, settings)
+    facts = {
+        "run_folder": str(run_folder),
+        "verified": found.verified,
+        "at_risk_cells": found.at_risk_cells,
+        "certified_cells": found.certified_cells,
+        "differences": found.differences,
+        "refutations": found.refutations,
+        "failures": found.failures,
+        "uncertified": found.uncertified,
+        "notes": found.notes,
+        "known": found.known or None,
+        "bytes": found.bytes or None,
+    }
+
+    def show() -> None:
         print(f"at-risk cells {found.at_risk_cells}, certified {found.certified_cells}")
         for line in (*found.uncertified, *found.notes):
             print(f"not certified {line}")
@@ -235,21 +213,23 @@ def _verify_run(run_folder: Path, config: Path | None, as_json: bool) -> None:
             print(f"known before  {found.known}")
         if found.bytes:
             print(f"bytes         {found.bytes}")
+
     if not found.verified:
-        print(f"sdc: {run_folder} is not verified: {first_of(found.failures)}", file=sys.stderr)
-        raise typer.Exit(1)
-    raise typer.Exit(NOT_RELEASABLE if found.uncertified else 0)
+        say(f"sdc: {run_folder} is not verified: {first_of(found.failures)}")
+        return Answer(facts, show, MEND)
+    return Answer(facts, show, NOT_RELEASABLE if found.uncertified else 0)
 
 
-@builds.command(rich_help_panel=INSPECT)
-def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
+@command(INSPECT)
+def status(run_folder: RunFolderPath) -> Answer:
     """Show how far a build is, and why it ended."""
     from sdc.storage.runs import read_run
 
     facts = read_run(run_folder).status
-    if as_json:
-        print_json(facts)
-        return
+    return Answer(facts, lambda: _print_status(facts))
+
+
+def _print_status(facts: Mapping[str, Any]) -> None:
     print(f"{facts['name']} {facts['digest']}: {facts['state']}, started {facts['started']}")
     print(f"{'stage':14}{'status':8}{'seconds':>9}{'this process':>15}{'largest worker':>17}")
     for stage in facts["stages"]:
@@ -267,22 +247,18 @@ def status(run_folder: RunFolderPath, as_json: Json = False) -> None:
         print(f"ended with    {facts['error']}")
 
 
-@builds.command(rich_help_panel=INSPECT)
+@command(INSPECT)
 def explore(
     run_folder: RunFolderPath,
-    to: Annotated[
-        Path | None,
-        typer.Option("--to", parser=checked_path, metavar="FILE", help="Write the page there, and open no browser."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+    to: Annotated[Path | None, file_option("Write the page there, and open no browser.", "--to")] = None,
+) -> Answer:
     """Show the query space of a run in a browser.
 
     The page shows what is released, what could still be released, and what each sub-table would add or exclude.
     It is written to the run folder and is as confidential as the audit report.
     """
     from sdc.run_format import RELEASE
-    from sdc.stages.explore import PAGE, space_of_run
+    from sdc.stages.finished import EXPLORER, space_of_run
     from sdc.storage.run_folder import RunFolder
 
     if to is not None and to.resolve().is_relative_to((run_folder / RELEASE).resolve()):
@@ -291,14 +267,15 @@ def explore(
     if to is not None:
         write_page(to, space.page, "--to")
     else:
-        RunFolder(run_folder).write_text(PAGE, space.page)
-    written = to or run_folder / PAGE
-    if as_json:
-        print_json({"explorer": str(written), "bytes": written.stat().st_size})
-    else:
+        RunFolder(run_folder).write_text(EXPLORER, space.page)
+    written = to or run_folder / EXPLORER
+
+    def show() -> None:
         print(f"explorer  {written}")
-    if to is None and not as_json:
-        _open_in_browser(written)
+        if to is None:
+            _open_in_browser(written)
+
+    return Answer({"explorer": str(written), "bytes": written.stat().st_size}, show)
 
 
 def _open_in_browser(page: Path) -> None:
@@ -307,15 +284,16 @@ def _open_in_browser(page: Path) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-@builds.command("list", rich_help_panel=INSPECT)
-def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None:
+@command(INSPECT, name="list")
+def list_command(folder: RunsPath = Path("runs")) -> Answer:
     """List the runs in a folder and their state."""
     from sdc.storage.runs import read_runs
 
     runs = [run.facts for run in read_runs(folder)]
-    if as_json:
-        print_json({"folder": str(folder), "runs": runs})
-        return
+    return Answer({"folder": str(folder), "runs": runs}, lambda: _print_runs(runs))
+
+
+def _print_runs(runs: Sequence[Mapping[str, Any]]) -> None:
     print(f"{'name':24}{'digest':18}{'state':12}{'stages':>8}{'size':>12}  started")
     for run in runs:
         stages = f"{run['stages_done']} of {run['stages']}"
@@ -323,7 +301,7 @@ def list_command(folder: RunsPath = Path("runs"), as_json: Json = False) -> None
         print(f"{run['name']:24}{run['digest']:18}{run['state']:12}{stages:>8}{size:>12}  {run['started']}")
 
 
-@builds.command(rich_help_panel=MAINTAIN)
+@command(MAINTAIN)
 def clean(
     folder: RunsPath = Path("runs"),
     keep: Annotated[
@@ -343,8 +321,7 @@ def clean(
         ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it, only say which.")] = False,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """List superseded runs, or remove them with --yes.
 
     These are runs that ended without a release, if a later run of the same name has one. A run that its ledger has an
@@ -355,17 +332,16 @@ def clean(
     chosen = superfluous(read_runs(folder), keep, unfinished)
     facts = [run.facts for run in chosen]
     for run, fact in zip(chosen, facts, strict=True):
-        print(f"{'removing' if yes else 'would remove'} {fact['run_folder']}: {fact['state']}", file=sys.stderr)
+        say(f"{'removing' if yes else 'would remove'} {fact['run_folder']}: {fact['state']}")
         if yes:
             remove(run)
     if yes:
         finish_removals(folder)
     size = sum(fact["size_bytes"] for fact in facts)
     older = {} if older_than is None else _clean_older(folder, older_than, yes)
-    if as_json:
-        print_json({"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older})
-        return
-    print(f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}")
+    document = {"folder": str(folder), "removed": yes, "runs": facts, "size_bytes": size, **older}
+    said = f"{len(facts)} runs, {_megabytes(size)}{'' if yes else '; --yes removes them'}"
+    return Answer(document, lambda: print(said))
 
 
 def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:
@@ -379,12 +355,12 @@ def _clean_older(folder: Path, days: int, yes: bool) -> dict[str, Any]:
     facts = [log.facts for log in logs]
     for log in logs:
         does = "remove" if log.aside is None else "set aside"
-        print(f"{'' if yes else 'would '}{does} {log.path}", file=sys.stderr)
+        say(f"{'' if yes else 'would '}{does} {log.path}")
         if yes:
             log.clean()
     runs = 0 if database is None else old_flow_runs(database, days)
     if runs:
-        print(f"{'' if yes else 'would '}forget {runs} flow runs in {database}", file=sys.stderr)
+        say(f"{'' if yes else 'would '}forget {runs} flow runs in {database}")
     if database is not None and runs and yes:
         forget_flow_runs(database, days)
     return {"logs": facts, "flow_runs": runs}

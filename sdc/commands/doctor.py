@@ -8,21 +8,17 @@ from typing import Annotated
 
 import typer
 
-from sdc.commands.options import Json, print_json
-from sdc.commands.panels import MAINTAIN
+from sdc.commands.options import MAINTAIN, Answer, command
 from sdc.paths import checked_path
 from sdc.refusal import MEND
 
-machines = typer.Typer()
 
-
-@machines.command(rich_help_panel=MAINTAIN)
+@command(MAINTAIN)
 def doctor(
     config: Annotated[
         Path | None, typer.Argument(parser=checked_path, metavar="[CONFIG]", help="Also what this config names.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Check that this machine can run builds and servers.
 
     Prints one line for each check. Writes nothing.
@@ -30,9 +26,10 @@ def doctor(
     from sdc.execution.doctor import examined
 
     found = list(examined(config))
-    if as_json:
-        print_json({"ok": all(one.ok for one in found), "checks": [asdict(one) for one in found]})
-    else:
+    is_ok = all(one.ok for one in found)
+
+    def show() -> None:
         for one in found:
             print(f"{'ok' if one.ok else 'mend':6}{one.name:12}{one.said}")
-    raise typer.Exit(0 if all(one.ok for one in found) else MEND)
+
+    return Answer({"ok": is_ok, "checks": [asdict(one) for one in found]}, show, 0 if is_ok else MEND)

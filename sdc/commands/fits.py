@@ -1,4 +1,4 @@
-"""The command about log-linear models: what a release makes its readers expect of each cell."""
+"""The commands about models of a table: what a release makes readers expect, and how rare sample uniques are."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.asked import read_subject
 from sdc.commands.options import (
-    Json,
+    INSPECT,
+    Answer,
     ReleaseOption,
-    SmallCount,
-    StructuralZeros,
+    Settings,
     SubjectPath,
-    Variables,
-    print_json,
+    command,
+    file_option,
+    named,
     require_columns_file,
     write_columns_file,
 )
-from sdc.commands.panels import INSPECT
-from sdc.paths import checked_path
+from sdc.commands.subject import read_subject
+from sdc.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from sdc.model.table import Codes, Table
 
-fits = typer.Typer()
 
-
-@fits.command("fit", rich_help_panel=INSPECT)
+@command(INSPECT, "table.variables", "risk.small_count", name="fit")
 def fit_command(
     subject: SubjectPath,
+    settings: Settings,
     release: ReleaseOption = None,
     search: Annotated[
         bool,
@@ -45,15 +44,8 @@ def fit_command(
     ] = None,
     sweeps: Annotated[int, typer.Option(min=1, help="Of IPF, at most.")] = 10_000,
     cells: Annotated[str, typer.Option(help="at-risk or all")] = "at-risk",
-    out: Annotated[
-        Path | None,
-        typer.Option(parser=checked_path, metavar="FILE", help="Write all fitted counts to this Parquet or CSV file."),
-    ] = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = None,
-    as_json: Json = False,
-) -> None:
+    out: Annotated[Path | None, file_option("Write all fitted counts to this Parquet or CSV file.", "--out")] = None,
+) -> Answer:
     """Fit the log-linear model of a release.
 
     Shows fitted counts, deviance, degrees of freedom and terms. With --search, the decomposable model of lowest BIC.
@@ -62,7 +54,7 @@ def fit_command(
     from sdc.storage.documents import fit_facts, models_facts
 
     require_columns_file(out)
-    about = read_subject(subject, variables, structural_zeros, "fit", named={"--release": release})
+    about = read_subject(subject, settings, "fit", named={"--release": release})
     is_free = search and not release and about.released is None
     known = about.known if is_free else about.public(release)
     facts: dict[str, Any] = {}
@@ -72,23 +64,19 @@ def fit_command(
         facts = {"search": models_facts(found, about.table.schema)}
     chosen: Any = form
     fitted = api.fit(about.table, known, form=chosen, max_sweeps=sweeps)
-    facts |= fit_facts(fitted, _cells(about.table, cells, about.small_count(small_count)))
-    if out is not None:
-        write_columns_file(out, fitted.columns(about.table.schema))
-    if as_json:
-        print_json(facts)
-    else:
-        _print(facts)
+    facts |= fit_facts(fitted, _cells(about.table, cells, about.small_count))
+    write_columns_file(out, lambda: fitted.columns(about.table.schema))
+    return Answer(facts, lambda: _print_fit(facts))
 
 
 def _cells(table: Table, which: str, small_count: int) -> Codes:
     """Those at risk, of which there may be none, or all."""
-    from sdc.stages.bounded import chosen_cells
+    from sdc.stages.answers import chosen_cells
 
     return table.codes[table.at_risk(small_count)] if which == "at-risk" else chosen_cells(table, which, small_count)
 
 
-def _print(facts: dict[str, Any]) -> None:
+def _print_fit(facts: dict[str, Any]) -> None:
     """The models of a search, how well the fit does, what can be estimated, and the cells asked for."""
     if "search" in facts:
         found = facts["search"]
@@ -113,8 +101,7 @@ def _print(facts: dict[str, Any]) -> None:
         print(f"not fitted    {facts['facts_not_fitted']} tables that are public in part, or otherwise than whole")
     print("{:>9} {:>14}  {}".format("count", "fitted", "cell"))
     for row in facts["cells"]:
-        cell = " ".join(f"{name}={value}" for name, value in row["cell"].items())
-        print(f"{row['count']:9} {row['fitted']:14.4f}  {cell}")
+        print(f"{row['count']:9} {row['fitted']:14.4f}  {named(row['cell'])}")
 
 
 def _freedom(facts: dict[str, Any]) -> str:
@@ -129,3 +116,47 @@ def _lost(facts: dict[str, Any]) -> list[dict[str, Any]]:
     """The terms of which not all parameters can be estimated."""
     known = (term for term in facts["terms"] if term["estimable"] is not None)
     return [term for term in known if term["estimable"] < term["parameters"]]
+
+
+@command(INSPECT, "table.variables", "uniques.fraction", "uniques.model", name="uniques")
+def uniques_command(
+    subject: SubjectPath,
+    settings: Settings,
+    release: ReleaseOption = None,
+    out: Annotated[Path | None, file_option("Write the cells to this Parquet or CSV file as well.", "--out")] = None,
+) -> Answer:
+    """Estimate which sample uniques are population uniques."""
+    from sdc.storage.documents import unique_cells, uniques_facts
+    from sdc.utility.uniques import RELEASED, uniques_by
+
+    require_columns_file(out)
+    if release and settings.get("uniques.model") != RELEASED:
+        raise ConfigError(f"--release is for --model {RELEASED}; add that, or leave the release out")
+    about = read_subject(subject, settings, "uniques", named={"--release": release})
+    asked = about.config.uniques
+    if asked is None and about.weights is None:
+        raise ConfigError(
+            f"{about.name} says nothing of the population; give --fraction, or a config with uniques.fraction or "
+            "table.weight"
+        )
+    share, model = (None, None) if asked is None else (asked.fraction, asked.model)
+    known = about.public(release) if model == RELEASED else about.known
+    found = uniques_by(about.table, known, share, model, about.weights)
+    write_columns_file(out, lambda: found.columns(about.table.schema))
+    facts = {**uniques_facts(found), "cells": unique_cells(found, about.table.schema)}
+    return Answer(facts, lambda: _print_uniques(facts))
+
+
+def _print_uniques(facts: dict[str, Any]) -> None:
+    """All together, then each, most probably a population unique first."""
+    number, model = facts["sample_uniques"], facts["model"]
+    print(f"estimator     {facts['estimator']}{'' if model is None else f' {model}'}; fraction {facts['fraction']:.6g}")
+    print(f"uniques       {number} in the sample, {facts['population_uniques']:.4f} expected in the population too")
+    print(f"matches       {facts['matched']:.4f} expected to be right, one person a unique taken at random in its cell")
+    print(
+        f"right         {facts['right_matches']:.4f} of all persons in these cells; {facts['intrusion']:.4f} by data "
+        f"intrusion simulation, without a model, from {number} ones and {facts['sample_twos']} twos"
+    )
+    print("{:>17} {:>11} {:>14}  {}".format("population unique", "match", "population", "cell"))
+    for row in sorted(facts["cells"], key=lambda row: -row["population_unique"]):
+        print(f"{row['population_unique']:17.4f} {row['match']:11.4f} {row['population']:14.2f}  {named(row['cell'])}")

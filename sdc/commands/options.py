@@ -1,67 +1,234 @@
-"""What commands have in common: their options with the words of the help, and how they print."""
+"""How commands are declared: their settings and options, with the words of the help, and how they answer."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from sdc.model.errors import ConfigError
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
-if TYPE_CHECKING:
-    from sdc.intruder.limit import PosteriorLimit
-    from sdc.intruder.losses import Losses
-
 MOST_FAILURES = 5  # that a message names
-
 HISTORY_FILE = "history.db"  # in a server's folder
+BUILD, INSPECT, PROTECT, PUBLISH, SERVE, MAINTAIN = PANELS = (
+    "Build a release (statisticians)",
+    "Inspect tables, releases and runs (statisticians, auditors)",
+    "Protect one table (statisticians)",
+    "Publish and verify (publishers, auditors)",
+    "Serve tables on request (operators of a server, auditors)",
+    "Maintain an installation (administrators)",
+)
+"""Of `sdc --help`: each groups the commands of one kind of work, under a heading that says for whom."""
+
+Settings: TypeAlias = Mapping[str, Any]
+"""What is set on the command line, by the keys of a config."""
+
+
+def _panel(command: Any) -> str:
+    return str(command.rich_help_panel)
+
+
+class Panels(TyperGroup):
+    """Lists the commands panel by panel, as plain text, with the whole first sentence of each."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict(sorted(self.commands.items(), key=lambda item: PANELS.index(_panel(item[1]))))
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for panel in PANELS:
+            rows = [
+                (name.ljust(width), command.get_short_help_str(limit=formatter.width))
+                for name, command in self.commands.items()
+                if _panel(command) == panel
+            ]
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    invoke_without_command=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # which would take [a,b] for markup, and print nothing of it
+    cls=Panels,
+    help="Decide which exact marginal tables may be published, prove it cell by cell, and publish them.",
+)
+
+
+class Short(NamedTuple):
+    """An option of a setting that people use much, and how its text is read; by default as in a config."""
+
+    option: str
+    read: Callable[[str], Any] | None = None
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+def _here(text: str) -> str:
+    return text if "://" in text else str(checked_path(text).resolve())
+
+
+SHORT = {
+    "table.path": Short("--data", _here),
+    "table.variables": Short("--variables", _names),
+    "risk.small_count": Short("--small-count"),
+    "risk.min_width": Short("--min-width"),
+    "release.method": Short("--method", str),
+    "widths.floor": Short("--floor"),
+    "sharp_seconds": Short("--seconds"),
+    "uniques.fraction": Short("--fraction"),
+    "uniques.model": Short("--model", str),
+    "server.history": Short("--history", str),
+    "execution.workers": Short("--workers"),
+}
+"""By key; all that is said of them in the help is what the config says."""
+
+_KEYS = {short.option[2:].replace("-", "_"): key for key, short in SHORT.items()}
+TABLE = ("table.variables", "risk.small_count", "execution.workers")
+CONFIG = ("table.path", "execution.workers")
+"""Of most commands that are about a table, and about a config."""
+
+
+class Explained(TyperCommand):
+    """A command whose options for settings say what the config says of these, once somebody asks."""
+
+    def explained(self) -> Explained:
+        """Itself, with all that its help says."""
+        from sdc.config.reference import explained
+
+        param: Any
+        for param in self.params:
+            if param.name in _KEYS and not param.help:
+                key = explained(_KEYS[param.name])[0]
+                param.help, param.metavar = key.description, f"<{key.kind.partition(' or ')[0]}>"
+        return self
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.explained()
+        super().format_help(ctx, formatter)
+
+
+class Answer(NamedTuple):
+    """What a command found: as JSON, as it is shown to people, and the status with which it ends."""
+
+    facts: Any
+    show: Callable[[], object]
+    status: int = 0
+
+
+Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting as in a config, such as release.method=bisection; once for each. See sdc config --explain.",
+    ),
+]
+
+
+def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callable[..., Answer | None]], Any]:
+    """Declares a command, whose answer is printed.
+
+    keys  of the settings that have an option of their own; it takes all others by --set, in `settings`
+    """
+
+    def register(function: Callable[..., Answer | None]) -> Callable[..., None]:
+        own = inspect.signature(function, eval_str=True).parameters
+        takes = {_option(key): key for key in keys}
+
+        @wraps(function)
+        def call(**given: Any) -> None:
+            as_json = given["as_json"] if "as_json" in own else given.pop("as_json")
+            if "settings" in own:
+                given["settings"] = _settings(given.pop("set_"), {key: given.pop(name) for name, key in takes.items()})
+            answer = function(**given)
+            if answer is None:
+                return
+            print_json(answer.facts) if as_json else answer.show()
+            raise typer.Exit(answer.status)
+
+        more: dict[str, Any] = {
+            name: Annotated[str | None, typer.Option(SHORT[key].option)] for name, key in takes.items()
+        }
+        more |= {"set_": Set} if "settings" in own else {}
+        shown = [one for one in own.values() if one.name not in ("settings", "as_json")]
+        added = [inspect.Parameter(name, one_kind, default=None, annotation=kind) for name, kind in more.items()]
+        added.append(inspect.Parameter("as_json", one_kind, default=False, annotation=Json))
+        call.__signature__ = inspect.Signature([*shown, *added])  # type: ignore[attr-defined]
+        call.__annotations__ = {}  # typer would read them again
+        app.command(name, rich_help_panel=panel, cls=Explained)(call)
+        return call
+
+    one_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return register
+
+
+def _option(key: str) -> str:
+    return SHORT[key].option[2:].replace("-", "_")
+
+
+def _settings(words: Sequence[str] | None, short: Mapping[str, str | None]) -> dict[str, Any]:
+    """What --set says, and on top what the options of its own say."""
+    if not words and not any(text is not None for text in short.values()):
+        return {}
+    from sdc.config.file import yaml_value
+    from sdc.config.given import settings_of
+
+    given = {key: (SHORT[key].read or yaml_value)(text) for key, text in short.items() if text is not None}
+    return {**settings_of(words or ()), **given}
+
+
+# Options
 
 SubjectPath = Annotated[
     str,
     typer.Argument(
         metavar="TABLE",
         help="A data file, a folder of parts or a URL, as a config without settings reads it; or a config; or a run "
-        "folder.",
+        "folder, where runs/NAME is the last finished one.",
     ),
 ]
 ConfigPath = Annotated[
     Path, typer.Argument(parser=checked_path, metavar="CONFIG", help="YAML file of a build, such as those in configs/.")
 ]
+
+
+def run_path(text: str) -> Path:
+    """A run folder, or the last finished one of a name."""
+    from sdc.storage.runs import run_at
+
+    return run_at(checked_path(text))
+
+
 RunFolderPath = Annotated[
-    Path, typer.Argument(parser=checked_path, metavar="RUN_FOLDER", help="The folder of a build, with its manifest.")
+    Path,
+    typer.Argument(
+        parser=run_path, metavar="RUN_FOLDER", help="The folder of a build, with its manifest; of runs/NAME the last."
+    ),
 ]
 RunsPath = Annotated[
     Path,
     typer.Argument(parser=checked_path, metavar="FOLDER", help="Where run folders are, output.folder of a config."),
 ]
-Variables = Annotated[str | None, typer.Option(help="The columns to use, separated by commas; all by default.")]
-Delimiter = Annotated[str, typer.Option(help="What separates the columns of CSV: , ; | or a tab.")]
-DecimalSign = Annotated[str, typer.Option("--decimal", help="The decimal sign of numbers in CSV: . or ,")]
-Quote = Annotated[str, typer.Option(help='What values of CSV with a delimiter are put in: " or none.')]
-Encoding = Annotated[str, typer.Option(help="Of CSV, such as utf-8, latin-1 or cp1252.")]
 Sheet = Annotated[str | None, typer.Option(help="Of an Excel file; default the only one that has cells.")]
-StructuralZeros = Annotated[
-    Path | None,
-    typer.Option(
-        parser=checked_path, metavar="FILE", help="YAML list of patterns that everybody knows to be impossible."
-    ),
-]
-SmallCount = Annotated[
-    int | None,
-    typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk; default the config's, or 2."),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option(min=1, max=1024, help="Worker processes here, 1 works in this one; default a config's cluster, or 1."),
-]
-BuildWorkers = Annotated[int | None, typer.Option(min=1, max=1024, help="Worker processes, instead of the config's.")]
-Floor = Annotated[int, typer.Option(min=0, max=1 << 53, help="Only sub-tables whose critical width reaches it.")]
 Watch = Annotated[
     bool,
     typer.Option("--watch", help="Say where to see the run in a browser of this machine: Prefect's page and Dask's."),
@@ -70,42 +237,88 @@ WatchPort = Annotated[
     int | None,
     typer.Option(min=1, max=65535, help="The port of these pages, with --watch or without; default a free one."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Exactly one JSON document on standard output.")]
 ReleaseOption = Annotated[
     list[str] | None,
     typer.Option("--release", help="A frontier sub-table such as age*sex; once for each; default the run's."),
 ]
-Data = Annotated[str | None, typer.Option(help="The table to read instead of the config's.")]
-MaxAbove = Annotated[
-    float | None,
-    typer.Option(help="Largest fraction of at-risk cells whose true count may be above the threshold; default any."),
-]
-MaxProbability = Annotated[
-    float | None, typer.Option(help="Largest probability that any one's true count may have; default any.")
-]
-LossOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--loss",
-        metavar="NAME=X",
-        help="What it costs an intruder to claim nothing of a cell (none), or a wrong count (wrong, 1), and the "
-        "agency that he is right (right, 1) or wrong (harm, 0); once for each.",
-    ),
-]
-MaxLoss = Annotated[
-    float | None,
-    typer.Option(
-        help="Largest mean over the at-risk cells of what his claims cost the agency, by --loss; default any."
-    ),
-]
-Threshold = Annotated[float, typer.Option(help="Of the probability of a true count, for --max-above.")]
-NRule = Annotated[
-    int | None,
-    typer.Option(min=2, max=1 << 53, help="No public count is from 1 to n - 1; default the config's, or any."),
-]
-MinWidth = Annotated[
-    int | None, typer.Option(min=1, help="Smallest width allowed of an at-risk cell's bounds; default the config's.")
-]
+
+
+def file_option(text: str, *names: str, metavar: str = "FILE") -> Any:
+    """An option that names a file."""
+    return typer.Option(*names, parser=checked_path, metavar=metavar, help=text)
+
+
+# What an earlier version had an option for
+
+_ZEROS = {"--structural-zeros": "table.structural_zeros"}
+_N_RULE = {"--n-rule": "risk.n_rule"}
+_LIMIT = {
+    **{
+        f"--{name.replace('_', '-')}": f"risk.posterior.{name}"
+        for name in ("threshold", "max_above", "max_probability")
+    },
+    "--max-loss": "risk.posterior.max_loss",
+    "--loss": "risk.posterior.losses.*",
+}
+_CHAINS = {
+    f"--{name.replace('_', '-')}": f"posterior.{name}" for name in ("threshold", "share", "draws", "chains", "seed")
+}
+_OLD: dict[str, dict[str, str]] = {
+    **dict.fromkeys(("widths", "bounds", "enumerate", "fit", "uniques", "round", "suppress"), _ZEROS),
+    **dict.fromkeys(("audit", "replay"), _N_RULE),
+    "assess": _ZEROS | _N_RULE | _LIMIT,
+    "why": _ZEROS | _N_RULE,
+    "posterior": _ZEROS
+    | _CHAINS
+    | {"--error": "posterior.error", "--most-draws": "posterior.most_draws", "--loss": "posterior.losses.*"},
+    "release": _ZEROS
+    | _N_RULE
+    | _LIMIT
+    | {f"--{name}": f"release.annealing.{name}" for name in ("chains", "steps", "start")}
+    | {f"--{name}": f"release.simulatable.{name}" for name in ("draws", "share")}
+    | {f"--{name}": f"release.{name}" for name in ("objective", "minutes")}
+    | {f"--{name}": f"release.{name}[]" for name in ("require", "forbid")}
+    | {"--seed": "release.annealing.seed release.simulatable.seed", "--title": "publication.title"}
+    | {"--weight": "release.weights.*", "--best-subset": "release.conflicts=best_subset"}
+    | {"--only-required": "release.only=required"},
+}
+"""By command: its keys; [] where each adds to a list, .* where NAME=VALUE is said, = where nothing is."""
+_SIDES = {"none": "intruder.none", "wrong": "intruder.wrong", "right": "agency.right", "harm": "agency.wrong"}
+_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?(e[-+]?\d+)?")
+
+
+def modern(words: Sequence[str]) -> list[str]:
+    """The words of a command, with settings in the place of options of an earlier version, of which it warns."""
+    name, rest = words[:1], iter(words[1:])
+    old, found, lists = _OLD.get(name[0], {}) if name else {}, [*name], dict[str, list[str]]()
+    for word in rest:
+        option, mark, text = word.partition("=")
+        if option not in old:
+            found.append(word)
+            continue
+        keys, constant, value = old[option].partition("=")
+        text = value if constant else text if mark else next(rest, "")
+        for setting in _set(keys, text, lists):
+            print(f"{option} goes with the next version; write --set {shlex.quote(setting)}", file=sys.stderr)
+            found += ["--set", setting]
+    return found
+
+
+def _set(keys: str, text: str, lists: dict[str, list[str]]) -> Iterator[str]:
+    for key in keys.split():
+        if key.endswith("[]"):
+            lists.setdefault(key, []).append(text)
+            yield f"{key[:-2]}={json.dumps(lists[key])}"
+        elif key.endswith(".*"):
+            name, _, value = text.partition("=")
+            kind = "sub_tables." if "*" in name else "variables."
+            within = f"{kind}{name}" if key == "release.weights.*" else _SIDES.get(name, name)
+            yield f"{key[:-1]}{within}={value}"
+        else:
+            yield f"{key}={text if _NUMBER.fullmatch(text) else json.dumps(text)}"
+
+
+# What they write
 
 
 def write_page(path: Path, page: str, option: str) -> None:
@@ -127,13 +340,14 @@ def require_columns_file(out: Path | None) -> None:
         raise ConfigError(f"--out {out}: the name must end in .parquet or .csv")
 
 
-def write_columns_file(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
-    """Columns as Parquet or CSV; ConfigError where they cannot be written."""
+def write_columns_file(path: Path | None, columns: Callable[[], Mapping[str, Sequence[Any]]]) -> None:
+    """Columns as Parquet or CSV, where a file is named; ConfigError where they cannot be written."""
     from sdc.storage.parquet import write_columns, write_csv
 
-    writers = {".parquet": write_columns, ".csv": write_csv}
+    if path is None:
+        return
     try:
-        writers[path.suffix](path, columns)
+        {".parquet": write_columns, ".csv": write_csv}[path.suffix](path, columns())
     except OSError as error:
         raise ConfigError(f"--out {path} cannot be written: {error.strerror}; name another file") from error
 
@@ -143,159 +357,14 @@ def history_url(history: str) -> str:
     return os.path.join(history, HISTORY_FILE) if os.path.isdir(history) else history
 
 
-def posterior_limit(
-    law: str,
-    threshold: float,
-    max_above: float | None,
-    max_probability: float | None,
-    losses: Losses | None,
-    max_loss: float | None,
-) -> PosteriorLimit | None:
-    """What the options limit, None where they limit nothing; InputError for a value that is no limit."""
-    from sdc.intruder.limit import PosteriorLimit
-
-    if all(value is None for value in (max_above, max_probability, losses, max_loss)):
-        return None
-    return PosteriorLimit(
-        law,
-        threshold=threshold,
-        max_above=max_above,
-        max_probability=max_probability,
-        losses=losses,
-        max_loss=max_loss,
-    )
-
-
-def status_of_release(facts: dict[str, Any]) -> int:
+def status_of_release(facts: Mapping[str, Any]) -> int:
     """0, or 3 where nothing but the grand total is released."""
     return 0 if facts["sub_tables"] else NOT_RELEASABLE
 
 
-def print_release(facts: dict[str, Any]) -> None:
-    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
-    for names in facts["frontier"]:
-        print(f"              {'*'.join(names) or '(total)'}")
-    for part in facts.get("in_part", ()):
-        name = "*".join(part["sub_table"])
-        if part["how"] == "round":
-            print(f"rounded       {name}: to multiples of {part['base']}")
-            continue
-        if part["how"] == "coarsen":
-            print(f"coarsened     {name}: by {'*'.join(part['by'])}, {part['left']} cells of {part['cells']}")
-            continue
-        of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
-        print(f"in part       {name}: {of} withheld, with {records}")
-        for cell in part["largest"][:1]:
-            print(f"largest       {cell['text']}")
-
-
-def print_required(facts: dict[str, Any]) -> None:
-    """How many of the required sub-tables are released, which are not, and why."""
-    required, refused = facts["required"], facts["refused"]
-    best = "" if facts["is_best"] else ", and nobody knows whether a better subset fits"
-    print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
-    for names in refused:
-        print(f"refused       {'*'.join(names)}")
-    for conflict in facts["conflicts"]:
-        print(f"conflict      {conflict['text']}")
-
-
-def print_bounds(facts: dict[str, Any]) -> None:
-    """A cell a line, and where it is known by which methods the ends are, with these; then how many are sharp."""
-    by = any("outer_by" in row for row in facts["cells"])
-    methods = f"  {'bounds':9}  {'lower by':32}  {'upper by':32}" * by
-    print(f"method {facts['method']}\n{'count':>9} {'outer':>17} {'inner':>17}{methods}  cell")
-    for row in facts["cells"]:
-        within, reached = (f"[{', '.join(map(str, row[kind]))}]" for kind in ("outer", "inner"))
-        count = "" if row["count"] is None else row["count"]
-        ends = f"{count:9} {within:>17} {reached:>17}{_ends_by(row) if by else ''}"
-        print(f"{ends}  {' '.join(f'{name}={_one_of(own)}' for name, own in row['cell'].items()) or '(total)'}")
-    if "text" in facts.get("sharpness", {}):
-        print(f"{facts['sharpness']['text']}")
-
-
-def _one_of(categories: str | list[str]) -> str:
-    return categories if isinstance(categories, str) else " or ".join(categories)
-
-
-def _ends_by(row: dict[str, Any]) -> str:
-    """Of each end the method that gave the outer one, and that by which the inner one is reached."""
-    ends = (f"{outer}, {inner}" for outer, inner in zip(row["outer_by"], row["inner_by"], strict=True))
-    return f"  {'sharp' if row['exact'] else 'bracketed':9}  " + "  ".join(f"{end:32}" for end in ends)
-
-
-def print_posterior(facts: dict[str, Any]) -> None:
-    """Most probable to be known first, whatever their bounds."""
-    from sdc.intruder.chains import written_error, written_r_hat
-
-    tables, same = facts["feasible_tables"], facts["equals_released"] and facts["law"] != "released"
-    print(f"law           {facts['law']}{', which is released here: all that it says is public' if same else ''}")
-    if tables == 1:
-        print("              one table alone agrees with the release: it is known, and the posterior is a point")
-    exact = "exact" if facts["exact"] else "sampled"
-    print(f"engine        {facts['engine']}, {exact}" + (f"; {tables} feasible tables" if tables is not None else ""))
-    if facts["exact"]:
-        uniform = facts["log_probability_if_uniform"]
-        alike = "" if uniform is None else f"; of each table, were they all alike, {uniform:.4f}"
-        print(f"true table    log probability {facts['log_probability_of_true_table']:.4f}{alike}")
-    else:
-        told = facts["diagnostics"]
-        print(
-            f"chains        {told['chains']} of {told['draws']} draws; R-hat {written_r_hat(told['r_hat'])}, effective "
-            f"sample size from {told['effective_sample_size']:.0f}; connectivity {told['connectivity']}"
-        )
-        print(f"errors        {written_error(told['error'], told['wanted'])}")
-    for model in facts["models"]:
-        error = "" if model["standard_error"] is None else f", standard error {model['standard_error']:.4f}"
-        print(f"model         {model['law']}: prior {model['prior']:g}, posterior {model['posterior']:.4f}{error}")
-    identified = facts["identified"]
-    if facts["models"]:
-        print(
-            "              each weighed by its prior and how probable it makes the release: see the theory in sdc docs"
-        )
-    least = f"{identified['threshold']:g}"
-    print(
-        f"identified    {identified['fraction']:.4f} of the cells: the true count is the most probable, above {least}"
-    )
-    print(
-        f"above         {facts['above']['fraction']:.4f} of the cells have a true count of a probability above {least}"
-    )
-    bounds = facts["bounds"]
-    print(
-        f"bounds        {bounds['known']} cells have one count left, total width {bounds['total_width']}"
-        f"{'' if bounds['sharp'] else ', by outer bounds'}"
-    )
-    if facts["entropy"] is not None:
-        print(f"entropy       {facts['entropy']:.4f} of the law of the tables")
-    if (losses := facts["losses"]) is not None:
-        claims = losses["claims"]
-        print(
-            f"losses        an intruder's {claims['right']} right and {claims['wrong']} wrong claims cost "
-            f"{losses['disclosure_risk']:.4f} a cell"
-        )
-    held = facts["attribute_disclosure"]
-    print(
-        f"groups        {held['above_threshold']} cells hold {_share(held['share'])} of a released one, above "
-        f"{least}; {held['certain']} certainly do, {held['impossible']} cannot"
-    )
-    names = "count", "probability", "most likely", "probability", "bounds", "of group", "group", "cell"
-    print("{:>9} {:>11} {:>11} {:>11} {:>17} {:>11}  {}  {}".format(*names))
-    rows = [_told(row) for row in facts["cells"]]
-    for row in sorted(rows, key=lambda row: -row[1]):
-        print("{:9} {:11.4f} {:11} {:11.4f} {!s:>17} {:11.4f}  {}  {}".format(*row))
-
-
-def _share(share: float) -> str:
-    return "all" if share == 1 else f"at least {share:g}"
-
-
-def _told(row: dict[str, Any]) -> tuple[int, float, int, float, list[int], float, str, str]:
-    found, first = row["probabilities"], row["from"]
-    highest = max(range(len(found)), key=found.__getitem__)
-    at_truth = found[row["count"] - first] if 0 <= row["count"] - first < len(found) else 0.0
-    cell = " ".join(f"{name}={value}" for name, value in row["cell"].items())
-    held, group = row["group"]["probability"], "*".join(row["group"]["sub_table"]) or "(total)"
-    return row["count"], at_truth, first + highest, found[highest], row["outer"], held, group, cell
+def named(cell: Mapping[str, Any]) -> str:
+    """A cell by the categories of its variables."""
+    return " ".join(f"{name}={category}" for name, category in cell.items())
 
 
 def first_of(failures: tuple[str, ...]) -> str:
@@ -304,5 +373,11 @@ def first_of(failures: tuple[str, ...]) -> str:
     return f"{len(failures)} failed: {'; '.join(failures[:MOST_FAILURES])}{more}"
 
 
+def say(line: str) -> None:
+    """To whoever waits."""
+    print(line, file=sys.stderr)
+
+
 def print_json(content: Any) -> None:
+    """The one document."""
     print(json.dumps(content))

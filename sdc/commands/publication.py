@@ -8,19 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import Json, SmallCount, print_json, write_page
-from sdc.commands.panels import INSPECT, MAINTAIN, PUBLISH
+from sdc.commands.options import (
+    INSPECT,
+    MAINTAIN,
+    PUBLISH,
+    Answer,
+    command,
+    file_option,
+    named,
+    require_columns_file,
+    run_path,
+    write_columns_file,
+    write_page,
+)
 from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
+    from sdc.public.attack import Attack
     from sdc.public.check import Composition
+    from sdc.stages.finished import Comparison
 
-publications = typer.Typer()
-MOST_SHOWN = 20
+MOST_SHOWN, MEAN = 20, "mean of seeds"
 
 
-@publications.command(rich_help_panel=PUBLISH)
+@command(PUBLISH)
 def check(
     folders: Annotated[
         list[Path],
@@ -29,8 +41,7 @@ def check(
         ),
     ],
     relations: Annotated[
-        Path | None,
-        typer.Option(parser=checked_path, metavar="FILE", help="How they relate: a list as `earlier` of a config is."),
+        Path | None, file_option("How they relate: a list as `earlier` of a config is.", "--relations")
     ] = None,
     cells: Annotated[
         str, typer.Option(help="at-risk: those that may be small; or all that may have records")
@@ -38,44 +49,40 @@ def check(
     min_width: Annotated[
         int | None, typer.Option(min=1, help="Status 3 where a cell that may be small is bounded more narrowly.")
     ] = None,
-    small_count: SmallCount = None,
+    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")] = 2,
     n_rule: Annotated[
         int | None, typer.Option(min=2, help="Status 3 where a published count is from 1 to n - 1.")
     ] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Compute what several publications reveal together.
 
     Shows whether they agree, and the bounds of each cell.
     """
     from sdc import api
 
-    small = small_count or 2
-    found = api.check(*folders, relations=relations, cells=cells, min_width=min_width, small_count=small, n_rule=n_rule)
-    if as_json:
-        rule = {} if n_rule is None else {"n_rule": n_rule, "few_counts": [asdict(one) for one in found.few_counts]}
-        print_json({**_facts(found), "min_width": min_width, "narrow_cells": found.narrow_cells, **rule})
-    else:
+    rules: dict[str, Any] = {"min_width": min_width, "small_count": small_count, "n_rule": n_rule}
+    found = api.check(*folders, relations=relations, cells=cells, **rules)
+    facts = {**_facts(found), "min_width": min_width, "narrow_cells": found.narrow_cells}
+    if n_rule is not None:
+        facts |= {"n_rule": n_rule, "few_counts": [asdict(one) for one in found.few_counts]}
+
+    def show() -> None:
         _print(found)
         if min_width is not None and found.consistent:
-            print(
-                f"{found.narrow_cells} cells that may have 1 to {small} records have bounds narrower than {min_width}"
-            )
+            cells = f"{found.narrow_cells} cells that may have 1 to {small_count} records"
+            print(f"{cells} have bounds narrower than {min_width}")
         for one in found.few_counts:
             print(f"{one.counts} counts of {one.sub_table} in {one.source} break the n-rule of {n_rule}")
-    raise typer.Exit(0 if found.is_kept else NOT_RELEASABLE)
+
+    return Answer(facts, show, 0 if found.is_kept else NOT_RELEASABLE)
 
 
-@publications.command(rich_help_panel=PUBLISH)
+@command(PUBLISH)
 def ledger(
     file: Annotated[Path, typer.Argument(parser=checked_path, metavar="FILE", help="The ledger.")],
     new: Annotated[bool, typer.Option("--new", help="Make it, with its key beside it; keep both safe.")] = False,
-    old: Annotated[
-        Path | None,
-        typer.Option("--from", parser=checked_path, metavar="OLD", help="Begin with those of one of version 0.1."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
+    old: Annotated[Path | None, file_option("Begin with those of one of version 0.1.", "--from", metavar="OLD")] = None,
+) -> Answer:
     """List what was published, and check the chain of entries.
 
     Each entry is chained to the previous one. A broken chain is refused.
@@ -83,35 +90,117 @@ def ledger(
     from sdc.record.ledger import ledger as read_or_make
 
     found = read_or_make(file, new=new, old=old)
-    if as_json:
-        print_json({"ledger": str(file), "entries": [entry.facts for entry in found.entries]})
-        return
-    print(found)
-    for entry in found.entries:
-        tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
-        print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
-        for what, _ in entry.known["foreign"]:
-            print(f"      judged together with {what}")
-        for said in entry.known["declared"]:
-            print(f"      by the word of its config {said}")
+
+    def show() -> None:
+        print(found)
+        for entry in found.entries:
+            tables = ", ".join("*".join(names) for names in entry.sub_tables) or "the total"
+            print(f"{entry.number:4}  {entry.published}  {entry.name}  table {entry.table[:12]}  {tables}")
+            for what, _ in entry.known["foreign"]:
+                print(f"      judged together with {what}")
+            for said in entry.known["declared"]:
+                print(f"      by the word of its config {said}")
+
+    return Answer({"ledger": str(file), "entries": [entry.facts for entry in found.entries]}, show)
 
 
-@publications.command(rich_help_panel=INSPECT)
+@command(PUBLISH, name="attack")
+def attack_command(
+    release: Annotated[
+        Path, typer.Argument(parser=checked_path, metavar="RELEASE", help="A published folder or file of tables.")
+    ],
+    truth: Annotated[
+        Path | None,
+        typer.Option(parser=run_path, metavar="RUN", help="The run that published it: says what is guessed right."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Of the reconstruction, so many from 0 on; 0 for independence alone.")] = 3,
+    relations: Annotated[
+        Path | None, file_option("How tables relate: a list as `earlier` of a config is.", "--relations")
+    ] = None,
+    out: Annotated[
+        Path | None, file_option("Write the guessed table to this Parquet or CSV file as well.", "--out")
+    ] = None,
+) -> Answer:
+    """Reconstruct a published table, as an intruder would.
+
+    Uses only what is published. With --truth, shows which guesses are right.
+    """
+    from sdc.stages.answers import attack
+
+    require_columns_file(out)
+    found = attack(release, truth=truth, seeds=seeds, relations=relations)
+    facts: dict[str, Any] = {"release": str(release), **found.facts}
+    if found.right is not None:
+        facts["truth"] = found.right.facts
+    write_columns_file(out, lambda: found.columns(found.schema))
+    return Answer(facts, lambda: _print_attack(facts, found))
+
+
+def _print_attack(facts: dict[str, Any], found: Attack) -> None:
+    of = f"{facts['published']} published, of which {facts['telling']} tell the others"
+    print(f"tables        {of}; {facts['records']} records")
+    print(f"guessed       {facts['cells']} cells by {'; '.join(facts['methods'])}")
+    if "truth" in facts:
+        _print_truth(facts["truth"])
+    else:
+        _print_guesses(found)
+
+
+def _print_guesses(found: Attack) -> None:
+    number, first = found.least(MOST_SHOWN)
+    print(f"{number} cells are guessed to have records, these the fewest; --out FILE has all")
+    print("{:>9} {:>13}  {}".format("guessed", "independence", "cell"))
+    for row in first:
+        print(f"{row['guessed']:9.2f} {row['independence']:13.2f}  {named(row['cell'])}")
+
+
+def _print_truth(told: dict[str, Any]) -> None:
+    """How many guesses of each intruder are right, what was promised, and the at-risk cells, narrowest first."""
+    cells, small = told["at_risk_cells"], told["small_count"]
+    print(f"at risk       {cells} cells of 1 to {small} records; {told['certain_cells']} hold a record for certain")
+    print("{:>13} {:>9} {:>13} {:>12}  {}".format("at risk right", "provable", "guessed small", "of all right", "by"))
+    rows = {**told["right"], **({MEAN: told["mean"]} if told["mean"] else {})}
+    for name, row in rows.items():
+        numbers = (
+            f"{row[key]:.1f}" if name == MEAN else row[key] for key in ("at_risk", "provable", "claimed", "cells")
+        )
+        print("{:>13} {:>9} {:>13} {:>12}  {}".format(*numbers, name))
+    kept = "kept" if told["width_kept"] else "not shown to be kept"
+    print(f"promised      each at-risk cell has a width of {told['min_width']} at least: {kept}")
+    print("not promised  that no guess is right")
+    print(
+        "{:>9} {:>17} {:>9} {:>13} {:>11}  {}".format("count", "bounds", "guessed", "independence", "posterior", "cell")
+    )
+    for row in told["cells"][:MOST_SHOWN]:
+        print("{:9} {!s:>17} {:>9} {:13.2f} {:>11}  {}".format(*_told(row), named(row["cell"])))
+    if cells > MOST_SHOWN:
+        print(f"and {cells - MOST_SHOWN} more; --json has all")
+
+
+def _told(row: dict[str, Any]) -> tuple[Any, ...]:
+    *guessed, alone = row["guessed"].values()
+    mean = f"{sum(guessed) / len(guessed):.2f}" if guessed else ""
+    likely = f"{next(iter(row['posterior'].values())):.4f}" if row["posterior"] else ""
+    return row["count"], row["outer"], mean, alone, likely
+
+
+@command(INSPECT)
 def compare(
-    before: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="A run folder.")],
-    after: Annotated[Path, typer.Argument(parser=checked_path, metavar="RUN", help="Another one.")],
-    as_json: Json = False,
-) -> None:
+    before: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="A run folder.")],
+    after: Annotated[Path, typer.Argument(parser=run_path, metavar="RUN", help="Another one.")],
+) -> Answer:
     """Show what changed between two runs.
 
     Lists the changes of config and table, and the sub-tables that came or went, with reasons.
     """
-    from sdc.stages.compare import compare as compare_runs
+    from sdc.stages.finished import compare as compare_runs
 
     found = compare_runs(before, after)
-    if as_json:
-        print_json({"before": str(before), "after": str(after), **found.facts})
-        return
+    facts = {"before": str(before), "after": str(after), **found.facts}
+    return Answer(facts, lambda: _print_comparison(found))
+
+
+def _print_comparison(found: Comparison) -> None:
     for what, changes in (("config", found.config), ("table", found.table)):
         for key, (one, other) in changes.items():
             print(f"{what:8}{key}: {one} -> {other}")
@@ -131,14 +220,11 @@ def _of_part(told: int | str | None) -> str:
     return told if isinstance(told, str) else f"{told} cells withheld"
 
 
-@publications.command(rich_help_panel=MAINTAIN)
+@command(MAINTAIN)
 def docs(
     context: typer.Context,
-    out: Annotated[
-        Path, typer.Option(parser=checked_path, metavar="FILE", help="The page, a new file or an old one of it.")
-    ] = Path("handbook.html"),
-    as_json: Json = False,
-) -> None:
+    out: Annotated[Path, file_option("The page, a new file or an old one of it.", "--out")] = Path("handbook.html"),
+) -> Answer:
     """Write the handbook as one HTML page.
 
     It has a page for each feature, every command, every Python function and every key of a config.
@@ -148,10 +234,7 @@ def docs(
 
     page = handbook(lists(context.find_root().command))
     write_page(out, page, "--out")
-    if as_json:
-        print_json({"handbook": str(out), "bytes": len(page.encode())})
-        return
-    print(f"handbook  {out}")
+    return Answer({"handbook": str(out), "bytes": len(page.encode())}, lambda: print(f"handbook  {out}"))
 
 
 def _facts(found: Composition) -> dict[str, Any]:
@@ -175,7 +258,6 @@ def _print(found: Composition) -> None:
     print(f"{'reached':>17} {'within':>17}  cell")
     first = _facts(found.narrowest_first())["cells"]
     for row in first[:MOST_SHOWN]:
-        cell = " ".join(f"{name}={category}" for name, category in row["cell"].items())
-        print(f"{row['inner']!s:>17} {row['outer']!s:>17}  {cell}")
+        print(f"{row['inner']!s:>17} {row['outer']!s:>17}  {named(row['cell'])}")
     if len(first) > MOST_SHOWN:
         print(f"and {len(first) - MOST_SHOWN} more; --json has all")

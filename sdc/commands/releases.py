@@ -2,92 +2,74 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sdc.commands.options import (
-    Json,
-    LossOption,
-    MaxAbove,
-    MaxLoss,
-    MaxProbability,
-    MinWidth,
-    NRule,
+    BUILD,
+    INSPECT,
+    TABLE,
+    Answer,
     ReleaseOption,
-    SmallCount,
-    StructuralZeros,
+    Settings,
     SubjectPath,
-    Threshold,
-    Variables,
-    Workers,
-    posterior_limit,
-    print_json,
-    print_release,
-    print_required,
+    command,
+    file_option,
+    named,
+    say,
     status_of_release,
 )
-from sdc.commands.panels import BUILD, INSPECT
-from sdc.config.capabilities import CAPABILITIES, FORBID, LIMIT, MINUTES, N_RULE, OBJECTIVE, ONLY, REQUIRE
+from sdc.commands.subject import executor_of, read_subject
 from sdc.model.errors import ConfigError
-from sdc.paths import checked_path
 from sdc.refusal import NOT_RELEASABLE
 
 if TYPE_CHECKING:
     from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
+    from sdc.risk.assessment import Assessment
     from sdc.search.best import FoundRelease
     from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
-from sdc.commands.asked import executor_of, losses_of, numbers_by_name, read_subject
-
-releases = typer.Typer()
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
 
 
-@releases.command(rich_help_panel=INSPECT)
+@command(INSPECT, *TABLE, "risk.min_width")
 def assess(
     subject: SubjectPath,
+    settings: Settings,
     release: ReleaseOption = None,
-    min_width: MinWidth = None,
-    n_rule: NRule = None,
-    law: Annotated[str, typer.Option(help="Of the limits: released, uniform, saturated, or [a,b][b,c].")] = "released",
-    threshold: Threshold = 0.5,
-    max_above: MaxAbove = None,
-    max_probability: MaxProbability = None,
-    loss: LossOption = None,
-    max_loss: MaxLoss = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = None,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
+    law: Annotated[
+        str, typer.Option(help="Of the limits of risk.posterior: released, uniform, saturated, or [a,b][b,c].")
+    ] = "released",
+) -> Answer:
     """Decide whether a release is safe, and show the deciding cells."""
     from sdc.model.sharpness import Sharpness
     from sdc.storage.documents import assessment_facts
 
-    limit = posterior_limit(law, threshold, max_above, max_probability, losses_of(loss), max_loss)
-    asked = [name for name, value in ((LIMIT, limit), (N_RULE, n_rule)) if value]
-    named = {"--release": release}
-    about = read_subject(subject, variables, structural_zeros, "assess", *asked, named=named)
-    data, criteria = about.table, about.criteria(min_width, small_count, n_rule, limit)
-    with executor_of(subject, workers) as executor:
+    about = read_subject(subject, settings, "assess", named={"--release": release})
+    criteria = about.criteria()
+    if criteria.limit is not None and law != criteria.limit.law:
+        criteria = replace(criteria, limit=replace(criteria.limit, law=law))
+    with executor_of(about) as executor:
         answer = about.assess(release, criteria, executor)
     if not release and (own := about.assessed(criteria.small_count)) is not None:
         answer = replace(answer, sharpness=Sharpness.of(*own))
-    facts = assessment_facts(answer, data.schema)
-    if as_json:
-        print_json(facts)
-        raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
+    facts = assessment_facts(answer, about.table.schema)
+    shown = partial(_print_assessment, answer, facts, criteria.floor)
+    return Answer(facts, shown, 0 if answer.releasable else NOT_RELEASABLE)
+
+
+def _print_assessment(answer: Assessment, facts: dict[str, Any], floor: int) -> None:
     print(VERDICTS[answer.releasable])
-    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {criteria.floor}")
+    print(f"min width     {answer.min_width[0]} to {answer.min_width[1]}, required {floor}")
     print(f"at-risk cells {answer.at_risk_cells}, undecided {answer.undecided_cells}")
     if answer.broken is not None:
         print(f"broken        {answer.broken.text}")
@@ -96,30 +78,22 @@ def assess(
     if answer.likely is not None:
         print(f"likely        {answer.likely.text}")
     for witness in facts["witnesses"]:
-        cell = " ".join(f"{name}={value}" for name, value in witness["cell"].items())
-        print(f"witness       count {witness['count']} outer {list(witness['outer'])} {cell}")
-    raise typer.Exit(0 if answer.releasable else NOT_RELEASABLE)
+        print(f"witness       count {witness['count']} outer {list(witness['outer'])} {named(witness['cell'])}")
 
 
-@releases.command("why", rich_help_panel=INSPECT)
+@command(INSPECT, *TABLE, "risk.min_width", name="why")
 def why_command(
     subject: SubjectPath,
     sub_table: Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as 'age*race'.")],
+    settings: Settings,
     release: ReleaseOption = None,
-    min_width: MinWidth = None,
-    n_rule: NRule = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = None,
     redesign: Annotated[
         bool,
         typer.Option(
             "--redesign", help="Where it is not: at which coarser levels it may be, or with merged categories."
         ),
     ] = False,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Explain why a sub-table is released or not.
 
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
@@ -128,14 +102,13 @@ def why_command(
     from sdc.storage.documents import largest_facts, reason_facts
 
     verb = "redesign" if redesign else "why"
-    named, asked = {"SUB_TABLE": [sub_table], "--release": release}, [N_RULE] * bool(n_rule)
-    about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
-    criteria = about.criteria(min_width, small_count, n_rule)
+    about = read_subject(subject, settings, verb, named={"SUB_TABLE": [sub_table], "--release": release})
+    criteria = about.criteria()
     is_searched = bool(release) or about.released is not None
     held = about.public(release) if is_searched else about.one_way
     if not is_searched:
-        print("judged beside the one-way sub-tables; no release was searched", file=sys.stderr)
-    with executor_of(subject, workers) as executor:
+        say("judged beside the one-way sub-tables; no release was searched")
+    with executor_of(about) as executor:
         found = api.why(about.table, held, sub_table, criteria, forbid=about.forbid, executor=executor)
         proposals: tuple[Redesign, ...] = ()
         if redesign and not found.released:
@@ -154,146 +127,103 @@ def why_command(
     facts["largest"] = largest_facts(about.suppressed, found.sub_table, about.table.schema) if not release else []
     if redesign:
         facts["redesign"] = [one.facts for one in proposals]
-    if as_json:
-        print_json(facts)
-        return
+
+    def show() -> None:
+        _print_reason(facts, criteria.width.min_width)
+        if (witness := found.witness) is not None:
+            cell = named(about.table.schema.named(witness.cell))
+            print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
+        _print_redesign(facts.get("redesign", ()), about.of_whole)
+        if redesign and not found.released and not proposals:
+            print(
+                "instead        nothing coarser may go out either; declare hierarchies under table, or merge categories"
+            )
+
+    return Answer(facts, show)
+
+
+def _print_reason(facts: dict[str, Any], min_width: int) -> None:
     print(facts["text"])
     for cell in facts["largest"]:
         print(f"largest        {cell['text']}")
     if facts["customer"] is not None:
         print(f"to a customer  {facts['customer']}")
-    print(f"critical width {facts['critical_width']}, required {criteria.width.min_width}")
+    print(f"critical width {facts['critical_width']}, required {min_width}")
     for what in ("alone", "one_way", "together"):
         answer = facts[what]
         print(f"{what:14} {VERDICTS[answer['releasable']]}, min width {list(answer['min_width'])}")
     if facts["proof"] is not None:
         print(f"proof          {facts['proof']}")
-    if (witness := found.witness) is not None:
-        cell = " ".join(f"{name}={value}" for name, value in about.table.schema.named(witness.cell).items())
-        print(f"witness        count {witness.count} outer {list(witness.outer)} {cell}")
-    for told in facts.get("redesign", ()):
+
+
+def _print_redesign(proposals: Sequence[dict[str, Any]], of_whole: Sequence[str]) -> None:
+    for told in proposals:
         print(f"instead        {'*'.join(told['sub_table'])}, {told['cells']} cells, {told['lost']} fewer")
         print(f"to be pasted   {told['config']}")
-        if "in_part" in told["config"] and about.of_whole:
-            print(f"leave out      {', '.join(about.of_whole)}")
-    if redesign and not found.released and not proposals:
-        print("instead        nothing coarser may go out either; declare hierarchies under table, or merge categories")
+        if "in_part" in told["config"] and of_whole:
+            print(f"leave out      {', '.join(of_whole)}")
 
 
-@releases.command(rich_help_panel=BUILD)
+@command(BUILD, *TABLE, "release.method", "risk.min_width")
 def release(
     subject: SubjectPath,
-    method: Annotated[
-        str | None,
-        typer.Option(help="ordered, bisection, decomposable, best of two, or simulatable: refusals tell nothing"),
-    ] = None,
-    min_width: MinWidth = None,
-    n_rule: NRule = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of annealing and draws.")] = None,
-    chains: Annotated[int | None, typer.Option(min=1, max=1024, help="Annealing chains.")] = None,
-    steps: Annotated[int | None, typer.Option(min=1, help="Proposals of each annealing chain.")] = None,
-    start: Annotated[str | None, typer.Option(metavar="GRAPH", help="Anneal from this graph: '[a,b] [b,c]'.")] = None,
-    draws: Annotated[int | None, typer.Option(min=1, help="Tables drawn for each decision of simulatable.")] = None,
-    share: Annotated[float | None, typer.Option(help="Of these draws, how many may break the criterion.")] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option(help="sub_tables: as many as may go out; or reconstruction: those by which IPF comes nearest."),
-    ] = None,
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=W", help="What a variable, or a sub-table a*b, counts instead of 1; once for each."),
-    ] = None,
-    require: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SUB_TABLE", help="What the release must have: a*b, all:2, or a*b*c:2; once for each."),
-    ] = None,
-    forbid: Annotated[
-        list[str] | None, typer.Option(metavar="SUB_TABLE", help="What it must not have, nor what contains it.")
-    ] = None,
-    best_subset: Annotated[
-        bool, typer.Option("--best-subset", help="Where the required do not fit together, those worth most.")
-    ] = False,
-    only_required: Annotated[
-        bool, typer.Option("--only-required", help="Release what is required, and nothing else.")
-    ] = False,
-    minutes: Annotated[
-        float | None, typer.Option(help="End the search after so many minutes, with what is proven then.")
-    ] = None,
+    settings: Settings,
     out: Annotated[
-        Path | None, typer.Option(parser=checked_path, metavar="FOLDER", help="Publish the release in this new folder.")
+        Path | None, file_option("Publish the release in this new folder.", "--out", metavar="FOLDER")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Of what is published; the folder's name by default.")] = None,
-    threshold: Threshold = 0.5,
-    max_above: MaxAbove = None,
-    max_probability: MaxProbability = None,
-    loss: LossOption = None,
-    max_loss: MaxLoss = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = None,
-    workers: Workers = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Find a release of a table, and publish it if --out is given."""
     from sdc import api
-    from sdc.search.best import require_method
     from sdc.stages.assemble import Watch
-    from sdc.stages.checks import check_names
-    from sdc.stages.publish import publish_release
+    from sdc.stages.release import publish_release
     from sdc.stages.search import QuestionLines, describe_round, describe_simulated, interruptible
+    from sdc.stages.table import check_names
 
-    if method is not None:
-        require_method(method)
     _require_new(out)
-    weights = numbers_by_name(weight or [], "--weight", "age=2")
-    limit = posterior_limit("released", threshold, max_above, max_probability, losses_of(loss), max_loss)
-    wished = {LIMIT: limit, N_RULE: n_rule, REQUIRE: require, FORBID: forbid, ONLY: only_required, MINUTES: minutes}
-    wished[OBJECTIVE] = CAPABILITIES[OBJECTIVE].is_asked(objective)
-    asked = [*([] if method is None else [method]), *(name for name, value in wished.items() if value)]
-    verb, named = "release" if out is None else "publish", {"--require": require, "--forbid": forbid}
-    about = read_subject(subject, variables, structural_zeros, verb, *asked, named=named)
-    method, criteria = about.method(method), about.criteria(min_width, small_count, n_rule, limit)
-    given: dict[str, Any] = {"seed": seed, "chains": chains, "steps": steps, "start": start, "weights": weights}
-    given |= {"draws": draws, "share": share, "objective": objective}
-    given |= {"require": require, "forbid": forbid, "best_subset": best_subset or None}
-    given |= {"only": "required" if only_required else None, "minutes": minutes}
-    settings = about.search(method, given)
-    for warning in settings.warnings:
-        print(f"sdc: {warning}", file=sys.stderr)
+    about = read_subject(subject, settings, "release" if out is None else "publish")
+    method, criteria, section = about.method, about.criteria(), about.section
+    for warning in section.warnings:
+        say(f"sdc: {warning}")
     data = about.table
     if out is not None and about.build is not None:
         check_names(about.build, about.known, data)
-    method_of = settings.model_copy(update={"method": method})
     with ExitStack() as stack:
-        executor = stack.enter_context(executor_of(subject, workers))
+        executor = stack.enter_context(executor_of(about))
         marker = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sdc-")), "ending")
-        deadline = stack.enter_context(interruptible(method_of, marker))
+        deadline = stack.enter_context(interruptible(section, marker))
         found = api.find_release(
             data,
             about.known,
             method,
             criteria,
-            release=settings,
+            release=section,
             accept_undecided=about.accepts_undecided,
             executor=executor,
             watch=Watch(
-                QuestionLines(lambda line: print(line, file=sys.stderr)),
-                lambda state: print(describe_round(state), file=sys.stderr),
-                lambda step: print(describe_simulated(step, data.schema), file=sys.stderr),
+                QuestionLines(say),
+                lambda state: say(describe_round(state)),
+                lambda step: say(describe_simulated(step, data.schema)),
             ),
             deadline=deadline,
         )
     refused = found.refused(about.accepts_undecided)
-    facts = _release_facts(data, found, settings.weights, refused)
+    facts = _release_facts(data, found, section.weights, refused)
     if out is not None:
-        own = {"title": out.absolute().name, **about.publication, **({"title": title} if title else {})}
+        own = {"title": out.absolute().name, **about.publication}
         facts["published"] = publish_release(data, found, out, **own)
-    if as_json:
-        print_json(facts)
-        raise typer.Exit(status_of_release(facts))
+
+    def show() -> None:
+        _print_found(found, facts, refused, criteria.floor)
+        if out is not None:
+            print(f"published     {out}, {facts['published']}")
+
+    return Answer(facts, show, status_of_release(facts))
+
+
+def _print_found(found: FoundRelease, facts: dict[str, Any], refused: Refused, floor: int) -> None:
     print_release(facts)
     least, most = found.assessment.min_width
-    print(f"min width     {least} to {most}, required {criteria.floor}")
+    print(f"min width     {least} to {most}, required {floor}")
     if found.assessment.likely is not None:
         print(f"likely        {found.assessment.likely.text}")
     print("utility       " + ", ".join(f"{name} {value}" for name, value in facts["utility"].items()))
@@ -304,15 +234,41 @@ def release(
     if refused.questions:
         print(f"refused       {refused.text}")
     if found.required is not None:
-        print_required(facts["required"])
-    if out is not None:
-        print(f"published     {out}, {facts['published']}")
-    raise typer.Exit(status_of_release(facts))
+        _print_required(facts["required"])
+
+
+def print_release(facts: dict[str, Any]) -> None:
+    print(f"released      {facts['sub_tables']} sub-tables and the grand total, all within:")
+    for names in facts["frontier"]:
+        print(f"              {'*'.join(names) or '(total)'}")
+    for part in facts.get("in_part", ()):
+        name = "*".join(part["sub_table"])
+        if part["how"] == "round":
+            print(f"rounded       {name}: to multiples of {part['base']}")
+            continue
+        if part["how"] == "coarsen":
+            print(f"coarsened     {name}: by {'*'.join(part['by'])}, {part['left']} cells of {part['cells']}")
+            continue
+        of, records = f"{part['withheld']} of {part['cells']} cells", f"{part['records_withheld']:.1%} of the records"
+        print(f"in part       {name}: {of} withheld, with {records}")
+        for cell in part["largest"][:1]:
+            print(f"largest       {cell['text']}")
+
+
+def _print_required(facts: dict[str, Any]) -> None:
+    """How many of the required sub-tables are released, which are not, and why."""
+    required, refused = facts["required"], facts["refused"]
+    best = "" if facts["is_best"] else ", and nobody knows whether a better subset fits"
+    print(f"required      {len(required) - len(refused)} of {len(required)} released{best}")
+    for names in refused:
+        print(f"refused       {'*'.join(names)}")
+    for conflict in facts["conflicts"]:
+        print(f"conflict      {conflict['text']}")
 
 
 def _require_new(out: Path | None) -> None:
     """Before the work, what publication will ask after it."""
-    from sdc.stages.publish import require_new
+    from sdc.stages.release import require_new
 
     if out is not None:
         try:

@@ -9,19 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, first_of, history_url, print_json
-from sdc.commands.panels import SERVE
+from sdc.commands.options import (
+    CONFIG,
+    SERVE,
+    Answer,
+    ConfigPath,
+    Settings,
+    command,
+    first_of,
+    history_url,
+    print_json,
+    say,
+)
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
-from sdc.paths import checked_path
+from sdc.refusal import MEND
 
 if TYPE_CHECKING:
     from sdc.feasible.proof import Proof
     from sdc.model.knowledge import Knowledge
     from sdc.model.table import Table
     from sdc.server.desk.audit import Standard
-
-served = typer.Typer()
 
 SERVER_PACKAGES = "fastapi", "itsdangerous", "prometheus_client", "python_multipart", "starlette"
 
@@ -30,42 +38,37 @@ HistoryName = Annotated[
 ]
 
 
-@served.command(rich_help_panel=SERVE)
+@command(SERVE, *CONFIG, "server.history")
 def serve(
     config: ConfigPath,
-    data: Data = None,
+    settings: Settings,
     host: Annotated[str, typer.Option(help="An address of this machine that no other can reach.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where it listens; 0 takes a free one.")] = 8090,
-    history: Annotated[
-        str | None, typer.Option(metavar="URL", help="PostgreSQL or SQLite, instead of the config's.")
-    ] = None,
     prepare: Annotated[bool, typer.Option("--prepare", help="Only prepare what the server needs.")] = False,
-    workers: BuildWorkers = None,
-    as_json: Json = False,
-) -> None:
+    as_json: bool = False,
+) -> Answer | None:
     """Start a table server, which answers requests for sub-tables.
 
     Each request is judged together with everything that was released before.
     """
     from sdc.server.desk.prepare import folder_of, is_prepared, server_of
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
+    from sdc.stages.table import check_before
 
-    build = open_build(config, data, workers)
-    settings = server_of(build)
+    build = open_build(config, settings=settings)
+    server = server_of(build)
     require_packages("sdc serve", *SERVER_PACKAGES)
-    if (history or settings.history or "").startswith("postgresql"):
+    if (server.history or "").startswith("postgresql"):
         require_packages("a history in PostgreSQL", "psycopg")
     from sdc.server.web.listen import listen, proxy_secret
 
-    proxy_secret(settings)  # before all that takes minutes
+    proxy_secret(server)  # before all that takes minutes
     check_before(build)
     if not is_prepared(build):
-        _prepare(config, data, workers)
+        _prepare(config, settings)
     if prepare:
         folder = str(folder_of(build).path)
-        print_json({"folder": folder}) if as_json else print(f"prepared      {folder}")
-        return
+        return Answer({"folder": folder}, lambda: print(f"prepared      {folder}"))
 
     def ready(url: str, keys: Path | None) -> None:
         if keys is not None:
@@ -77,22 +80,24 @@ def serve(
             print(f"listens at    {url}")
         sys.stdout.flush()
 
-    listen(build, host, port, history, ready)
+    listen(build, host, port, server.history, ready)
+    return None
 
 
-def _prepare(config: Path, data: str | None, workers: int | None) -> None:
+def _prepare(config: Path, settings: Settings) -> None:
     from flows.embedded import embedded_server
 
     with embedded_server() as await_server:
         from flows.table_server import prepare_server
 
         await_server()
-        prepare_server(str(config), data, workers)
+        prepare_server(str(config), settings=dict(settings))
 
 
-@served.command(rich_help_panel=SERVE)
+@command(SERVE, "risk.small_count", "risk.min_width")
 def audit(
     history: HistoryName,
+    settings: Settings,
     table: Annotated[
         str | None,
         typer.Option(
@@ -101,11 +106,7 @@ def audit(
             "--min-width. Of a folder its own table, with these.",
         ),
     ] = None,
-    small_count: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
-    min_width: Annotated[int | None, typer.Option(min=1, help="That of the criterion, without a config.")] = None,
-    n_rule: Annotated[int | None, typer.Option(min=2, help="That of the criterion, without a config.")] = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Check a server's history for an auditor.
 
     Checks that no entry was changed. With --table, also checks that every release satisfied the risk criterion.
@@ -117,25 +118,23 @@ def audit(
 
     opened = Chain.read(history_url(history))
     try:
-        standard = _standard(history, table, small_count, min_width, n_rule)
+        standard = _standard(history, table, settings)
         found = audit_history(opened, standard)
     finally:
         opened.close()
-    if as_json:
-        print_json(
-            {
-                "history": opened.name,
-                "entries": found.entries,
-                "head": found.head,
-                "decisions": found.decisions,
-                "releases": found.releases,
-                "in_part": len(found.in_part),
-                "criterion": None if standard is None else {**standard.facts, "of": standard.source},
-                "verified": found.verified,
-                "failures": found.failures,
-            }
-        )
-    else:
+    facts = {
+        "history": opened.name,
+        "entries": found.entries,
+        "head": found.head,
+        "decisions": found.decisions,
+        "releases": found.releases,
+        "in_part": len(found.in_part),
+        "criterion": None if standard is None else {**standard.facts, "of": standard.source},
+        "verified": found.verified,
+        "failures": found.failures,
+    }
+
+    def show() -> None:
         print(f"entries       {found.entries}, the last with the hash {found.head}")
         print(f"decisions     {found.decisions}, of which {found.releases} released something")
         if found.in_part:
@@ -148,14 +147,14 @@ def audit(
             print(f"verified      every R(t) satisfies the criterion{beside}")
         if not found.is_judged:
             print("not judged    whether every R(t) satisfies a criterion; give the server's config with --table")
-    if found.failures:
-        # not as a refusal, which would be a second document
-        print(f"sdc: {opened.name} is not verified: {first_of(found.failures)}", file=sys.stderr)
-        raise typer.Exit(1)
+
+    if found.failures:  # not as a refusal, which would be a second document
+        say(f"sdc: {opened.name} is not verified: {first_of(found.failures)}")
+    return Answer(facts, show, MEND if found.failures else 0)
 
 
-@served.command(rich_help_panel=SERVE)
-def migrate(history: HistoryName, as_json: Json = False) -> None:
+@command(SERVE)
+def migrate(history: HistoryName) -> Answer:
     """Upgrade the history of a server to this version of sdc.
 
     No entry is changed.
@@ -165,48 +164,40 @@ def migrate(history: HistoryName, as_json: Json = False) -> None:
     Chain.migrate(history_url(history))
     opened = Chain.read(history_url(history))
     opened.close()
-    if as_json:
-        print_json({"history": opened.name})
-        return
-    print(f"{opened.name} is at this version")
+    return Answer({"history": opened.name}, lambda: print(f"{opened.name} is at this version"))
 
 
-def _standard(
-    history: str, given: str | None, small_count: int | None, min_width: int | None, n_rule: int | None
-) -> Standard | None:
-    """By what is judged: a config, or a table, of a server's folder its own, with the options; None by nothing.
+def _standard(history: str, given: str | None, settings: Settings) -> Standard | None:
+    """By what is judged: a config, or a table, of a server's folder its own, with the settings; None by nothing.
 
     ConfigError for a table without a criterion, a criterion without a table, or two criteria.
     """
-    from sdc.executor import IN_PROCESS
-    from sdc.risk.criteria import Criteria
     from sdc.server.desk.audit import Standard
-    from sdc.stages.build import open_build
+    from sdc.stages.subject import Subject, table_config
 
-    said = [value for value in (small_count, min_width, n_rule) if value is not None]
     if given is not None and given.endswith((".yaml", ".yml")):
-        if said:
-            raise ConfigError(f"--table {given} has a criterion; leave out --small-count, --min-width and --n-rule")
-        build = open_build(checked_path(given))
-        build.config.require("audit")
-        counted = build.counted(IN_PROCESS)
-        known = build.known_of(counted)
-        return Standard(counted.table, known, build.criteria, given, _kept(history, counted.table))
+        if said := [key for key in settings if key.startswith("risk")]:
+            raise ConfigError(f"--table {given} has a criterion; leave out {', '.join(said)}")
+        about = Subject.open(given, settings, asked=["audit"])
+        return Standard(about.table, about.known, about.criteria(), given, _kept(history, about.table))
     own = os.path.join(history, "table")
     path = given if given is not None or not os.path.isdir(own) else own
-    if not said and given is None:
+    if not settings and given is None:
         return None
     if path is None:
         raise ConfigError("--small-count and --min-width: there is no table to judge by; give it with --table")
-    if small_count is None or min_width is None:
+    if not {"risk.small_count", "risk.min_width"} <= {*settings}:
         raise ConfigError(
             f"the table {path} has no criterion, and what the history says of its own is not taken for it; give the "
             "server's config with --table, or --small-count and --min-width"
         )
-    read, known = _read(path)
-    return Standard(
-        read, known, Criteria.of(small_count, min_width, n_rule=n_rule), "the options", _kept(history, read)
+    written = _written(path)
+    about = (
+        Subject.open(path, settings, asked=["audit"])
+        if written is None
+        else Subject(path, *written, table_config(path, settings), settings)
     )
+    return Standard(about.table, about.known, about.criteria(), "the options", _kept(history, about.table))
 
 
 def _kept(history: str, table: Table) -> Proof | None:
@@ -221,19 +212,13 @@ def _kept(history: str, table: Table) -> Proof | None:
         return None
 
 
-def _read(path: str) -> tuple[Table, Knowledge]:
-    """A table, and what is known beside what is released of it; of a server's folder as that has it."""
-    from sdc.data.reading import read_table
-    from sdc.model.fact import NO_FACTS
-    from sdc.model.knowledge import Knowledge
-    from sdc.model.release import NOTHING
-    from sdc.model.structural_zeros import NO_ZEROS
+def _written(path: str) -> tuple[Table, Knowledge] | None:
+    """The table of a server's folder, and what is known beside what is released of it; None of a table elsewhere."""
     from sdc.run_format import SCHEMA
     from sdc.storage.known import read_known
     from sdc.storage.parquet import read_written_table
 
-    if os.path.isfile(os.path.join(path, SCHEMA)):
-        table = read_written_table(path)
-        return table, read_known(Path(path), table)
-    table = read_table(path)
-    return table, Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS)
+    if not os.path.isfile(os.path.join(path, SCHEMA)):
+        return None
+    table = read_written_table(path)
+    return table, read_known(Path(path), table)

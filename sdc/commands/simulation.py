@@ -7,11 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sdc.commands.options import BuildWorkers, ConfigPath, Data, Json, history_url, print_json
-from sdc.commands.panels import SERVE
-from sdc.paths import checked_path
-
-simulations = typer.Typer()
+from sdc.commands.options import CONFIG, SERVE, Answer, ConfigPath, Settings, command, file_option, history_url
 
 Rules = Annotated[
     str,
@@ -22,9 +18,10 @@ Rules = Annotated[
 ]
 
 
-@simulations.command(rich_help_panel=SERVE)
+@command(SERVE, *CONFIG)
 def simulate(
     config: ConfigPath,
+    settings: Settings,
     rules: Rules = "myopic,one_step",
     queries: Annotated[
         str,
@@ -37,17 +34,14 @@ def simulate(
     ] = None,
     users: Annotated[int, typer.Option(min=1, max=10_000, help="Who ask.")] = 8,
     seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Of the streams.")] = 0,
-    data: Data = None,
-    workers: BuildWorkers = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Try the release rules of a server on simulated requests."""
     from sdc.execution.cluster import check_cluster
     from sdc.server.tryout.trial import PAGE, STAGE, ServerTrial
     from sdc.stages.build import open_build
-    from sdc.stages.checks import check_before
+    from sdc.stages.table import check_before
 
-    build = open_build(config, data, workers)
+    build = open_build(config, settings=settings)
     build.config.require("simulate")
     check_before(build)  # refuse what is plainly wrong before a server starts
     check_cluster(build.config.execution)
@@ -59,15 +53,11 @@ def simulate(
         from flows.server_simulation import server_simulation
 
         await_server()
-        result = server_simulation(str(config), rules, queries, **options, data=data, workers=workers)
-    if as_json:
-        print_json(result)
-        return
-    _print_rule_sets(result["simulation"])
-    print(f"page          {result['run_folder']}/{STAGE}/{PAGE}")
+        result = server_simulation(str(config), rules, queries, **options, settings=dict(settings))
+    return Answer(result, lambda: _print_rule_sets(result["simulation"], f"{result['run_folder']}/{STAGE}/{PAGE}"))
 
 
-def _print_rule_sets(facts: dict[str, Any]) -> None:
+def _print_rule_sets(facts: dict[str, Any], page: str) -> None:
     print(f"{'rule set':20}{'released':>10}{'least':>7}{'most':>7}{'answered':>10}{'Gini':>7}{'last release':>14}")
     for one in facts["rule_sets"]:
         released, caused, last = one["released"], one["gini_caused"]["mean"], one["saturation"]["mean"]
@@ -76,23 +66,21 @@ def _print_rule_sets(facts: dict[str, Any]) -> None:
             f"{one['answered_share']['mean']:10.1%}{caused:7.2f}{last:14.1f}"
         )
     print(f"ordered, at once    {facts['ordered_release']:7}")
+    print(f"page          {page}")
 
 
-@simulations.command(rich_help_panel=SERVE)
+@command(SERVE, "risk.min_width", "risk.small_count")
 def replay(
     history: Annotated[str, typer.Argument(metavar="HISTORY", help="A server's folder, an SQLite file, or a URL.")],
     rules: Rules,
+    settings: Settings,
     table: Annotated[
         str | None, typer.Option(help="The config of the server's build, or its table with --min-width.")
     ] = None,
-    min_width: Annotated[int | None, typer.Option(min=1, help="Where a table is given and no config.")] = None,
-    small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Where a table is given and no config.")] = 2,
-    n_rule: Annotated[int | None, typer.Option(min=2, help="Where a table is given and no config.")] = None,
-    out: Annotated[
-        Path, typer.Option(parser=checked_path, metavar="FOLDER", help="Where replay.html and replay.json go.")
-    ] = Path("replay"),
-    as_json: Json = False,
-) -> None:
+    out: Annotated[Path, file_option("Where replay.html and replay.json go.", "--out", metavar="FOLDER")] = Path(
+        "replay"
+    ),
+) -> Answer:
     """Decide a server's past requests again, under other rules.
 
     The report shows both histories.
@@ -100,16 +88,17 @@ def replay(
     from sdc.record.chain import Chain
     from sdc.server.tryout.replay import replay_into, subject_of
 
-    subject = subject_of(table, min_width, small_count, n_rule)
+    subject = subject_of(table, settings)
     opened = Chain.read(history_url(history))
     try:
         facts = replay_into(out, subject, rules, opened.entries())
     finally:
         opened.close()
-    if as_json:
-        print_json({"folder": str(out), "replay": facts})
-        return
-    for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():
-        told = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
-        print(f"{name:20}{one['released'][-1]:7} sub-tables released; {told}")
-    print(f"page          {out}/replay.html")
+
+    def show() -> None:
+        for name, one in {"as it was": facts["as_it_was"], **facts["as_it_would_have_been"]}.items():
+            told = ", ".join(f"{outcome} {n}" for outcome, n in one["outcomes"].items())
+            print(f"{name:20}{one['released'][-1]:7} sub-tables released; {told}")
+        print(f"page          {out}/replay.html")
+
+    return Answer({"folder": str(out), "replay": facts}, show)

@@ -8,38 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sdc.commands.options import (
-    DecimalSign,
-    Delimiter,
-    Encoding,
-    Json,
-    MinWidth,
-    Quote,
-    Sheet,
-    SmallCount,
-    StructuralZeros,
-    SubjectPath,
-    Variables,
-    print_json,
-)
-from sdc.commands.panels import PROTECT
+from sdc.commands.options import PROTECT, Answer, Settings, Sheet, SubjectPath, command, file_option
 from sdc.model.errors import ConfigError
 from sdc.model.extras import require_packages
-from sdc.paths import checked_path
 
 if TYPE_CHECKING:
     from sdc.model.table import Table
     from sdc.stages.subject import Subject
 
-rules = typer.Typer()
 SubTableName = Annotated[str, typer.Argument(metavar="SUB_TABLE", help="Such as age*sex.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet, .json, .px, .xml or .xlsx."),
-]
-OutRows = Annotated[
-    Path | None, typer.Option(parser=checked_path, metavar="FILE", help="A new file: .csv, .parquet or .xlsx.")
-]
+Out = Annotated[Path | None, file_option("A new file: .csv, .parquet, .json, .px, .xml or .xlsx.", "--out")]
+OutRows = Annotated[Path | None, file_option("A new file: .csv, .parquet or .xlsx.", "--out")]
 OF_TABLES, OF_ROWS = (".csv", ".parquet", ".json", ".px", ".xml", ".xlsx"), (".csv", ".parquet", ".xlsx")
 MOST_DIGITS = 15  # of a number that a spreadsheet keeps
 ALONE = "it is in no ledger, and was judged beside nothing: beside other tables of these records it may tell more"
@@ -53,16 +32,14 @@ MOST_PRINTED = 20
 SUMS = "sums by other variables that another command made are not known here: a difference of them may fail the rules"
 
 
-@rules.command("round", rich_help_panel=PROTECT)
+@command(PROTECT, "table.variables", name="round")
 def round_command(
     subject: SubjectPath,
     sub_table: SubTableName,
+    settings: Settings,
     base: Annotated[int, typer.Option(min=2, help="Counts become multiples of it.")] = 5,
     out: Out = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Round a sub-table so that its margins still add up.
 
     Counts are rounded to multiples of a base, and the table is marked as rounded.
@@ -77,7 +54,7 @@ def round_command(
     from sdc.model import subtable as st
 
     _require_new(out, OF_TABLES)
-    about = _subject(subject, variables, structural_zeros, "round")
+    about = _subject(subject, settings, "round")
     table = _marginal(about, sub_table)
     if about.build is not None:  # levels that were published before are no levels of what goes out
         hidden = about.build.origin.hides(about.table.schema)
@@ -90,42 +67,37 @@ def round_command(
         judged = f"each cell of the whole table with 1 to {own.small_count} records keeps the width {own.floor}"
     rounded = api.controlled_rounding(table, base=base)
     if out is not None:
-        from sdc.stages.publish import rounded_table
+        from sdc.stages.release import rounded_table
 
         _write_table(out, rounded_table(table, rounded, title=f"{sub_table}"))
     names = _names(table)
     margins = ["*".join(names[axis] for axis in axes) or "(total)" for axes in rounded.margins]
-    if as_json:
-        print_json(
-            {
-                "sub_table": names,
-                "base": base,
-                "margins": margins,
-                "cells": rounded.cells(table),
-                "judged": judged,
-                **_judged(beside),
-                "confidential": {"moved": rounded.moved},
-            }
-        )
-        return
-    print(f"rounded to multiples of {base}")
-    print(f"rounded margins that cells add up to: {', '.join(margins)}")
-    print(f"judged: {judged}")
-    print(beside)
-    print(f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this")
+    facts = {
+        "sub_table": names,
+        "base": base,
+        "margins": margins,
+        "cells": rounded.cells(table),
+        "judged": judged,
+        **_judged(beside),
+        "confidential": {"moved": rounded.moved},
+    }
+    said = (
+        f"rounded to multiples of {base}",
+        f"rounded margins that cells add up to: {', '.join(margins)}",
+        f"judged: {judged}",
+        beside,
+        f"confidential  cells were moved by {rounded.moved} in all, the least that is possible; do not publish this",
+    )
+    return Answer(facts, lambda: print("\n".join(said)))
 
 
-@rules.command(rich_help_panel=PROTECT)
+@command(PROTECT, "table.variables", "risk.small_count", "risk.min_width")
 def suppress(
     subject: SubjectPath,
     sub_table: SubTableName,
-    min_width: MinWidth = None,
+    settings: Settings,
     out: OutRows = None,
-    variables: Variables = None,
-    structural_zeros: StructuralZeros = None,
-    small_count: SmallCount = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Choose the cells of a sub-table to suppress.
 
     Suppresses as few cells as the search finds. For a config or a run every at-risk cell of the whole table is judged,
@@ -142,9 +114,9 @@ def suppress(
     from sdc.model import subtable as st
 
     _require_new(out, OF_ROWS)
-    about = _subject(subject, variables, structural_zeros, "suppress")
+    about = _subject(subject, settings, "suppress")
     table, beside, (public, whole) = _marginal(about, sub_table), _beside(about), about.besides
-    criteria = about.criteria(min_width, small_count)
+    criteria = about.criteria()
     found = api.suppress(
         about.table,
         public,
@@ -163,35 +135,35 @@ def suppress(
     judged = f"each cell of {of} with 1 to {criteria.small_count} records keeps the width {criteria.floor}"
     every = [st.label(child, schema) for child in reversed([*st.margins(st.full(len(schema)), schema)])]
     margins, refuted = every if found.margins else [], len(found.refuted)
-    if as_json:
-        print_json(
-            {
-                "sub_table": _names(table),
-                "public_margins": margins,
-                "withheld_cells": withheld,
-                "withheld_records": found.weight,
-                "cells": rows,
-                "judged": judged,
-                **_judged(beside, CHOICE),
-                "confidential": {"optimal": found.optimal, "too_narrow_without_it": refuted},
-            }
-        )
-        return
-    print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
-    told = [*margins, "what these add up to, and "] if found.margins else [""]
-    print(f"judged: {judged}")
-    print(f"public with it, and judged so: {', '.join(told)}structural zeros")
-    if not found.margins:
-        print("its margins are not: those that were not public before stay so")
-    print(f"{beside}\n{CHOICE}")
-    if refuted:
-        what = f"{refuted} small cells are too narrow by what is public without it, whatever is withheld"
-        print(f"confidential  {what}; do not publish this")
-    fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
-    print(f"confidential  {fewer}; do not publish this")
+    facts = {
+        "sub_table": _names(table),
+        "public_margins": margins,
+        "withheld_cells": withheld,
+        "withheld_records": found.weight,
+        "cells": rows,
+        "judged": judged,
+        **_judged(beside, CHOICE),
+        "confidential": {"optimal": found.optimal, "too_narrow_without_it": refuted},
+    }
+
+    def show() -> None:
+        print(f"{withheld} of {found.withheld.size} cells are withheld, with {found.weight} records")
+        told = [*margins, "what these add up to, and "] if found.margins else [""]
+        print(f"judged: {judged}")
+        print(f"public with it, and judged so: {', '.join(told)}structural zeros")
+        if not found.margins:
+            print("its margins are not: those that were not public before stay so")
+        print(f"{beside}\n{CHOICE}")
+        if refuted:
+            what = f"{refuted} small cells are too narrow by what is public without it, whatever is withheld"
+            print(f"confidential  {what}; do not publish this")
+        fewer = "no fewer would do, records and cells added up" if found.optimal else "fewer might do"
+        print(f"confidential  {fewer}; do not publish this")
+
+    return Answer(facts, show)
 
 
-@rules.command(rich_help_panel=PROTECT)
+@command(PROTECT)
 def magnitude(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="Records: a data file, a folder of parts or a URL.")],
     value: Annotated[str, typer.Option(help="The column that is summed.")],
@@ -217,10 +189,10 @@ def magnitude(
     decimals: Annotated[
         int | None, typer.Option(help="Round values to so many; default 6 for floats, others are not rounded.")
     ] = None,
-    delimiter: Delimiter = ",",
-    decimal: DecimalSign = ".",
-    encoding: Encoding = "utf-8",
-    quote: Quote = '"',
+    delimiter: Annotated[str, typer.Option(help="What separates the columns of CSV: , ; | or a tab.")] = ",",
+    decimal: Annotated[str, typer.Option(help="The decimal sign of numbers in CSV: . or ,")] = ".",
+    encoding: Annotated[str, typer.Option(help="Of CSV, such as utf-8, latin-1 or cp1252.")] = "utf-8",
+    quote: Annotated[str, typer.Option(help='What values of CSV with a delimiter are put in: " or none.')] = '"',
     sheet: Sheet = None,
     missing: Annotated[
         list[str] | None, typer.Option(help="A text that stands for missing values, such as NA; once for each.")
@@ -229,8 +201,7 @@ def magnitude(
         list[str] | None, typer.Option(help="A pattern of names in the folder that are no parts; once for each.")
     ] = None,
     out: OutRows = None,
-    as_json: Json = False,
-) -> None:
+) -> Answer:
     """Sum a numeric column under dominance and threshold rules.
 
     Every published cell passes the rules. The command recodes to coarser hierarchy levels until they all pass; if they
@@ -275,22 +246,23 @@ def magnitude(
         _write_rows(out, rows, "total")
     levels, failing = dict(zip(found[0].variables, found[0].chosen, strict=True)), found[0].failing
     notes = [SUMS] if contributor else [SUMS, EACH_OTHERS]
-    if as_json:
-        document = {"value": value, "by": by, "levels": levels, "contributor": contributor, "cells": rows}
-        confidential = {"failing": [one._asdict() for one in failing]}
-        print_json({**document, **_judged(ALONE, *notes), "confidential": confidential})
-        return
-    print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
-    for row in rows:
-        print("  ".join(f"{name}={text}" for name, text in row.items()))
-    if len(by) > 1:
-        print(f"the tables by {', '.join(by)} were judged together")
-    print("\n".join([ALONE, *notes]))
-    for one in failing[:MOST_PRINTED]:
-        print(f"confidential  {one}")
-    if failing:
-        more = f"and {len(failing) - MOST_PRINTED} more, see --json; " if len(failing) > MOST_PRINTED else ""
-        print(f"confidential  {more}these cells of other levels are why; do not publish this")
+    document = {"value": value, "by": by, "levels": levels, "contributor": contributor, "cells": rows}
+    confidential = {"failing": [one._asdict() for one in failing]}
+
+    def show() -> None:
+        print(f"every cell passes; {', '.join(f'{name} as {level}' for name, level in levels.items())}")
+        for row in rows:
+            print("  ".join(f"{name}={text}" for name, text in row.items()))
+        if len(by) > 1:
+            print(f"the tables by {', '.join(by)} were judged together")
+        print("\n".join([ALONE, *notes]))
+        for one in failing[:MOST_PRINTED]:
+            print(f"confidential  {one}")
+        if failing:
+            more = f"and {len(failing) - MOST_PRINTED} more, see --json; " if len(failing) > MOST_PRINTED else ""
+            print(f"confidential  {more}these cells of other levels are why; do not publish this")
+
+    return Answer({**document, **_judged(ALONE, *notes), "confidential": confidential}, show)
 
 
 def _names(table: Table) -> list[str]:
@@ -319,10 +291,10 @@ def _hierarchy(text: str) -> tuple[str, list[str]]:
     return name, columns.split(",")
 
 
-def _subject(path: str, variables: str | None, zeros: Path | None, verb: str) -> Subject:
+def _subject(path: str, settings: Settings, verb: str) -> Subject:
     from sdc.stages.subject import Subject
 
-    return Subject.open(path, variables.split(",") if variables else None, zeros, asked=[verb])
+    return Subject.open(path, settings, asked=[verb])
 
 
 def _beside(subject: Subject) -> str:

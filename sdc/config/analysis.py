@@ -21,154 +21,79 @@ def _not_empty(values: tuple[Any, ...]) -> tuple[Any, ...]:
 class CurveConfig(Section):
     """The risk-utility curve: the best release of each method for every width and small count."""
 
-    min_width: Annotated[
-        tuple[Positive, ...],
-        AfterValidator(_not_empty),
-        Field(description="a list of minimum widths, each at least 1"),
-    ]
-    small_count: Annotated[
-        Annotated[tuple[Positive, ...], AfterValidator(_not_empty)] | None,
-        Field(description="a list of small counts, each at least 1; default that of the build"),
-    ] = None
-    methods: Annotated[
-        tuple[CurveMethod, ...],
-        AfterValidator(_not_empty),
-        Field(description="a list of ordered, bisection, decomposable and best"),
-    ] = ("ordered", "decomposable")
-    max_above: Annotated[
-        tuple[Share, ...],
-        Field(
-            description="a list of fractions of at-risk cells whose true count may be above the threshold, each at "
-            "least 0 and below 1: the decomposable release of the build's min_width under each, and under none; "
-            "default none of these"
-        ),
-    ] = ()
-    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
+    min_width: Annotated[tuple[Positive, ...], AfterValidator(_not_empty)]
+    """a list of minimum widths, each at least 1"""
+    small_count: Annotated[tuple[Positive, ...], AfterValidator(_not_empty)] | None = None
+    """a list of small counts, each at least 1; default that of the build"""
+    methods: Annotated[tuple[CurveMethod, ...], AfterValidator(_not_empty)] = ("ordered", "decomposable")
+    """a list of ordered, bisection, decomposable and best"""
+    max_above: tuple[Share, ...] = ()
+    """a list of fractions of at-risk cells whose true count may be above the threshold, each at least 0 and below 1:
+    the decomposable release of the build's min_width under each, and under none; default none of these"""
+    threshold: Annotated[Share, Field(gt=0)] = 0.5
+    """of the probability of a true count, between 0 and 1"""
 
 
 class WeightedConfig(Section):
     """Totals of survey weights, beside or instead of the counts that are published."""
 
-    publish: Annotated[
-        Literal["beside", "instead"],
-        Field(
-            description="beside the counts, or instead of them; the counts decide, and are taken to be known, in both"
-        ),
-    ] = "beside"
-    round: Annotated[
-        Annotated[StrictInt, Field(ge=1, le=10**9)],
-        Field(
-            description="totals are rounded to multiples of this whole number; the coarser, the more totals can go out"
-        ),
-    ] = 1000
-    programs: Annotated[
-        NotNegative,
-        Field(description="most small linear programs that are solved for it; totals not judged by then are withheld"),
-    ] = 200_000
+    publish: Literal["beside", "instead"] = "beside"
+    """beside the counts, or instead of them; the counts decide, and are taken to be known, in both"""
+    round: Annotated[StrictInt, Field(ge=1, le=10**9)] = 1000
+    """totals are rounded to multiples of this whole number; the coarser, the more totals can go out"""
+    programs: NotNegative = 200_000
+    """most small linear programs that are solved for it; totals not judged by then are withheld"""
 
 
 class RemediesConfig(Section):
     """Recodes that are tried on what stopped the release."""
 
-    variables: Annotated[
-        Positive,
-        Field(
-            description="of how many variables, the most promising first, a merge of two categories and leaving the "
-            "variable out are tried, at least 1"
-        ),
-    ] = 6
+    variables: Positive = 6
+    """of how many variables, the most promising first, a merge of two categories and leaving the variable out are
+    tried, at least 1"""
 
 
 class PosteriorConfig(Section):
     """What an intruder may hold likely of the release, for the report."""
 
-    laws: Annotated[
-        tuple[Text, ...],
-        AfterValidator(_not_empty),
-        Field(description="a list of released, uniform, saturated, and models such as '[a,b][b,c]'"),
-    ] = ("released",)
-    alpha: Annotated[
-        tuple[Weight, ...],
-        AfterValidator(_not_empty),
-        Field(description="a list of numbers more than 0, of the prior for each cell of the full table"),
-    ] = (0.5,)
-    threshold: Annotated[
-        float,
-        Field(
-            ge=0,
-            lt=1,
-            strict=True,
-            description="a cell is identified where its true count is its most probable one and more so than this, at "
-            "least 0 and below 1",
-        ),
-    ] = 0.9
-    losses: Annotated[
-        LossesConfig | None,
-        Field(
-            description="a section with the losses of intruder and agency, for the disclosure risk; default those of "
-            "risk.posterior, or none"
-        ),
-    ] = None
-    share: Annotated[
-        float,
-        Field(
-            gt=0.5,
-            le=1,
-            strict=True,
-            description="the share of a released group in one cell that discloses the others' categories, above 0.5 up "
-            "to 1, which is all",
-        ),
-    ] = 1.0
-    draws: Annotated[
-        Positive, Field(ge=20, description="the draws of each chain where there is no exact law, at least 20")
-    ] = 1000
-    chains: Annotated[
-        Positive, Field(le=1024, description="the Markov chains where there is no exact law, from 1 to 1024")
-    ] = 4
-    seed: Annotated[NotNegative, Field(description="the seed of the chains, at least 0")] = 0
-    error: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            strict=True,
-            description="chains are made longer until no probability has a larger Monte Carlo standard error than "
-            "this, above 0; null for the draws that are named",
-        ),
-    ] = 0.005
-    most_draws: Annotated[Positive, Field(description="the draws of each chain at most, where it is made longer")] = (
-        64_000
-    )
-    refusals: Annotated[
-        NotNegative,
-        Field(
-            le=100_000,
-            description="where no more tables than this agree with the release, each is built again, for what an "
-            "intruder learns who knows the settings; 0: never",
-        ),
-    ] = 0
+    laws: Annotated[tuple[Text, ...], AfterValidator(_not_empty)] = ("released",)
+    """a list of released, uniform, saturated, and models such as '[a,b][b,c]'"""
+    alpha: Annotated[tuple[Weight, ...], AfterValidator(_not_empty)] = (0.5,)
+    """a list of numbers more than 0, of the prior for each cell of the full table"""
+    threshold: Annotated[float, Field(ge=0, lt=1, strict=True)] = 0.9
+    """a cell is identified where its true count is its most probable one and more so than this, at least 0 and below
+    1"""
+    losses: LossesConfig | None = None
+    """a section with the losses of intruder and agency, for the disclosure risk; default those of risk.posterior, or
+    none"""
+    share: Annotated[float, Field(gt=0.5, le=1, strict=True)] = 1.0
+    """the share of a released group in one cell that discloses the others' categories, above 0.5 up to 1, which is
+    all"""
+    draws: Annotated[Positive, Field(ge=20)] = 1000
+    """the draws of each chain where there is no exact law, at least 20"""
+    chains: Annotated[Positive, Field(le=1024)] = 4
+    """the Markov chains where there is no exact law, from 1 to 1024"""
+    seed: NotNegative = 0
+    """the seed of the chains, at least 0"""
+    error: Annotated[float | None, Field(gt=0, strict=True)] = 0.005
+    """chains are made longer until no probability has a larger Monte Carlo standard error than this, above 0; null for
+    the draws that are named"""
+    most_draws: Positive = 64_000
+    """the draws of each chain at most, where it is made longer"""
+    refusals: Annotated[NotNegative, Field(le=100_000)] = 0
+    """where no more tables than this agree with the release, each is built again, for what an intruder learns who knows
+    the settings; 0: never"""
 
 
 class UniquesConfig(Section):
     """How probably sample uniques are population uniques, for the report."""
 
-    fraction: Annotated[
-        float | None,
-        Field(
-            ge=1e-12,
-            le=1,
-            strict=True,
-            allow_inf_nan=False,
-            description="the share of the population that is in the sample, above 0 (1e-12 at least) and at most 1; "
-            "default by the weights that table.weight names",
-        ),
-    ] = None
-    model: Annotated[
-        Text | None,
-        Field(
-            description="best, the decomposable log-linear model of lowest BIC, the default; released, that of the "
-            "release; or one such as '[a,b][b,c]'; only with a fraction"
-        ),
-    ] = None
+    fraction: Annotated[float | None, Field(ge=1e-12, le=1, strict=True, allow_inf_nan=False)] = None
+    """the share of the population that is in the sample, above 0 (1e-12 at least) and at most 1; default by the weights
+    that table.weight names"""
+    model: Text | None = None
+    """best, the decomposable log-linear model of lowest BIC, the default; released, that of the release; or one such as
+    '[a,b][b,c]'; only with a fraction"""
 
     @model_validator(mode="after")
     def _models_are_for_fractions(self) -> UniquesConfig:
@@ -194,20 +119,12 @@ class AttackConfig(Section):
 
 
 class WidthsConfig(Section):
-    floor: Annotated[
-        NotNegative | None,
-        Field(
-            description="only sub-tables whose critical width reaches this; default all, above 20 variables those that "
-            "reach the least min_width, or the widest of them, see `most`"
-        ),
-    ] = None
-    most: Annotated[
-        Positive | None,
-        Field(
-            description="at most so many sub-tables are listed: where more reach the least min_width a higher floor is "
-            "chosen, and said; default 20,000 above 20 variables, else all; not beside `floor`, which is obeyed"
-        ),
-    ] = None
+    floor: NotNegative | None = None
+    """only sub-tables whose critical width reaches this; default all, above 20 variables those that reach the least
+    min_width, or the widest of them, see `most`"""
+    most: Positive | None = None
+    """at most so many sub-tables are listed: where more reach the least min_width a higher floor is chosen, and said;
+    default 20,000 above 20 variables, else all; not beside `floor`, which is obeyed"""
 
     @model_validator(mode="after")
     def _only_one(self) -> WidthsConfig:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictStr, ValidationInfo, model_validator
 
 from sdc.canonical import digest_of
 from sdc.config.analysis import (
@@ -33,23 +34,26 @@ from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
 from sdc.config.release import ReleaseConfig, RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
-from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Seconds, Section, Text, Workers
+from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Placed, Seconds, Section, Text, Workers, existing, placed
 from sdc.model.errors import ConfigError
 from sdc.model.sharpness import BUILD_SECONDS
 from sdc.paths import at_home
 
 
-def _cluster(value: str) -> str:
-    if value not in EMBEDDED_CLUSTERS and not value.endswith((".yaml", ".yml")):
+def _cluster(value: str, info: ValidationInfo) -> str:
+    if value in EMBEDDED_CLUSTERS:
+        return value
+    if not value.endswith((".yaml", ".yml")):
         raise ValueError("it is neither of these nor a path to a YAML file")
-    return value
+    return existing(value, info)
 
 
-def _here(path: str) -> str:
+def _here(path: str, info: ValidationInfo) -> str:
     if "://" in path:
         raise ValueError(
             "it is a URL, and run folders are on this machine; name the place of a release in output.upload"
         )
+    placed(path, info)
     return at_home(path)
 
 
@@ -60,72 +64,51 @@ def _place(url: str) -> str:
 
 
 class ExecutionConfig(Section):
-    cluster: Annotated[
-        Text, AfterValidator(_cluster), Field(description="in-process, local, or the path of a cluster's YAML file")
-    ] = "local"
-    workers: Annotated[
-        Workers, Field(description="the number of workers, from 1 to 1024; a cluster's YAML file has its own")
-    ] = 2
-    memory_per_worker: Annotated[
-        Memory,
-        Field(
-            description="a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a "
-            "cluster's YAML file has its own"
-        ),
-    ] = "auto"
+    cluster: Annotated[Text, AfterValidator(_cluster)] = "local"
+    """in-process, local, or the path of a cluster's YAML file"""
+    workers: Workers = 2
+    """the number of workers, from 1 to 1024; a cluster's YAML file has its own"""
+    memory_per_worker: Memory = "auto"
+    """a size such as 4GiB, or auto: the machine's memory shared by the workers and this process; a cluster's YAML file
+    has its own"""
 
 
 class OutputConfig(Section):
-    folder: Annotated[
-        Text,
-        AfterValidator(_here),
-        Field(description="where run folders go, on this machine, relative to the current directory"),
-    ] = "runs"
-    upload: Annotated[
-        Annotated[Text, AfterValidator(_place)] | None,
-        Field(description="an empty folder behind a URL, such as s3://bucket/folder, to which a whole release goes"),
-    ] = None
+    folder: Annotated[Text, AfterValidator(_here)] = "runs"
+    """where run folders go, on this machine, relative to the current directory"""
+    upload: Annotated[Text, AfterValidator(_place)] | None = None
+    """an empty folder behind a URL, such as s3://bucket/folder, to which a whole release goes"""
 
 
 class BuildConfig(Section):
     """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
 
-    name: Annotated[
-        StrictStr,
-        Field(
-            pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
-            description="letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first",
-        ),
-    ]
-    table: Annotated[TableConfig, Field(description="a section with a path at least")]
-    risk: Annotated[RiskConfig, Field(description="a section with a min_width at least")]
-    release: Annotated[ReleaseConfig, Field(description="a section of settings")] = ReleaseConfig()
-    publication: Annotated[PublicationConfig, Field(description="a section of settings")] = PublicationConfig()
-    labels: Annotated[LabelsConfig, Field(description="a section with variables or a code_list")] = LabelsConfig()
-    report: Annotated[AuditConfig, Field(description="a section with purpose, prepared_by, date")] = AuditConfig()
-    weighted: Annotated[
-        WeightedConfig | None,
-        Field(description="a section of settings; without it those of its defaults, where table.weight is given"),
-    ] = None
-    earlier: Annotated[
-        tuple[EarlierConfig, ...],
-        Field(
-            description="a list of sections with a folder or an entry; what is published is judged together with all"
-        ),
-    ] = ()
-    ledger: Annotated[
-        Text | None,
-        Field(description="a file that sdc ledger made, relative to the config; each publication is recorded there"),
-    ] = None
-    widths: Annotated[WidthsConfig, Field(description="a section of settings")] = WidthsConfig()
-    assessment: Annotated[
-        Literal["proven", "sharp"],
-        Field(
-            description="how far bounds of at-risk cells go once the release is found: sharp, until outer and inner "
-            "ends meet or sharp_seconds are spent, on the workers, the narrowest cells first; or proven, as a proof "
-            "needs them. Sharp bounds may refute what was undecided, and then nothing is published"
-        ),
-    ] = "sharp"
+    name: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    """letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first"""
+    table: TableConfig
+    """a section with a path at least"""
+    risk: RiskConfig
+    """a section with a min_width at least"""
+    release: ReleaseConfig = ReleaseConfig()
+    """a section of settings"""
+    publication: PublicationConfig = PublicationConfig()
+    """a section of settings"""
+    labels: LabelsConfig = LabelsConfig()
+    """a section with variables or a code_list"""
+    report: AuditConfig = AuditConfig()
+    """a section with purpose, prepared_by, date"""
+    weighted: WeightedConfig | None = None
+    """a section of settings; without it those of its defaults, where table.weight is given"""
+    earlier: tuple[EarlierConfig, ...] = ()
+    """a list of sections with a folder or an entry; what is published is judged together with all"""
+    ledger: Placed | None = None
+    """a file that sdc ledger made, relative to the config; each publication is recorded there"""
+    widths: WidthsConfig = WidthsConfig()
+    """a section of settings"""
+    assessment: Literal["proven", "sharp"] = "sharp"
+    """how far bounds of at-risk cells go once the release is found: sharp, until outer and inner ends meet or
+    sharp_seconds are spent, on the workers, the narrowest cells first; or proven, as a proof needs them. Sharp bounds
+    may refute what was undecided, and then nothing is published"""
     sharp_seconds: Annotated[
         Seconds | None,
         Field(
@@ -134,25 +117,22 @@ class BuildConfig(Section):
             f"default {BUILD_SECONDS:g}"
         ),
     ] = None
-    curve: Annotated[
-        CurveConfig | None, Field(description="a section with min_width at least; default no risk-utility curve")
-    ] = None
-    remedies: Annotated[
-        RemediesConfig | None, Field(description="a section of settings; default no recode is tried")
-    ] = None
-    posterior: Annotated[PosteriorConfig | None, Field(description="a section of settings; default no posterior")] = (
-        None
-    )
-    uniques: Annotated[
-        UniquesConfig | None,
-        Field(description="a section with a fraction, or beside table.weight; default nothing about uniques"),
-    ] = None
-    attack: Annotated[
-        AttackConfig | None, Field(description="a section of settings; default nothing is reconstructed")
-    ] = None
-    execution: Annotated[ExecutionConfig, Field(description="a section of settings")] = ExecutionConfig()
-    output: Annotated[OutputConfig, Field(description="a section of settings")] = OutputConfig()
-    server: Annotated[ServerConfig | None, Field(description="a section of settings, of the table server")] = None
+    curve: CurveConfig | None = None
+    """a section with min_width at least; default no risk-utility curve"""
+    remedies: RemediesConfig | None = None
+    """a section of settings; default no recode is tried"""
+    posterior: PosteriorConfig | None = None
+    """a section of settings; default no posterior"""
+    uniques: UniquesConfig | None = None
+    """a section with a fraction, or beside table.weight; default nothing about uniques"""
+    attack: AttackConfig | None = None
+    """a section of settings; default nothing is reconstructed"""
+    execution: ExecutionConfig = ExecutionConfig()
+    """a section of settings"""
+    output: OutputConfig = OutputConfig()
+    """a section of settings"""
+    server: ServerConfig | None = None
+    """a section of settings, of the table server"""
 
     @property
     def totals(self) -> WeightedConfig | None:
@@ -191,6 +171,13 @@ class BuildConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _names_each_once(self) -> BuildConfig:
+        named = [one.label for one in self.earlier]
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(f"earlier names {twice[0]} twice; name each publication once")
+        return self
+
+    @model_validator(mode="after")
     def _entries_have_a_ledger(self) -> BuildConfig:
         if named := [str(one.entry) for one in self.earlier if one.entry is not None and self.ledger is None]:
             raise ValueError(f"earlier has entry {named[0]}, and no ledger is named; name the ledger")
@@ -202,10 +189,18 @@ class BuildConfig(Section):
             raise ValueError(said)
         return self
 
-    def require_used(self) -> None:
-        """ConfigError for settings of searches that it does not ask for; those of runs from before may have some."""
-        default = dict(ReleaseConfig())
+    def require_used(self, settings: Iterable[str] = ()) -> None:
+        """ConfigError for settings of searches that it does not ask for; those of runs from before may have some.
+
+        settings  keys of what is set beside a file: where a method is among them, the file may be for another one
+        """
+        default, keys = dict(ReleaseConfig()), [*settings]
         given = [name for name, value in self.release if name in SETTINGS_OF and value != default[name]]
+        if "release.method" in keys:
+            seeds = {f"release.{section}.seed" for section in ("annealing", "simulatable")}
+            own = [key for key in keys if not seeds <= {*keys} or key not in seeds]  # a seed of both is of either
+            given = [name for name in given if any(f"{key}.".startswith(f"release.{name}.") for key in own)]
+            given += ["seed"] * (len(own) < len(keys))
         if said := unused(self.release.method, given, self._methods_of_curve):
             raise ConfigError(said)
 

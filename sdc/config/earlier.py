@@ -7,72 +7,51 @@ from typing import Annotated
 
 from pydantic import Field, StrictBool, model_validator
 
-from sdc.config.values import Category, Groups, Positive, Section, Text
+from sdc.config.values import Category, Groups, Placed, Positive, Section, Text
 from sdc.run_format import TOTAL
 
 
 class RelatedVariableConfig(Section):
     """How a variable of an earlier publication is one of the table: by its name, and which categories are in each."""
 
-    of: Annotated[Text | None, Field(description="the variable of the table, where it is not called the same")] = None
-    groups: Annotated[
-        Groups | None,
-        Field(description='its category: [categories of the table]; "*" for all others in one at most'),
-    ] = None
+    of: Text | None = None
+    """the variable of the table, where it is not called the same"""
+    groups: Groups | None = None
+    """its category: [categories of the table]; "*" for all others in one at most"""
 
 
 class RecordKeyConfig(Section):
     """What shows that records are others: a column that names them, in the table's file and in that of the others."""
 
-    column: Annotated[Text, Field(description="the column of record identifiers, called so in both")]
-    records: Annotated[
-        Text, Field(description="the records that the publication is of: a file, a folder of parts, a glob or a URL")
-    ]
+    column: Text
+    """the column of record identifiers, called so in both"""
+    records: Placed
+    """the records that the publication is of: a file, a folder of parts, a glob or a URL"""
 
 
 class EarlierConfig(Section):
     """A publication that readers have already, and how its records relate to those of the table."""
 
-    folder: Annotated[
-        Text | None,
-        Field(description="a published folder or file, relative to the config, as CSV, Parquet, JSON-stat or PX"),
-    ] = None
-    entry: Annotated[
-        Positive | None, Field(description="the number of an entry of the ledger, instead of a folder")
-    ] = None
-    variables: Annotated[
-        dict[Text, RelatedVariableConfig],
-        Field(description="by name in the publication: of and groups, where name or categories differ"),
-    ] = {}
-    where: Annotated[
-        dict[Text, Annotated[tuple[Category, ...], Field(min_length=1)]],
-        Field(description="variable: [categories]; it is of the records that have these alone, default of all"),
-    ] = {}
-    disjoint: Annotated[
-        StrictBool,
-        Field(
-            description="true or false: it is of other records, none of which is in the table; refused where its total "
-            "or its margins are those of the table or of one category, unless a key shows it"
-        ),
-    ] = False
-    key: Annotated[
-        RecordKeyConfig | None,
-        Field(description="a section with column and records, which shows that a disjoint publication is of others"),
-    ] = None
-    total: Annotated[
-        Category, Field(description="the category that stands for all others of a variable, whose counts are sums")
-    ] = TOTAL
-    not_totals: Annotated[
-        dict[Text, tuple[Category, ...]],
-        Field(description="a list of its categories for each variable that are no totals, though they are called so"),
-    ] = {}
-    code_lists: Annotated[
-        tuple[Text, ...],
-        Field(
-            description="of what does not say it, as files by themselves and what version 0.1 published: variables "
-            "whose categories are from a code list, so that one of them may have no record"
-        ),
-    ] = ()
+    folder: Placed | None = None
+    """a published folder or file, relative to the config, as CSV, Parquet, JSON-stat or PX"""
+    entry: Positive | None = None
+    """the number of an entry of the ledger, instead of a folder"""
+    variables: dict[Text, RelatedVariableConfig] = {}
+    """by name in the publication: of and groups, where name or categories differ"""
+    where: dict[Text, Annotated[tuple[Category, ...], Field(min_length=1)]] = {}
+    """variable: [categories]; it is of the records that have these alone, default of all"""
+    disjoint: StrictBool = False
+    """true or false: it is of other records, none of which is in the table; refused where its total or its margins are
+    those of the table or of one category, unless a key shows it"""
+    key: RecordKeyConfig | None = None
+    """a section with column and records, which shows that a disjoint publication is of others"""
+    total: Category = TOTAL
+    """the category that stands for all others of a variable, whose counts are sums"""
+    not_totals: dict[Text, tuple[Category, ...]] = {}
+    """a list of its categories for each variable that are no totals, though they are called so"""
+    code_lists: tuple[Text, ...] = ()
+    """of what does not say it, as files by themselves and what version 0.1 published: variables whose categories are
+    from a code list, so that one of them may have no record"""
 
     @model_validator(mode="after")
     def _one_subject(self) -> EarlierConfig:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-import math
 import os
 import re
 import reprlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.code_list import with_code_list
-from sdc.config.earlier import EarlierConfig
-from sdc.config.publication import LabelsConfig
-from sdc.config.release import CostConfig, InPartConfig
 from sdc.config.table import SUFFIXES
-from sdc.config.values import EMBEDDED_CLUSTERS, Numeral
+from sdc.config.values import Numeral, words_of
 from sdc.model.errors import ConfigError, SdcError, meant
-from sdc.paths import at_home, checked_path, shown
+from sdc.paths import checked_path, shown
 from sdc.run_format import MANIFEST
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -33,26 +29,53 @@ _KIND = re.compile(r"\[|^constrained-str$|^[A-Z]\w*Config$")  # among keys, what
 MAX_BITS = 1024  # of an integer: a setting can say of one that is too large for it what is allowed
 
 
-def read_config(path: str | Path, *, data: str | Path | None = None) -> BuildConfig:
-    """The config in a YAML file, with the files it names relative to its folder made absolute.
+Settings: TypeAlias = Mapping[str, Any]
+"""By their keys, with dots between sections: what is given beside a file."""
+NOTHING_SET: Settings = MappingProxyType({})
 
-    data  the table to read instead of `table.path`
+
+def read_config(path: str | Path, settings: Settings = NOTHING_SET) -> BuildConfig:
+    """The config in a YAML file with settings on top, and the files it names relative to its folder made absolute.
 
     ConfigError, one message with every fault: the key, its value and what is allowed.
     """
     path = Path(path)
     _require_config(checked_path(path))
-    settings = load_yaml(path, "config", ConfigError)
-    # before it is validated, so that a faulty path in the file does not matter where another is given
-    table = settings.get("table") if isinstance(settings, dict) else None
-    if data is not None and isinstance(table, dict):
-        settings = {**settings, "table": {**table, "path": _placed(str(data), Path.cwd(), "data = ")}}
-    config = validated(BuildConfig, settings, path)
+    config = configured(load_yaml(path, "config", ConfigError), path, settings)
     try:
-        config.require_used()
+        config.require_used(settings)
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    return _resolved(config, path)
+        raise ConfigError(str(error) if settings else f"{path}: {error}") from error
+    return _labelled(config)
+
+
+def configured(content: Any, path: Path, settings: Settings = NOTHING_SET) -> BuildConfig:
+    """A config from its content with settings on top; ConfigError as `validated`, which names the file for its own."""
+    if isinstance(content, dict):
+        # before it is validated, so that a fault in the file does not matter where something else is set
+        content = with_settings(content, settings)
+    return validated(BuildConfig, content, path, settings=settings)
+
+
+def with_settings(content: Mapping[str, Any], settings: Settings, above: str = "") -> dict[str, Any]:
+    """The content of a file with settings on top; ConfigError for one within what is no section."""
+    content = dict(content)
+    for key, value in settings.items():
+        section, dot, rest = key.partition(".")
+        inner = {} if content.get(section) is None else content[section]
+        if dot and not isinstance(inner, Mapping):
+            whole = f"{above}{section}"
+            raise ConfigError(f"{above}{key} cannot be set: {whole} = {shown(inner)} is no section; set {whole} itself")
+        content[section] = with_settings(inner, {rest: value}, f"{above}{section}.") if dot else value
+    return content
+
+
+def is_set(settings: Settings, key: str) -> bool:
+    """Whether a key is among settings, or in a section that is."""
+    value: Any = with_settings({}, settings)
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value is not None
 
 
 def _require_config(path: Path) -> None:
@@ -70,10 +93,10 @@ def _require_config(path: Path) -> None:
         )
 
 
-def validated(model: type[Model], content: Any, path: Path, place: str = "") -> Model:
+def validated(model: type[Model], content: Any, path: Path, place: str = "", settings: Iterable[str] = ()) -> Model:
     """The content of a file as a model; ConfigError, one message with every fault: the key, its value, what is allowed.
 
-    place  where in the file it stands, for the message
+    place  where in the file it stands, for the message; settings  whose faults, with all below, are none of the file
     """
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"is a {type(content).__name__}"
@@ -81,120 +104,20 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "") -> 
     try:
         return model.model_validate(content, context={"folder": path.absolute().parent})
     except ValidationError as error:
-        raise ConfigError(f"{path}{place}: {faults_of(error, model)}") from error
+        keys = [".".join(map(str, fault["loc"])) for fault in error.errors()]
+        is_set = all(any(key.startswith(given) for given in settings) for key in keys)
+        raise ConfigError(f"{'' if is_set else f'{path}{place}: '}{faults_of(error, model)}") from error
 
 
-def _resolved(config: BuildConfig, path: Path) -> BuildConfig:
-    checked_path(config.output.folder, f"{path}: output.folder = ")
-    files = {"path": _placed(config.table.path, path.absolute().parent, f"{path}: table.path = ")}
-    if config.table.structural_zeros is not None:
-        files["structural_zeros"] = _existing(path, "table.structural_zeros", config.table.structural_zeros)
-    config = config.model_copy(update={"table": config.table.model_copy(update=files)})
-    if isinstance(config.release.demand, str):
-        # what it says is part of the config, not where it lies
-        demand = read_demand(Path(_existing(path, "release.demand", config.release.demand)))
-        config = config.model_copy(update={"release": config.release.model_copy(update={"demand": demand})})
-    if config.release.like is not None:
-        like = _placed(config.release.like, path.absolute().parent, f"{path}: release.like = ")
-        config = config.model_copy(update={"release": config.release.model_copy(update={"like": like})})
-    if isinstance(config.release.in_part, tuple):
-        in_part = tuple(_weighed(one, path) for one in config.release.in_part)
-        config = config.model_copy(update={"release": config.release.model_copy(update={"in_part": in_part})})
-    if (key := config.publication.signing_key) is not None:
-        publication = config.publication.model_copy(
-            update={"signing_key": _existing(path, "publication.signing_key", key)}
-        )
-        config = config.model_copy(update={"publication": publication})
-    if config.server is not None and config.server.proxy_secret is not None:
-        secret = _existing(path, "server.proxy_secret", config.server.proxy_secret)
-        config = config.model_copy(update={"server": config.server.model_copy(update={"proxy_secret": secret})})
-    folder = path.absolute().parent
-    earlier = tuple(_earlier_placed(one, folder, path) for one in config.earlier)
-    named = [one.label for one in earlier]
-    if twice := [name for name in named if named.count(name) > 1]:
-        raise ConfigError(f"{path}: earlier names {twice[0]} twice; name each publication once")
-    ledger = None if config.ledger is None else _placed(config.ledger, folder, f"{path}: ledger = ")
-    config = config.model_copy(update={"earlier": earlier, "ledger": ledger})
-    if config.labels.code_list is not None:
-        config = config.model_copy(update={"labels": _labels(config.labels, config.labels.code_list, path)})
-    if config.execution.cluster in EMBEDDED_CLUSTERS:
+def _labelled(config: BuildConfig) -> BuildConfig:
+    """With the labels of its code list."""
+    if config.labels.code_list is None:
         return config
-    cluster = _existing(path, "execution.cluster", config.execution.cluster)
-    return config.model_copy(update={"execution": config.execution.model_copy(update={"cluster": cluster})})
-
-
-def _weighed(section: InPartConfig, path: Path) -> InPartConfig:
-    """With what its file of weights says, which is part of the config, and not where it lies."""
-    if not isinstance(section.cost, CostConfig) or not isinstance(section.cost.weights, str):
-        return section
-    file = Path(_existing(path, "release.in_part.cost.weights", section.cost.weights))
+    file = Path(config.labels.code_list)
     try:
-        with file.open(encoding="utf-8-sig", newline="") as content:
-            lines = tuple(tuple(line) for line in csv.reader(content) if line)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{file} cannot be read as CSV: {error}; give a file in UTF-8") from error
-    return section.model_copy(update={"cost": CostConfig(weights=lines)})
-
-
-def read_demand(path: Path) -> dict[str, float]:
-    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
-
-    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
-    of one sub-table add up.
-    """
-    found: dict[str, float] = {}
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.DictReader(file)
-            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
-                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
-            for row in rows:
-                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
-                if not name or not 0 < frequency < math.inf:
-                    raise ConfigError(
-                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
-                    )
-                found[name] = found.get(name, 0.0) + frequency
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
-    return found
-
-
-def _number(text: str | None) -> float:
-    try:
-        return float(text or "")
-    except ValueError:
-        return math.nan
-
-
-def _labels(labels: LabelsConfig, code_list: str, path: Path) -> LabelsConfig:
-    file = Path(_existing(path, "labels.code_list", code_list))
-    try:
-        return with_code_list(labels, file)
+        return config.model_copy(update={"labels": with_code_list(config.labels, file)})
     except ValidationError as error:
         raise ConfigError(f"code list {file}: {faults_of(error, BuildConfig, 'labels')}") from error
-
-
-def _placed(path: str, folder: Path, setting: str) -> str:
-    """A path relative to the folder made absolute; a URL stays as it is."""
-    return path if "://" in path else str(checked_path(folder / at_home(path), setting).resolve())
-
-
-def _earlier_placed(one: EarlierConfig, folder: Path, path: Path) -> EarlierConfig:
-    place = None if one.folder is None else _placed(one.folder, folder, f"{path}: earlier.folder = ")
-    key = one.key
-    if key is not None:
-        records = _placed(key.records, folder, f"{path}: earlier.key.records = ")
-        key = key.model_copy(update={"records": records})
-    return one.model_copy(update={"folder": place, "key": key})
-
-
-def _existing(path: Path, key: str, value: str) -> str:
-    """The absolute path of a file that the config at `path` names; ConfigError where it is not there."""
-    file = checked_path(path.absolute().parent / at_home(value), f"{path}: {key} = ").resolve()
-    if not file.is_file():
-        raise ConfigError(f"{path}: {key} = {value!r}: there is no file {file}")
-    return str(file)
 
 
 # YAML
@@ -282,6 +205,14 @@ class TextLoader(_Loader):
     yaml_implicit_resolvers = {}  # the library's own attribute
 
 
+def yaml_value(text: str) -> Any:
+    """A value as a line of a config has it; ValueError for what is none."""
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.YAMLError as error:
+        raise ValueError(_where(error)) from error
+
+
 def load_yaml(path: Path, what: str, refusal: type[SdcError], loader: type[_Loader] = _Loader) -> Any:
     """The content of a YAML file; `refusal`, whose message begins with what it is, where it cannot be read."""
     try:
@@ -325,7 +256,7 @@ def _of_one_kind(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found = dict[tuple[Any, ...], dict[str, Any]]()
     for fault in faults:
         keys = tuple(key for key in fault["loc"] if not _KIND.search(str(key)))
-        if keys in found:
+        if keys in found and fault["type"] != "value_error":  # which says what is wrong with a value of the right kind
             fault = {**fault, "msg": f"{found[keys]['msg']}, or {fault['msg'].removeprefix('Input should be ')}"}
         found[keys] = {**fault, "loc": keys}
     around = {other[:depth] for other in found for depth in range(len(other))}
@@ -363,7 +294,7 @@ def _allowed(model: type[BaseModel], keys: Sequence[str]) -> str:
     section, rest = _section(model, keys)
     outer, key = (section, rest[0]) if rest else (_section(model, keys[:-1])[0], keys[-1])
     field = outer.model_fields.get(key)
-    return str(field.description) if field else f"one of {', '.join(section.model_fields)}"
+    return words_of(field) if field else f"one of {', '.join(section.model_fields)}"
 
 
 def _models(kind: Any) -> Iterator[type[BaseModel]]:

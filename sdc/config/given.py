@@ -1,4 +1,4 @@
-"""Settings of a search by the names that commands and Python give them."""
+"""Settings that are given beside a file: as `key=value` to commands, by keywords in Python."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
-from sdc.config.file import faults_of
+from sdc.config.file import faults_of, yaml_value
+from sdc.config.reference import explained
 from sdc.config.release import ReleaseConfig
-from sdc.model.errors import InputError, meant
+from sdc.model.errors import ConfigError, InputError, meant
 
 SECTIONS = {
     **dict.fromkeys(("chains", "steps", "start"), ("annealing",)),
@@ -19,6 +20,25 @@ SECTIONS = {
 }
 """Names that stand alone, and the sections of `release` in which a config has them."""
 NAMES = (*SECTIONS, "best_subset", "budget", *(key for key in ReleaseConfig.model_fields if key != "method"))
+
+
+def settings_of(words: Iterable[str]) -> dict[str, Any]:
+    """Settings that are written `key=value`, dots between sections, the value as in a config; a later one counts.
+
+    ConfigError for what is written otherwise, and for a key whose section no config has, with the nearest key.
+    """
+    found = dict[str, Any]()
+    for word in words:
+        key, mark, text = word.partition("=")
+        if not mark or not all(key.split(".")):
+            raise ConfigError(f"--set {word}: give a key and a value, such as release.method=bisection")
+        if key.partition(".")[0] not in BuildConfig.model_fields:
+            explained(key)
+        try:
+            found[key] = yaml_value(text)
+        except ValueError as error:
+            raise ConfigError(f"--set {word}: {error}; write a value as in a config, a text in quotes") from error
+    return found
 
 
 def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfig:

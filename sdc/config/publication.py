@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, StrictBool, field_validator
+from pydantic import StrictBool, field_validator
 
-from sdc.config.values import Category, Day, FormatName, PlainText, Section, Text
+from sdc.config.values import Category, Day, ExistingFile, FormatName, PlainText, Section, Text
 from sdc.model.labels import Labels, VariableLabels
 
 HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros", "totals", "signing_key"}
@@ -14,44 +14,35 @@ HOW_PUBLISHED = {"title", "published", "formulas", "formats", "children", "zeros
 
 
 class PublicationConfig(Section):
-    title: Annotated[PlainText | None, Field(description="the title of what is published, default the name")] = None
-    population: Annotated[
-        PlainText | None, Field(description="whom or what is counted, such as residents aged 15+")
-    ] = None
-    period: Annotated[PlainText | None, Field(description="the reference period, such as 2024-03")] = None
-    published: Annotated[
-        Day | None, Field(description="the day of publication, such as 2024-05-01, which catalogues ask for")
-    ] = None
-    source: Annotated[PlainText | None, Field(description="where the data come from, as readers know it")] = None
-    licence: Annotated[PlainText | None, Field(description="under which readers may use it, such as CC-BY-4.0")] = None
-    contact: Annotated[PlainText | None, Field(description="whom readers may ask")] = None
-    notes: Annotated[tuple[PlainText, ...], Field(description="a list of sentences that readers should know")] = ()
-    formulas: Annotated[
-        Literal["quote", "refuse"],
-        Field(
-            description="quote: an apostrophe before a category in CSV that a spreadsheet would run as a formula; or "
-            "refuse to publish it"
-        ),
-    ] = "quote"
-    formats: Annotated[
-        tuple[FormatName, ...],
-        Field(description="a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one"),
-    ] = ("csv", "parquet")
-    children: Annotated[
-        tuple[Text, ...],
-        Field(description="a list of sub-tables such as age*sex that the release implies, published beside it"),
-    ] = ()
-    zeros: Annotated[StrictBool, Field(description="true or false: combinations without records are listed too")] = (
-        False
-    )
-    signing_key: Annotated[
-        Text | None,
-        Field(description="a file with an Ed25519 private key that signs the checksums, relative to the config"),
-    ] = None
-    totals: Annotated[
-        StrictBool,
-        Field(description="true or false: each variable has a category (total), so all marginals are listed"),
-    ] = False
+    title: PlainText | None = None
+    """the title of what is published, default the name"""
+    population: PlainText | None = None
+    """whom or what is counted, such as residents aged 15+"""
+    period: PlainText | None = None
+    """the reference period, such as 2024-03"""
+    published: Day | None = None
+    """the day of publication, such as 2024-05-01, which catalogues ask for"""
+    source: PlainText | None = None
+    """where the data come from, as readers know it"""
+    licence: PlainText | None = None
+    """under which readers may use it, such as CC-BY-4.0"""
+    contact: PlainText | None = None
+    """whom readers may ask"""
+    notes: tuple[PlainText, ...] = ()
+    """a list of sentences that readers should know"""
+    formulas: Literal["quote", "refuse"] = "quote"
+    """quote: an apostrophe before a category in CSV that a spreadsheet would run as a formula; or refuse to publish
+    it"""
+    formats: tuple[FormatName, ...] = ("csv", "parquet")
+    """a list of csv, parquet, csvw, json-stat, px, sdmx-csv, xml, xlsx; csv or parquet is one"""
+    children: tuple[Text, ...] = ()
+    """a list of sub-tables such as age*sex that the release implies, published beside it"""
+    zeros: StrictBool = False
+    """true or false: combinations without records are listed too"""
+    signing_key: ExistingFile | None = None
+    """a file with an Ed25519 private key that signs the checksums, relative to the config"""
+    totals: StrictBool = False
+    """true or false: each variable has a category (total), so all marginals are listed"""
 
     @field_validator("formats")
     @classmethod
@@ -81,24 +72,23 @@ class PublicationConfig(Section):
 class VariableLabelsConfig(Section):
     """How a variable and its categories are called where people read them."""
 
-    label: Annotated[PlainText | None, Field(description="what the variable is called, default its name")] = None
-    note: Annotated[PlainText | None, Field(description="a sentence that readers should know")] = None
-    unit: Annotated[PlainText | None, Field(description="what its categories are measured in, such as years")] = None
-    categories: Annotated[dict[Category, PlainText], Field(description="a label for each category that has one")] = {}
+    label: PlainText | None = None
+    """what the variable is called, default its name"""
+    note: PlainText | None = None
+    """a sentence that readers should know"""
+    unit: PlainText | None = None
+    """what its categories are measured in, such as years"""
+    categories: dict[Category, PlainText] = {}
+    """a label for each category that has one"""
 
 
 class LabelsConfig(Section):
     """Labels of variables and categories; nothing depends on them but what people read."""
 
-    variables: Annotated[
-        dict[Text, VariableLabelsConfig], Field(description="a section with label, note, unit, categories for each")
-    ] = {}
-    code_list: Annotated[
-        Text | None,
-        Field(
-            description="a CSV file with the columns variable, category, label, relative to the config; default none"
-        ),
-    ] = None
+    variables: dict[Text, VariableLabelsConfig] = {}
+    """a section with label, note, unit, categories for each"""
+    code_list: ExistingFile | None = None
+    """a CSV file with the columns variable, category, label, relative to the config; default none"""
 
     @property
     def labels(self) -> Labels:
@@ -109,8 +99,9 @@ class LabelsConfig(Section):
 class AuditConfig(Section):
     """What the first page of the report says of the build beside what it found."""
 
-    purpose: Annotated[PlainText | None, Field(description="what the release is for")] = None
-    prepared_by: Annotated[PlainText | None, Field(description="who answers for it")] = None
-    date: Annotated[
-        Text | None, Field(description="the date of the report, in quotes; default left to be filled in")
-    ] = None
+    purpose: PlainText | None = None
+    """what the release is for"""
+    prepared_by: PlainText | None = None
+    """who answers for it"""
+    date: Text | None = None
+    """the date of the report, in quotes; default left to be filled in"""

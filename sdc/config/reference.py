@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sdc.config.build import BuildConfig
+from sdc.config.values import words_of
 from sdc.model.errors import ConfigError
 from sdc.version import VERSION
 
@@ -34,6 +35,12 @@ class ConfigKey:
     description: str
 
     @property
+    def text(self) -> str:
+        """For people."""
+        default = "must be given" if self.default is None else f"default {self.default}"
+        return f"{self.key}\n    {self.kind}; {default}\n    {self.description}"
+
+    @property
     def facts(self) -> dict[str, str | bool | None]:
         return {
             "key": self.key,
@@ -49,7 +56,7 @@ def reference(model: type[BaseModel] = BuildConfig, above: str = "") -> Iterator
     for name, field in model.model_fields.items():
         key = f"{above}{name}"
         sections = list(_sections(field.annotation, key))
-        yield ConfigKey(key, _kind(field.annotation), _default(field), str(field.description or ""))
+        yield ConfigKey(key, _kind(field.annotation), _default(field), words_of(field))
         known = set[str]()
         for section, place in sections:
             for inner in reference(section, f"{place}."):
@@ -71,6 +78,11 @@ def explained(wanted: str | None = None) -> list[ConfigKey]:
         meant = f"; did you mean {', '.join(near)}?" if near else "; sdc config --explain lists all"
         raise ConfigError(f"{wanted} is no key of the config{meant}")
     return found
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a config, by which editors complete and check one."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **BuildConfig.model_json_schema()}
 
 
 def table(anchor: str = "") -> str:

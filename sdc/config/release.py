@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+import csv
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationInfo, field_validator, model_validator
 
 from sdc.config.values import (
+    ExistingFile,
     Loss,
     Minutes,
     Names,
     NotNegative,
     Objective,
+    Placed,
     Positive,
     SearchMethod,
     Seconds,
@@ -21,21 +26,20 @@ from sdc.config.values import (
     Text,
     Weight,
     as_fault,
+    folder_of,
 )
+from sdc.model.errors import ConfigError
 from sdc.model.losses import AgencyLosses, IntruderLosses, check_limit
 
 
 class IntruderLossesConfig(Section):
     """What a claim on the count of an at-risk cell costs who makes it; one that is right costs nothing."""
 
-    none: Annotated[
-        Weight,
-        Field(
-            description="what it costs to claim nothing, more than 0: a count is claimed where it is more probable "
-            "than 1 - none / wrong; one is always claimed where none is not below wrong"
-        ),
-    ]
-    wrong: Annotated[Weight, Field(description="what it costs to claim a count that is wrong, more than 0")] = 1.0
+    none: Weight
+    """what it costs to claim nothing, more than 0: a count is claimed where it is more probable than 1 - none / wrong;
+    one is always claimed where none is not below wrong"""
+    wrong: Weight = 1.0
+    """what it costs to claim a count that is wrong, more than 0"""
 
     @model_validator(mode="after")
     def _he_claims(self) -> IntruderLossesConfig:
@@ -47,8 +51,10 @@ class IntruderLossesConfig(Section):
 class AgencyLossesConfig(Section):
     """What an intruder's claims cost the agency; to claim nothing costs nothing."""
 
-    right: Annotated[Loss, Field(description="what a claim that is right costs, at least 0")] = 1.0
-    wrong: Annotated[Loss, Field(description="what one that is wrong costs, which may harm too, at least 0")] = 0.0
+    right: Loss = 1.0
+    """what a claim that is right costs, at least 0"""
+    wrong: Loss = 0.0
+    """what one that is wrong costs, which may harm too, at least 0"""
 
     @model_validator(mode="after")
     def _something_costs(self) -> AgencyLossesConfig:
@@ -60,8 +66,10 @@ class AgencyLossesConfig(Section):
 class LossesConfig(Section):
     """What an intruder claims of at-risk cells, and what that costs, [DFT] section 3."""
 
-    intruder: Annotated[IntruderLossesConfig, Field(description="a section with none, and wrong")]
-    agency: Annotated[AgencyLossesConfig, Field(description="a section with right and wrong")] = AgencyLossesConfig()
+    intruder: IntruderLossesConfig
+    """a section with none, and wrong"""
+    agency: AgencyLossesConfig = AgencyLossesConfig()
+    """a section with right and wrong"""
 
     @property
     def most(self) -> float:
@@ -72,33 +80,20 @@ class LossesConfig(Section):
 class PosteriorLimitConfig(Section):
     """How much of the at-risk cells' true counts a release may make likely; not monotone."""
 
-    law: Annotated[
-        Literal["released"],
-        Field(description="released, the one law that is exact of every decomposable release"),
-    ] = "released"
-    threshold: Annotated[Share, Field(gt=0, description="of the probability of a true count, between 0 and 1")] = 0.5
-    max_above: Annotated[
-        Share | None,
-        Field(
-            description="the largest fraction of at-risk cells whose true count is more probable than the threshold, "
-            "be another count more so or not, at least 0 and below 1; default any"
-        ),
-    ] = None
-    max_probability: Annotated[
-        Share | None,
-        Field(gt=0, description="the largest probability of any one's true count, between 0 and 1; default any"),
-    ] = None
-    losses: Annotated[
-        LossesConfig | None,
-        Field(description="a section with the losses of intruder and agency, for max_loss; default none"),
-    ] = None
-    max_loss: Annotated[
-        Loss | None,
-        Field(
-            description="the largest disclosure risk, the mean over the at-risk cells of what the intruder's claims "
-            "cost the agency, at least 0 and less than a claim may cost; default any"
-        ),
-    ] = None
+    law: Literal["released"] = "released"
+    """released, the one law that is exact of every decomposable release"""
+    threshold: Annotated[Share, Field(gt=0)] = 0.5
+    """of the probability of a true count, between 0 and 1"""
+    max_above: Share | None = None
+    """the largest fraction of at-risk cells whose true count is more probable than the threshold, be another count more
+    so or not, at least 0 and below 1; default any"""
+    max_probability: Annotated[Share | None, Field(gt=0)] = None
+    """the largest probability of any one's true count, between 0 and 1; default any"""
+    losses: LossesConfig | None = None
+    """a section with the losses of intruder and agency, for max_loss; default none"""
+    max_loss: Loss | None = None
+    """the largest disclosure risk, the mean over the at-risk cells of what the intruder's claims cost the agency, at
+    least 0 and less than a claim may cost; default any"""
 
     @model_validator(mode="after")
     def _limits(self) -> PosteriorLimitConfig:
@@ -111,42 +106,27 @@ class PosteriorLimitConfig(Section):
 class AttributesConfig(Section):
     """Of which groups it may not be told what they have in common."""
 
-    sensitive: Annotated[Names, Field(description="a list of variables; coarser levels of one are sensitive too")]
-    most: Annotated[Positive, Field(description="the largest group that it may not be told of, in records, at least 1")]
-    lacking: Annotated[
-        StrictBool,
-        Field(
-            description="true: not that none of the group has some category; false: only not that all of it have one"
-        ),
-    ] = True
+    sensitive: Names
+    """a list of variables; coarser levels of one are sensitive too"""
+    most: Positive
+    """the largest group that it may not be told of, in records, at least 1"""
+    lacking: StrictBool = True
+    """true: not that none of the group has some category; false: only not that all of it have one"""
 
 
 class RiskConfig(Section):
-    min_width: Annotated[
-        Positive, Field(description="the smallest width allowed of the bounds of an at-risk cell, at least 1")
-    ]
-    small_count: Annotated[
-        Positive, Field(description="cells of 1 up to this count are at risk, an integer of at least 1")
-    ] = 2
-    undecided: Annotated[
-        Literal["refuse", "outer"],
-        Field(description="refuse what is not proven safe, or outer: accept what no outer bound refutes"),
-    ] = "refuse"
-    n_rule: Annotated[
-        Positive | None,
-        Field(ge=2, description="no published count is from 1 to n - 1, an integer of at least 2; default any may be"),
-    ] = None
-    attributes: Annotated[
-        AttributesConfig | None,
-        Field(description="a section with sensitive variables, and most records of a group; default none"),
-    ] = None
-    posterior: Annotated[
-        PosteriorLimitConfig | None,
-        Field(
-            description="a section with max_above, max_probability or max_loss, for method decomposable; default no "
-            "limit"
-        ),
-    ] = None
+    min_width: Positive
+    """the smallest width allowed of the bounds of an at-risk cell, at least 1"""
+    small_count: Positive = 2
+    """cells of 1 up to this count are at risk, an integer of at least 1"""
+    undecided: Literal["refuse", "outer"] = "refuse"
+    """refuse what is not proven safe, or outer: accept what no outer bound refutes"""
+    n_rule: Annotated[Positive | None, Field(ge=2)] = None
+    """no published count is from 1 to n - 1, an integer of at least 2; default any may be"""
+    attributes: AttributesConfig | None = None
+    """a section with sensitive variables, and most records of a group; default none"""
+    posterior: PosteriorLimitConfig | None = None
+    """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
 
 
 class AnnealingConfig(Section):
@@ -154,41 +134,29 @@ class AnnealingConfig(Section):
 
     model_config = ConfigDict(validate_default=True)
 
-    chains: Annotated[Positive, Field(le=1024, description="the number of chains, from 1 to 1024")] = 4
-    steps: Annotated[Positive, Field(description="the proposals of each chain, at least 1")] = 200_000
-    rounds: Annotated[
-        Positive, Field(description="the parts of a chain, between which chains are compared and saved, at least 1")
-    ] = 20
-    patience: Annotated[
-        NotNegative,
-        Field(description="stop after so many rounds in which all chains had the same best value; 0: never"),
-    ] = 8
-    seed: Annotated[NotNegative, Field(description="the seed of all chains, at least 0")] = 0
-    schedule: Annotated[
-        Literal["geometric", "linear"], Field(description="how the temperature falls, geometric or linear")
-    ] = "geometric"
-    start_temperature: Annotated[
-        Temperature,
-        Field(
-            gt=0,
-            description="in units of utility, more than 0; what costs this much is often accepted; with the objective "
-            "reconstruction 30 is one halving",
-        ),
-    ] = 30.0
-    end_temperature: Annotated[
-        Temperature,
-        Field(description="in units of utility, at most the start temperature; 0 is for the linear schedule only"),
-    ] = 0.5
-    cycles: Annotated[
-        Positive, Field(description="how often the cooling is run through, at least 1 and at most the steps")
-    ] = 1
-    tempering: Annotated[
-        StrictBool,
-        Field(description="true or false: chains keep temperatures of their own and exchange; needs 2 chains or more"),
-    ] = False
-    start: Annotated[
-        Text | None, Field(description="the graph to start from, by its cliques, as '[a,b] [b,c]'; default no edges")
-    ] = None
+    chains: Annotated[Positive, Field(le=1024)] = 4
+    """the number of chains, from 1 to 1024"""
+    steps: Positive = 200_000
+    """the proposals of each chain, at least 1"""
+    rounds: Positive = 20
+    """the parts of a chain, between which chains are compared and saved, at least 1"""
+    patience: NotNegative = 8
+    """stop after so many rounds in which all chains had the same best value; 0: never"""
+    seed: NotNegative = 0
+    """the seed of all chains, at least 0"""
+    schedule: Literal["geometric", "linear"] = "geometric"
+    """how the temperature falls, geometric or linear"""
+    start_temperature: Annotated[Temperature, Field(gt=0)] = 30.0
+    """in units of utility, more than 0; what costs this much is often accepted; with the objective reconstruction 30 is
+    one halving"""
+    end_temperature: Temperature = 0.5
+    """in units of utility, at most the start temperature; 0 is for the linear schedule only"""
+    cycles: Positive = 1
+    """how often the cooling is run through, at least 1 and at most the steps"""
+    tempering: StrictBool = False
+    """true or false: chains keep temperatures of their own and exchange; needs 2 chains or more"""
+    start: Text | None = None
+    """the graph to start from, by its cliques, as '[a,b] [b,c]'; default no edges"""
 
     @field_validator("end_temperature")
     @classmethod
@@ -220,15 +188,13 @@ class AnnealingConfig(Section):
 class SimulatableConfig(Section):
     """Decisions from tables drawn given what is released already; the true table is asked in the end."""
 
-    draws: Annotated[Positive, Field(le=100_000, description="tables drawn for each decision, at least 1")] = 100
-    share: Annotated[
-        Share,
-        Field(
-            description="a candidate is refused where more than this share of the draws would break the criterion with "
-            "it, at least 0 and below 1"
-        ),
-    ] = 0.05
-    seed: Annotated[NotNegative, Field(description="the seed of all draws, at least 0")] = 0
+    draws: Annotated[Positive, Field(le=100_000)] = 100
+    """tables drawn for each decision, at least 1"""
+    share: Share = 0.05
+    """a candidate is refused where more than this share of the draws would break the criterion with it, at least 0 and
+    below 1"""
+    seed: NotNegative = 0
+    """the seed of all draws, at least 0"""
 
     @property
     def most(self) -> int:
@@ -237,24 +203,21 @@ class SimulatableConfig(Section):
 
 
 class WeightsConfig(Section):
-    variables: Annotated[
-        dict[Text, Weight],
-        Field(
-            description="a number more than 0 for each variable that does not count 1; a sub-table has their product"
-        ),
-    ] = {}
-    sub_tables: Annotated[
-        dict[Text, Weight],
-        Field(description="a number more than 0 for sub-tables such as a*b that have a value of their own"),
-    ] = {}
+    variables: dict[Text, Weight] = {}
+    """a number more than 0 for each variable that does not count 1; a sub-table has their product"""
+    sub_tables: dict[Text, Weight] = {}
+    """a number more than 0 for sub-tables such as a*b that have a value of their own"""
 
 
 class PatternConfig(Section):
     """Sub-tables named by how many variables they have."""
 
-    all: Annotated[Positive | None, Field(le=63, description="every sub-table of so many variables")] = None
-    of: Annotated[Names | None, Field(description="a list of variables")] = None
-    up_to: Annotated[Positive | None, Field(le=63, description="of these, every so many; default all at once")] = None
+    all: Annotated[Positive | None, Field(le=63)] = None
+    """every sub-table of so many variables"""
+    of: Names | None = None
+    """a list of variables"""
+    up_to: Annotated[Positive | None, Field(le=63)] = None
+    """of these, every so many; default all at once"""
 
     @model_validator(mode="after")
     def _one_kind(self) -> PatternConfig:
@@ -272,57 +235,43 @@ Way: TypeAlias = Literal["withhold", "coarsen", "round"]
 """How a sub-table goes out that may not go out whole."""
 
 
+def _weights(given: Any, info: ValidationInfo) -> Any:
+    """What a file of weights says is part of the config, and not where it lies."""
+    if not isinstance(given, str) or folder_of(info) is None:
+        return given
+    try:
+        with Path(given).open(encoding="utf-8-sig", newline="") as content:
+            return tuple(tuple(line) for line in csv.reader(content) if line)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{given} cannot be read as CSV: {error}; give a file in UTF-8") from error
+
+
 class CostConfig(Section):
     """What each cell of a sub-table costs that is withheld or merged."""
 
-    weights: Annotated[
-        Text | tuple[tuple[Text, ...], ...],
-        Field(
-            description="a CSV file, relative to the config, with a column for each variable of the sub-table and one "
-            "called weight, whole numbers; a cell that it does not list has 0; or its lines"
-        ),
-    ]
+    weights: Annotated[ExistingFile | tuple[tuple[Text, ...], ...], AfterValidator(_weights)]
+    """a CSV file, relative to the config, with a column for each variable of the sub-table and one called weight, whole
+    numbers; a cell that it does not list has 0; or its lines"""
 
 
 class InPartConfig(Section):
     """What becomes of a sub-table that may not go out whole."""
 
-    of: Annotated[PatternLike, Field(description="a sub-table, or several, as in require")]
-    how: Annotated[
-        Way | Annotated[tuple[Way, ...], Field(min_length=1)],
-        Field(
-            description="withhold: all cells go out but some; coarsen: all go out, some categories of an axis merged; "
-            "round: all go out rounded to multiples of base; or a list of these, of which the next is tried where one "
-            "does not do"
-        ),
-    ] = "withhold"
-    merge: Annotated[
-        Text | None,
-        Field(description="the variable of which categories are merged; for coarsen alone; default what loses least"),
-    ] = None
-    base: Annotated[
-        Positive | None,
-        Field(ge=2, description="what counts are rounded to multiples of, at least 2; for round alone"),
-    ] = None
-    cost: Annotated[
-        Literal["cells", "records"] | CostConfig | None,
-        Field(
-            description="what is to be little of what is withheld or merged: cells, records and cells added up, or a "
-            "section with weights, which are added to cells; default records where cells are withheld, and cells where "
-            "categories are merged"
-        ),
-    ] = None
-    most: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=1,
-            strict=True,
-            allow_inf_nan=False,
-            description="the largest share of its cells that may be withheld, or in merged categories, more than 0 and "
-            "at most 1; where more would have to be, the next way is tried, and without one it does not go out",
-        ),
-    ] = 1.0
+    of: PatternLike
+    """a sub-table, or several, as in require"""
+    how: Way | Annotated[tuple[Way, ...], Field(min_length=1)] = "withhold"
+    """withhold: all cells go out but some; coarsen: all go out, some categories of an axis merged; round: all go out
+    rounded to multiples of base; or a list of these, of which the next is tried where one does not do"""
+    merge: Text | None = None
+    """the variable of which categories are merged; for coarsen alone; default what loses least"""
+    base: Annotated[Positive | None, Field(ge=2)] = None
+    """what counts are rounded to multiples of, at least 2; for round alone"""
+    cost: Literal["cells", "records"] | CostConfig | None = None
+    """what is to be little of what is withheld or merged: cells, records and cells added up, or a section with weights,
+    which are added to cells; default records where cells are withheld, and cells where categories are merged"""
+    most: Annotated[float, Field(gt=0, le=1, strict=True, allow_inf_nan=False)] = 1.0
+    """the largest share of its cells that may be withheld, or in merged categories, more than 0 and at most 1; where
+    more would have to be, the next way is tried, and without one it does not go out"""
 
     @property
     def ways(self) -> tuple[Way, ...]:
@@ -343,26 +292,19 @@ class InPartConfig(Section):
 class AtLeastConfig(Section):
     """What a release must be worth to be published: the data utility of [DFT] section 3, by one measure or several."""
 
-    sub_tables: Annotated[Positive | None, Field(description="so many sub-tables, without the grand total")] = None
-    cells: Annotated[Positive | None, Field(description="so many cells of all sub-tables together")] = None
-    degrees_of_freedom: Annotated[
-        Positive | None, Field(description="so many free parameters of its log-linear model besides the total")
-    ] = None
-    weighted: Annotated[Weight | None, Field(description="so much by release.weights and demand, more than 0")] = None
-    requests_served: Annotated[
-        float | None,
-        Field(gt=0, le=1, strict=True, description="such a share of release.demand, more than 0 and at most 1"),
-    ] = None
-    halvings: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            allow_inf_nan=False,
-            strict=True,
-            description="so often half of the mean squared error by which iterative proportional fitting misses the "
-            "full table, more than 0; the table has 2,000,000 cells at most, but where the release is decomposable",
-        ),
-    ] = None
+    sub_tables: Positive | None = None
+    """so many sub-tables, without the grand total"""
+    cells: Positive | None = None
+    """so many cells of all sub-tables together"""
+    degrees_of_freedom: Positive | None = None
+    """so many free parameters of its log-linear model besides the total"""
+    weighted: Weight | None = None
+    """so much by release.weights and demand, more than 0"""
+    requests_served: Annotated[float | None, Field(gt=0, le=1, strict=True)] = None
+    """such a share of release.demand, more than 0 and at most 1"""
+    halvings: Annotated[float | None, Field(gt=0, allow_inf_nan=False, strict=True)] = None
+    """so often half of the mean squared error by which iterative proportional fitting misses the full table, more than
+    0; the table has 2,000,000 cells at most, but where the release is decomposable"""
 
     @property
     def facts(self) -> dict[str, float]:
@@ -376,124 +318,98 @@ class AtLeastConfig(Section):
         return self
 
 
+def _demand(given: Any, info: ValidationInfo) -> Any:
+    return read_demand(Path(given)) if isinstance(given, str) and folder_of(info) is not None else given
+
+
+def read_demand(path: Path) -> dict[str, float]:
+    """How often each sub-table is asked for, from a CSV file with the columns sub_table and frequency.
+
+    ConfigError where it cannot be read, or where a row has no sub-table, or a frequency that is not more than 0. Rows
+    of one sub-table add up.
+    """
+    found: dict[str, float] = {}
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            if rows.fieldnames is None or not {"sub_table", "frequency"} <= set(rows.fieldnames):
+                raise ConfigError(f"{path} has no columns sub_table and frequency; name them in its first line")
+            for row in rows:
+                name, frequency = (row["sub_table"] or "").strip(), _number(row["frequency"])
+                if not name or not 0 < frequency < math.inf:
+                    raise ConfigError(
+                        f"{path}, line {rows.line_num}: give a sub-table such as age*sex and a frequency above 0"
+                    )
+                found[name] = found.get(name, 0.0) + frequency
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError(f"{path} cannot be read as CSV: {error}; give a file in UTF-8") from error
+    return found
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        return math.nan
+
+
 class ReleaseConfig(Section):
-    method: Annotated[
-        SearchMethod,
-        Field(
-            description="how the release is searched: ordered: grown along the list by critical width; bisection: the "
-            "longest prefix of that list; decomposable: by annealing; best: the best of these three; or "
-            "simulatable: by decisions that tell nothing of the table"
-        ),
-    ] = "ordered"
-    objective: Annotated[
-        Objective,
-        Field(
-            description="what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by "
-            "how many halvings the full table is nearer to what iterative proportional fitting makes of it"
-        ),
-    ] = "sub_tables"
-    require: Annotated[
-        tuple[PatternLike, ...],
-        Field(
-            description="a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, "
-            "c], up_to: 2}"
-        ),
-    ] = ()
-    forbid: Annotated[
-        tuple[PatternLike, ...],
-        Field(description="a list of sub-tables, as in require; none, and nothing that contains one, is released"),
-    ] = ()
-    only: Annotated[
-        Literal["required"] | None,
-        Field(description="required: what is required goes out, with what is within it, and nothing else; default all"),
-    ] = None
-    conflicts: Annotated[
-        Literal["refuse", "best_subset"],
-        Field(
-            description="where the required sub-tables do not fit together: refuse, or release the best_subset, "
-            "that of the largest weight"
-        ),
-    ] = "refuse"
-    in_part: Annotated[
-        Literal["withhold"] | tuple[InPartConfig, ...],
-        Field(
-            description="withhold: of required sub-tables that do not fit whole all cells go out but those that would "
-            "tell too much; or a list of sections with of, how, cost, most and base, which name others too"
-        ),
-    ] = ()
-    like: Annotated[
-        Text | None,
-        Field(
-            description="an earlier edition, a published folder or file relative to the config: the cells that it "
-            "withholds of a sub-table are withheld again where that goes out in part; default none"
-        ),
-    ] = None
-    reveal_suppressed: Annotated[
-        bool,
-        Field(
-            description="true: a sub-table may be released whole though it contains a table of which an earlier "
-            "publication suppressed cells; default false"
-        ),
-    ] = False
-    demand: Annotated[
-        dict[Text, Weight] | Text,
-        Field(
-            description="how often each sub-table is asked for, which is added to its weight: a CSV file with the "
-            "columns sub_table and frequency, relative to the config file, or a section"
-        ),
-    ] = {}
-    breadth: Annotated[
-        NotNegative | None,
-        Field(
-            le=63,
-            description="sub-tables of up to so many variables come before all others, in ordered and best; default 2, "
-            "or 1 where more than 100000 cells are at risk or there are more than 20 variables; with 1 more sub-tables "
-            "and fewer pairs may go out, sooner",
-        ),
-    ] = None
-    questions: Annotated[
-        Positive | None,
-        Field(
-            description="the most releases that an ordered search asks about, what is left then is not released; "
-            "default 200, or 2000 with a breadth of 1, or 400 of more than 20 variables"
-        ),
-    ] = None
-    minutes: Annotated[
-        Minutes | None,
-        Field(
-            description="the search ends after so many minutes, more than 0, with what is proven then; levels for what "
-            "may be coarsened are found before, in half as many; how far it went is recorded; default when it is done"
-        ),
-    ] = None
-    ended_after: Annotated[
-        dict[Text, NotNegative] | None,
-        Field(description="without effect: configs of earlier versions have it; leave it out"),
-    ] = None
-    at_least: Annotated[
-        AtLeastConfig | None,
-        Field(
-            description="a section with what the release must be worth: one that is worth less is not published; "
-            "default anything"
-        ),
-    ] = None
-    refute_cells: Annotated[
-        NotNegative, Field(description="how many of the most exposed undecided cells get the dearer outer bound")
-    ] = 16
-    seconds_per_cell: Annotated[
-        Seconds, Field(description="search for a cell's feasible tables, in seconds of a reference core, more than 0")
-    ] = 5.0
-    seconds: Annotated[
-        Seconds, Field(description="search for all feasible tables, in seconds of a reference core, more than 0")
-    ] = 1200.0
-    cells_per_slice: Annotated[
-        Positive,
-        Field(
-            description="the most cells that a search for feasible tables holds; larger tables are searched in slices"
-        ),
-    ] = 2_000_000
-    annealing: Annotated[AnnealingConfig, Field(description="a section of settings")] = AnnealingConfig()
-    simulatable: Annotated[SimulatableConfig, Field(description="a section of settings")] = SimulatableConfig()
-    weights: Annotated[WeightsConfig, Field(description="a section with variables and sub_tables")] = WeightsConfig()
+    method: SearchMethod = "ordered"
+    """how the release is searched: ordered: grown along the list by critical width; bisection: the longest prefix of
+    that list; decomposable: by annealing; best: the best of these three; or simulatable: by decisions that tell nothing
+    of the table"""
+    objective: Objective = "sub_tables"
+    """what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by how many halvings
+    the full table is nearer to what iterative proportional fitting makes of it"""
+    require: tuple[PatternLike, ...] = ()
+    """a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, c], up_to: 2}"""
+    forbid: tuple[PatternLike, ...] = ()
+    """a list of sub-tables, as in require; none, and nothing that contains one, is released"""
+    only: Literal["required"] | None = None
+    """required: what is required goes out, with what is within it, and nothing else; default all"""
+    conflicts: Literal["refuse", "best_subset"] = "refuse"
+    """where the required sub-tables do not fit together: refuse, or release the best_subset, that of the largest
+    weight"""
+    in_part: Literal["withhold"] | tuple[InPartConfig, ...] = ()
+    """withhold: of required sub-tables that do not fit whole all cells go out but those that would tell too much; or a
+    list of sections with of, how, cost, most and base, which name others too"""
+    like: Placed | None = None
+    """an earlier edition, a published folder or file relative to the config: the cells that it withholds of a sub-table
+    are withheld again where that goes out in part; default none"""
+    reveal_suppressed: bool = False
+    """true: a sub-table may be released whole though it contains a table of which an earlier publication suppressed
+    cells; default false"""
+    demand: Annotated[dict[Text, Weight] | ExistingFile, AfterValidator(_demand)] = {}
+    """how often each sub-table is asked for, which is added to its weight: a CSV file with the columns sub_table and
+    frequency, relative to the config file, or a section"""
+    breadth: Annotated[NotNegative | None, Field(le=63)] = None
+    """sub-tables of up to so many variables come before all others, in ordered and best; default 2, or 1 where more
+    than 100000 cells are at risk or there are more than 20 variables; with 1 more sub-tables and fewer pairs may go
+    out, sooner"""
+    questions: Positive | None = None
+    """the most releases that an ordered search asks about, what is left then is not released; default 200, or 2000 with
+    a breadth of 1, or 400 of more than 20 variables"""
+    minutes: Minutes | None = None
+    """the search ends after so many minutes, more than 0, with what is proven then; levels for what may be coarsened
+    are found before, in half as many; how far it went is recorded; default when it is done"""
+    ended_after: dict[Text, NotNegative] | None = None
+    """without effect: configs of earlier versions have it; leave it out"""
+    at_least: AtLeastConfig | None = None
+    """a section with what the release must be worth: one that is worth less is not published; default anything"""
+    refute_cells: NotNegative = 16
+    """how many of the most exposed undecided cells get the dearer outer bound"""
+    seconds_per_cell: Seconds = 5.0
+    """search for a cell's feasible tables, in seconds of a reference core, more than 0"""
+    seconds: Seconds = 1200.0
+    """search for all feasible tables, in seconds of a reference core, more than 0"""
+    cells_per_slice: Positive = 2_000_000
+    """the most cells that a search for feasible tables holds; larger tables are searched in slices"""
+    annealing: AnnealingConfig = AnnealingConfig()
+    """a section of settings"""
+    simulatable: SimulatableConfig = SimulatableConfig()
+    """a section of settings"""
+    weights: WeightsConfig = WeightsConfig()
+    """a section with variables and sub_tables"""
 
     @property
     def coarsens(self) -> bool:

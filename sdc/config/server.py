@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, StrictBool, StrictStr, field_validator, model_validator
 
 from sdc.config.release import SimulatableConfig
-from sdc.config.values import NotNegative, Positive, Seconds, Section, Share, Text, Weight
+from sdc.config.values import ExistingFile, NotNegative, Positive, Seconds, Section, Share, Text, Weight
 
 
 class OneStepConfig(Section):
@@ -27,13 +27,10 @@ class BiasedConfig(Section):
     """A sub-table that would make too many others unreleasable is refused."""
 
     rule: Literal["biased"]
-    most: Annotated[
-        NotNegative | None, Field(description="how many sub-tables may newly become unreleasable; default any number")
-    ] = None
-    share: Annotated[
-        Share | None,
-        Field(description="what share of those still open may become so, at least 0 and below 1; default any"),
-    ] = None
+    most: NotNegative | None = None
+    """how many sub-tables may newly become unreleasable; default any number"""
+    share: Share | None = None
+    """what share of those still open may become so, at least 0 and below 1; default any"""
 
     @model_validator(mode="after")
     def _limits(self) -> BiasedConfig:
@@ -46,18 +43,12 @@ class ValueConfig(Section):
     """A sub-table must be worth what it makes unreleasable."""
 
     rule: Literal["value"]
-    least: Annotated[
-        Weight,
-        Field(description="the least value for each sub-table made unreleasable, more than 0"),
-    ]
-    interest: Annotated[
-        Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)],
-        Field(description="what each earlier request for it, or for what it contains, is worth, at least 0"),
-    ] = 1.0
-    reconstruction: Annotated[
-        Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)],
-        Field(description="what it is worth to halve the error of a reconstruction by IPF, at least 0"),
-    ] = 0.0
+    least: Weight
+    """the least value for each sub-table made unreleasable, more than 0"""
+    interest: Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)] = 1.0
+    """what each earlier request for it, or for what it contains, is worth, at least 0"""
+    reconstruction: Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)] = 0.0
+    """what it is worth to halve the error of a reconstruction by IPF, at least 0"""
 
 
 class BatchConfig(Section):
@@ -70,15 +61,11 @@ class ShareConfig(Section):
     """What one user may cause."""
 
     rule: Literal["share"]
-    most: Annotated[
-        Share,
-        Field(
-            gt=0,
-            description="the largest share of all released sub-tables beyond the first release that one user's "
-            "requests may have caused, above 0 and below 1",
-        ),
-    ]
-    free: Annotated[NotNegative, Field(description="released sub-tables that anybody may cause before it counts")] = 8
+    most: Annotated[Share, Field(gt=0)]
+    """the largest share of all released sub-tables beyond the first release that one user's requests may have caused,
+    above 0 and below 1"""
+    free: NotNegative = 8
+    """released sub-tables that anybody may cause before it counts"""
 
 
 class SimulatableRuleConfig(SimulatableConfig):
@@ -100,12 +87,12 @@ RuleConfig: TypeAlias = Annotated[
 
 
 class UserConfig(Section):
-    name: Annotated[
-        StrictStr,
-        Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$", description="letters, digits and . _ @ -, at most 64"),
-    ]
-    role: Annotated[Literal["user", "operator", "auditor"], Field(description="user, operator or auditor")] = "user"
-    days: Annotated[Positive, Field(le=3660, description="after how many days a key expires, from 1 to 3660")] = 365
+    name: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$")]
+    """letters, digits and . _ @ -, at most 64"""
+    role: Literal["user", "operator", "auditor"] = "user"
+    """user, operator or auditor"""
+    days: Annotated[Positive, Field(le=3660)] = 365
+    """after how many days a key expires, from 1 to 3660"""
 
     @field_validator("name")
     @classmethod
@@ -116,62 +103,46 @@ class UserConfig(Section):
 
 
 class LimitsConfig(Section):
-    cells: Annotated[Positive, Field(description="the most cells of a sub-table that is answered")] = 50_000_000
-    cells_on_screen: Annotated[Positive, Field(le=1_000_000, description="the most cells that a page shows")] = 10_000
-    requests_a_minute: Annotated[Positive, Field(le=1_000_000, description="of one user or address")] = 120
-    body_bytes: Annotated[Positive, Field(le=1 << 24, description="the most bytes of a request's body")] = 1 << 16
+    cells: Positive = 50_000_000
+    """the most cells of a sub-table that is answered"""
+    cells_on_screen: Annotated[Positive, Field(le=1_000_000)] = 10_000
+    """the most cells that a page shows"""
+    requests_a_minute: Annotated[Positive, Field(le=1_000_000)] = 120
+    """of one user or address"""
+    body_bytes: Annotated[Positive, Field(le=1 << 24)] = 1 << 16
+    """the most bytes of a request's body"""
 
 
 class ServerConfig(Section):
     """The table server: what is public when it starts, and by which rules more becomes so."""
 
-    start: Annotated[
-        Text,
-        Field(description="one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder"),
-    ] = "one-way"
-    rules: Annotated[
-        tuple[RuleConfig, ...],
-        Field(
-            description="a list of sections with a rule: one_step, one_step_frontier, biased, value, batch, share or "
-            "simulatable",
-        ),
-    ] = ()
-    history: Annotated[
-        Text | None,
-        Field(description="the URL of a PostgreSQL or SQLite database; default a SQLite file in the server's folder"),
-    ] = None
-    users: Annotated[tuple[UserConfig, ...], Field(description="a list of sections with a name; default: public")] = ()
-    public: Annotated[
-        StrictBool | None, Field(description="true or false: who has no key may ask; default where there are no users")
-    ] = None
-    url: Annotated[
-        Text | None, Field(description="where others reach it through a proxy, such as https://tables.agency.example")
-    ] = None
-    proxy_header: Annotated[
-        Text | None,
-        Field(description="a header in which a proxy on this machine names the user that it has authenticated"),
-    ] = None
-    proxy_secret: Annotated[
-        Text | None,
-        Field(
-            description="a file, relative to the config, with 32 characters or more that the proxy alone knows and "
-            "sends as X-Proxy-Secret"
-        ),
-    ] = None
-    publish_unreleasable: Annotated[
-        StrictBool, Field(description="true or false: users see what can no longer be released")
-    ] = False
-    seconds: Annotated[
-        Seconds, Field(description="what a decision may take at once, in seconds of a reference core; else it is a job")
-    ] = 0.2
-    job_seconds: Annotated[
-        Seconds, Field(description="what a job may take, in seconds of a reference core, more than 0")
-    ] = 60.0
-    slot: Annotated[
-        float,
-        Field(ge=0, le=60, strict=True, description="seconds; decisions are told at whole multiples of it, 0: at once"),
-    ] = 0.2
-    limits: Annotated[LimitsConfig, Field(description="a section of settings")] = LimitsConfig()
+    start: Text = "one-way"
+    """one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder"""
+    rules: tuple[RuleConfig, ...] = ()
+    """a list of sections with a rule: one_step, one_step_frontier, biased, value, batch, share or simulatable"""
+    history: Text | None = None
+    """the URL of a PostgreSQL or SQLite database; default a SQLite file in the server's folder"""
+    users: tuple[UserConfig, ...] = ()
+    """a list of sections with a name; default: public"""
+    public: StrictBool | None = None
+    """true or false: who has no key may ask; default where there are no users"""
+    url: Text | None = None
+    """where others reach it through a proxy, such as https://tables.agency.example"""
+    proxy_header: Text | None = None
+    """a header in which a proxy on this machine names the user that it has authenticated"""
+    proxy_secret: ExistingFile | None = None
+    """a file, relative to the config, with 32 characters or more that the proxy alone knows and sends as
+    X-Proxy-Secret"""
+    publish_unreleasable: StrictBool = False
+    """true or false: users see what can no longer be released"""
+    seconds: Seconds = 0.2
+    """what a decision may take at once, in seconds of a reference core; else it is a job"""
+    job_seconds: Seconds = 60.0
+    """what a job may take, in seconds of a reference core, more than 0"""
+    slot: Annotated[float, Field(ge=0, le=60, strict=True)] = 0.2
+    """seconds; decisions are told at whole multiples of it, 0: at once"""
+    limits: LimitsConfig = LimitsConfig()
+    """a section of settings"""
 
     @field_validator("rules")
     @classmethod

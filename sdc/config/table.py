@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, ValidationInfo, field_validator, model_validator
 
-from sdc.config.values import Category, Edge, Groups, NotNegative, Positive, Section, Text
+from sdc.config.values import Category, Edge, ExistingFile, Groups, NotNegative, Placed, Positive, Section, Text
 from sdc.model.alike import Alike
 from sdc.model.errors import InputError
 from sdc.model.schema import MAX_CATEGORIES
@@ -44,20 +44,19 @@ def _bins(bins: dict[str, tuple[float | None, float | None]]) -> dict[str, tuple
 class RecodeConfig(Section):
     """From the values of a column to fewer categories: bins, groups, or codes at the ends."""
 
-    column: Annotated[Text | None, Field(description="the column, where it is not called as the variable")] = None
-    bins: Annotated[
-        Annotated[dict[Category, tuple[Edge | None, Edge | None]], Field(min_length=1), AfterValidator(_bins)] | None,
-        Field(description="label: [from, below], null at the first or last end, in any order"),
-    ] = None
-    groups: Annotated[
-        Groups | None,
-        Field(
-            description='label: [values]; "*" for all others in one group at most, beside which every value that is '
-            "named must be there, so that none is misspelt"
-        ),
-    ] = None
-    top: Annotated[StrictInt | None, Field(description="a whole number; it and more become one category")] = None
-    bottom: Annotated[StrictInt | None, Field(description="a whole number below top; it and less become one")] = None
+    column: Text | None = None
+    """the column, where it is not called as the variable"""
+    bins: (
+        Annotated[dict[Category, tuple[Edge | None, Edge | None]], Field(min_length=1), AfterValidator(_bins)] | None
+    ) = None
+    """label: [from, below], null at the first or last end, in any order"""
+    groups: Groups | None = None
+    """label: [values]; "*" for all others in one group at most, beside which every value that is named must be there,
+    so that none is misspelt"""
+    top: StrictInt | None = None
+    """a whole number; it and more become one category"""
+    bottom: StrictInt | None = None
+    """a whole number below top; it and less become one"""
 
     @model_validator(mode="after")
     def _one_kind(self) -> RecodeConfig:
@@ -80,39 +79,20 @@ def _encoding(name: str) -> str:
 class CsvConfig(Section):
     """How text files are written."""
 
-    delimiter: Annotated[
-        Literal[",", ";", "|", "\t"],
-        Field(description="what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"),
-    ] = ","
-    encoding: Annotated[
-        Text,
-        AfterValidator(_encoding),
-        Field(description="such as utf-8, latin-1, cp1252 or utf-16; of SPSS, Stata and SAS instead of the file's own"),
-    ] = "utf-8"
-    decimal: Annotated[
-        Literal[".", ","],
-        Field(
-            description="the decimal sign of numbers in bins, top, bottom, weights and counts, one of . and , in "
-            "quotes; categories stay as they are written"
-        ),
-    ] = "."
-    quote: Annotated[
-        Literal['"', "none"],
-        Field(
-            description="what values with a delimiter are put in, one of '\"' and none: marks are part of the values"
-        ),
-    ] = '"'
+    delimiter: Literal[",", ";", "|", "\t"] = ","
+    """what separates the columns, one of , ; | and a tab, in quotes; of .tsv a tab"""
+    encoding: Annotated[Text, AfterValidator(_encoding)] = "utf-8"
+    """such as utf-8, latin-1, cp1252 or utf-16; of SPSS, Stata and SAS instead of the file's own"""
+    decimal: Literal[".", ","] = "."
+    """the decimal sign of numbers in bins, top, bottom, weights and counts, one of . and , in quotes; categories stay
+    as they are written"""
+    quote: Literal['"', "none"] = '"'
+    """what values with a delimiter are put in, one of '"' and none: marks are part of the values"""
 
-    missing: Annotated[
-        tuple[Text, ...] | dict[Text, tuple[Text, ...]],
-        Field(
-            description="a list of texts that stand for missing values, such as NA, in any source; or such a list for "
-            "each column"
-        ),
-    ] = ()
-    sheet: Annotated[
-        Text | None, Field(description="the sheet of an Excel file; default the only one that has cells")
-    ] = None
+    missing: tuple[Text, ...] | dict[Text, tuple[Text, ...]] = ()
+    """a list of texts that stand for missing values, such as NA, in any source; or such a list for each column"""
+    sheet: Text | None = None
+    """the sheet of an Excel file; default the only one that has cells"""
 
     def missing_of(self, column: str) -> frozenset[str]:
         """The texts that stand for missing values of a column."""
@@ -141,18 +121,12 @@ class CsvConfig(Section):
 class ExpectConfig(Section):
     """What must be there of a delivery; one that is not whole is refused."""
 
-    parts: Annotated[Positive | None, Field(description="the number of parts, at least 1; default any")] = None
-    records: Annotated[
-        tuple[NotNegative, Positive] | None,
-        Field(description="a list of the least and the most records, those set aside among them; default any"),
-    ] = None
-    marker: Annotated[
-        Text | None,
-        Field(
-            description="the name of a file that is written beside the parts when all are there, such as _SUCCESS; "
-            "default none"
-        ),
-    ] = None
+    parts: Positive | None = None
+    """the number of parts, at least 1; default any"""
+    records: tuple[NotNegative, Positive] | None = None
+    """a list of the least and the most records, those set aside among them; default any"""
+    marker: Text | None = None
+    """the name of a file that is written beside the parts when all are there, such as _SUCCESS; default none"""
 
     @field_validator("records")
     @classmethod
@@ -178,95 +152,47 @@ class ExpectConfig(Section):
 
 
 class TableConfig(Section):
-    path: Annotated[
-        Text, Field(description="a file, folder or glob, relative to the config file, or a URL; --data overrides it")
-    ]
-    variables: Annotated[
-        tuple[Text, ...] | None, Field(description="a list of the columns to use, in order; default all")
-    ] = None
-    columns: Annotated[
-        dict[Text, Text | None],
-        Field(
-            description="the column of each variable that is not called as its column; `count` is that of the counts, "
-            "null where no column counts and every row is a record"
-        ),
-    ] = {}
-    csv: Annotated[
-        CsvConfig, Field(description="a section with delimiter, encoding, decimal, quote, missing and sheet")
-    ] = CsvConfig()
-    categories: Annotated[
-        dict[Text, tuple[Category, ...]],
-        Field(description="a list of category names for each variable, in order; write no, yes and 01 in quotes"),
-    ] = {}
-    missing: Annotated[
-        dict[Text, Category] | Category,
-        Field(description="a category name for the missing values of each variable, or one for those of all"),
-    ] = {}
-    exclude_missing: Annotated[
-        StrictBool | tuple[Text, ...],
-        Field(
-            description="a list of variables: records with a missing value of one are left out and counted, whatever "
-            "bad_records says; or true for all without a category under missing"
-        ),
-    ] = False
-    recodes: Annotated[
-        dict[Text, RecodeConfig],
-        Field(description="bins, groups, or top and bottom for each variable that is not used as it is stored"),
-    ] = {}
-    not_totals: Annotated[
-        dict[Text, tuple[Category, ...]],
-        Field(
-            description="a list of categories for each variable that are no totals, though they are called so or their "
-            "counts are the sum of the others; without it rows of totals are refused"
-        ),
-    ] = {}
-    weight: Annotated[
-        Text | None,
-        Field(
-            description="the column of a record's survey weight, a positive number; counts decide what goes out, and "
-            "rounded totals of weights go with them, see weighted; default none"
-        ),
-    ] = None
-    ignore: Annotated[
-        tuple[Text, ...],
-        Field(
-            description="a list of patterns, such as readme*, of names in a folder or glob that are no parts; names "
-            "that begin with a dot are none, nor those that begin with _ and do not end as parts do; any other file "
-            "that is no part is refused"
-        ),
-    ] = ()
-    alike: Annotated[
-        Alike,
-        Field(
-            description="what to do with names that are equal but for blanks at their ends, capitals, composed "
-            "accents or marks without width, or as numbers: refuse them, keep them apart, or merge them"
-        ),
-    ] = "refuse"
-    bad_records: Annotated[
-        Literal["refuse", "set_aside"],
-        Field(
-            description="refuse a table with records that have a missing value without a category, a value outside the "
-            "categories, or one that no bin or group covers; or set_aside: leave these records out and count them"
-        ),
-    ] = "refuse"
-    expect: Annotated[
-        ExpectConfig | None,
-        Field(
-            description="a section with parts, records and marker: a table that lacks any of these is refused before "
-            "it is read, by its records as soon as they are known; default nothing"
-        ),
-    ] = None
-    structural_zeros: Annotated[
-        Text | None, Field(description="a YAML file of impossible patterns, relative to the config file; default none")
-    ] = None
-    hierarchies: Annotated[
-        dict[Text, tuple[Text, ...]],
-        Field(
-            description="variables that are levels of one, a list from the coarsest to the finest under a name; in "
-            "which coarser category each category is, is taken to be public; categories of theirs that no record has "
-            "are left out"
-        ),
-    ] = {}
+    path: Placed
+    """a file, folder or glob, relative to the config file, or a URL; --data overrides it"""
+    variables: tuple[Text, ...] | None = None
+    """a list of the columns to use, in order; default all"""
+    columns: dict[Text, Text | None] = {}
+    """the column of each variable that is not called as its column; `count` is that of the counts, null where no column
+    counts and every row is a record"""
+    csv: CsvConfig = CsvConfig()
+    """a section with delimiter, encoding, decimal, quote, missing and sheet"""
+    categories: dict[Text, tuple[Category, ...]] = {}
+    """a list of category names for each variable, in order; write no, yes and 01 in quotes"""
+    missing: dict[Text, Category] | Category = {}
+    """a category name for the missing values of each variable, or one for those of all"""
+    exclude_missing: StrictBool | tuple[Text, ...] = False
+    """a list of variables: records with a missing value of one are left out and counted, whatever bad_records says; or
+    true for all without a category under missing"""
+    recodes: dict[Text, RecodeConfig] = {}
+    """bins, groups, or top and bottom for each variable that is not used as it is stored"""
+    not_totals: dict[Text, tuple[Category, ...]] = {}
+    """a list of categories for each variable that are no totals, though they are called so or their counts are the sum
+    of the others; without it rows of totals are refused"""
+    weight: Text | None = None
+    """the column of a record's survey weight, a positive number; counts decide what goes out, and rounded totals of
+    weights go with them, see weighted; default none"""
+    ignore: tuple[Text, ...] = ()
+    """a list of patterns, such as readme*, of names in a folder or glob that are no parts; names that begin with a dot
+    are none, nor those that begin with _ and do not end as parts do; any other file that is no part is refused"""
+    alike: Alike = "refuse"
+    """what to do with names that are equal but for blanks at their ends, capitals, composed accents or marks without
+    width, or as numbers: refuse them, keep them apart, or merge them"""
+    bad_records: Literal["refuse", "set_aside"] = "refuse"
+    """refuse a table with records that have a missing value without a category, a value outside the categories, or one
+    that no bin or group covers; or set_aside: leave these records out and count them"""
+    expect: ExpectConfig | None = None
+    """a section with parts, records and marker: a table that lacks any of these is refused before it is read, by its
+    records as soon as they are known; default nothing"""
+    structural_zeros: ExistingFile | None = None
+    """a YAML file of impossible patterns, relative to the config file; default none"""
+    hierarchies: dict[Text, tuple[Text, ...]] = {}
+    """variables that are levels of one, a list from the coarsest to the finest under a name; in which coarser category
+    each category is, is taken to be public; categories of theirs that no record has are left out"""
     max_categories: Annotated[
         StrictInt, Field(ge=2, le=MAX_CATEGORIES, description=f"an integer from 2 to {MAX_CATEGORIES}")
     ] = 256

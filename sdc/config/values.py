@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationInfo
+from pydantic.fields import FieldInfo
 
-from sdc.model.errors import InputError
+from sdc.model.errors import ConfigError, InputError
 from sdc.model.labels import NOT_PLAIN
 from sdc.model.schema import is_plain
 from sdc.model.table import MAX_TOTAL
+from sdc.paths import at_home, checked_path
 
 EMBEDDED_CLUSTERS = ("in-process", "local")
 OTHERS = ("*",)
@@ -95,6 +98,35 @@ def _day(text: str) -> str:
     return text
 
 
+def in_folder(path: str, folder: Path) -> str:
+    """A path relative to a folder made absolute; a URL stays as it is. ConfigError where this system cannot have it."""
+    return path if "://" in path else str(checked_path(folder / at_home(path)).resolve())
+
+
+def folder_of(info: ValidationInfo) -> Path | None:
+    """Of the file that is read; None of settings that are of none, or were read before."""
+    found: Path | None = (info.context or {}).get("folder")
+    return found
+
+
+def placed(path: str, info: ValidationInfo) -> str:
+    """As `in_folder`, of the file that is read."""
+    if (folder := folder_of(info)) is None:
+        return path
+    try:
+        return in_folder(path, folder)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
+
+
+def existing(path: str, info: ValidationInfo) -> str:
+    """The same of a file, which must be there."""
+    file = placed(path, info)
+    if folder_of(info) is not None and not Path(file).is_file():
+        raise ValueError(f"there is no file {file}")
+    return file
+
+
 Positive = Annotated[StrictInt, Field(ge=1, le=MAX_TOTAL)]
 Seconds = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Minutes = Seconds
@@ -107,6 +139,9 @@ FormatName: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sd
 SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]
 Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
+Placed = Annotated[Text, AfterValidator(placed)]
+ExistingFile = Annotated[Text, AfterValidator(existing)]
+"""Paths relative to the folder of the file that names them, from which they are made absolute as it is read."""
 Category = Annotated[Text, BeforeValidator(_category)]
 PlainText = Annotated[Text, AfterValidator(_readable), BeforeValidator(_as_written)]
 Day = Annotated[Text, AfterValidator(_day), BeforeValidator(_as_written)]
@@ -118,9 +153,18 @@ Names = Annotated[tuple[Text, ...], Field(min_length=1)]
 
 
 class Section(BaseModel):
-    """A part of a file of settings: what it does not name is refused, and nothing changes it."""
+    """A part of a file of settings: what it does not name is refused, and nothing changes it.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A setting is its name, its type with its range, its default, and below it what it is, in words for everybody: what
+    it may be comes from these to files, commands, Python, the handbook and editors.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def words_of(field: FieldInfo) -> str:
+    """What a setting is."""
+    return " ".join((field.description or "").split())
 
 
 def _groups(groups: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -40,10 +40,19 @@ from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_
 from sdc.data.frames import arrow_of
 from sdc.data.hierarchies import hierarchies_of, with_levels
 from sdc.data.reader import room_of
-from sdc.data.records import Layout, Piece, batches, check_kinds, layouts_of, require_once
+from sdc.data.records import (
+    Layout,
+    Piece,
+    batches,
+    check_kinds,
+    layouts_of,
+    require_all_values,
+    require_once,
+    require_values,
+)
 from sdc.data.source import Source, SourcePart, open_source, require_records
 from sdc.data.structural_zeros import read_structural_zeros
-from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary
+from sdc.data.vocabulary import FAULTS, BadRecords, Coding, Fault, Vocabulary, without_values
 from sdc.data.weights import weights_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.alike import alike_key, alikes, decimal_of, differences
@@ -247,8 +256,11 @@ def count_frame(frame: pa.Table, settings: TableConfig, memory: int = MEMORY) ->
     unit = PartUnit((), codings, count, settings.weight, memory, folder, memory, settings.csv, unused)
     tally = Tally(codings, memory, folder, settings.weight is not None)
     try:
-        for batch in frame.select(unit.columns).to_batches(max_chunksize=_FRAME_ROWS):
-            _count_batch(batch, tally, unit, part)
+        row = 0
+        for batch in frame.to_batches(max_chunksize=_FRAME_ROWS):
+            if _count_batch(batch.select(unit.columns), tally, unit, part):
+                require_values(batch, part, row)
+            row += len(batch)
         _check(tally, settings, FRAME)
         return _settled(tally.close(memory), settings, IN_PROCESS, FRAME, count is not None)
     finally:
@@ -458,9 +470,14 @@ def _pieces(parts: Sequence[SourcePart], layouts: Sequence[Layout], cuts: int) -
 def count_part(table: None, unit: PartUnit) -> Tally | InputError:
     """The cells of its pieces; what is wrong with one is given back, not raised: a worker would log its traceback."""
     tally = Tally(unit.codings, unit.memory, unit.folder, unit.weight is not None)
+    room, doubtful = room_of(unit.memory), set[SourcePart]()
     try:
-        for part, batch in batches(unit.pieces, unit.columns, unit.csv, room_of(unit.memory)):
-            _count_batch(batch, tally, unit, part)
+        for part, batch in batches(unit.pieces, unit.columns, unit.csv, room):
+            if _count_batch(batch, tally, unit, part):
+                doubtful.add(part)
+        for part, span in unit.pieces:
+            if part in doubtful:
+                require_all_values(part, span, unit.csv, room)
     except InputError as error:
         return error
     return tally.close(unit.most_bytes)
@@ -477,7 +494,8 @@ def _unused(
     return {name: settings.not_totals.get(name, ()) for name in texts if count is not None}
 
 
-def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> None:
+def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: SourcePart) -> bool:
+    """Whether a row may be without any value: what is read of it has none."""
     for name, allowed in unit.unused.items():
         values = [value for value in batch.column(name).unique().to_pylist() if isinstance(value, str)]
         if found := next((v for v in values if is_reserved(v) or (is_plain(v) and v not in allowed)), None):
@@ -485,15 +503,21 @@ def _count_batch(batch: pa.RecordBatch, tally: Tally, unit: PartUnit, part: Sour
                 f"{part} has {found!r} in column {name!r}, which makes no variable: its rows of totals would be "
                 f"counted too. Leave them out, name the column among the variables, or say table.not_totals.{name}"
             )
+    nulls = [vocabulary.nulls for vocabulary in tally.vocabularies]
     columns = [
         vocabulary.encode(batch.column(coding.column), str(part))
         for coding, vocabulary in zip(tally.codings, tally.vocabularies, strict=True)
     ]
     if unit.weight is not None:
         tally.add_weighted(columns, weights_of(batch.column(unit.weight), unit.weight, str(part), unit.csv.decimal))
-        return
-    counts, total = _counts(batch, unit, part) if unit.count is not None else (None, len(batch))
-    tally.add(columns, len(batch), counts, total)
+        return False  # a record has one
+    if unit.count is not None:
+        tally.add(columns, len(batch), *_counts(batch, unit, part))
+        return False
+    tally.add(columns, len(batch), None, len(batch))
+    # mostly some column has a value everywhere, and no row is looked at
+    is_everywhere = all(own.nulls > n for own, n in zip(tally.vocabularies, nulls, strict=True))
+    return is_everywhere and bool(without_values(batch).any())
 
 
 def _counts(batch: pa.RecordBatch, unit: PartUnit, part: SourcePart) -> tuple[Counts, int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from sdc.config.table import EXCEL, CsvConfig
@@ -14,7 +15,7 @@ from sdc.data.parquet import parquet_batches, parquet_layout
 from sdc.data.reader import MOST, READER
 from sdc.data.source import SourcePart, counted
 from sdc.data.text import Text, header_of, may_be_cut, text_batches
-from sdc.data.vocabulary import kind_of
+from sdc.data.vocabulary import kind_of, without_values
 from sdc.model.errors import InputError
 
 _CSV = CsvConfig()
@@ -96,6 +97,26 @@ def batches(
         written = _written(pieces[0][0], csv)
         found = READER.each(text_batches, [(part, (columns, written, span)) for part, span in pieces], room)
     return ((part, batch) for part, batch in found if batch is not None)
+
+
+def require_all_values(part: SourcePart, span: range | None, csv: CsvConfig, room: int) -> None:
+    """InputError where a row of a piece has no value in any column, used or not.
+
+    Of text and Excel it has been looked; in a file of SPSS, Stata or SAS each row is a record, whatever is missing.
+    """
+    if part.suffix != ".parquet":
+        return
+    (layout,) = layouts_of([part], csv)
+    row = 0 if span is None else sum(layout.groups[: span.start])
+    for _, batch in batches([(part, span)], list(dict.fromkeys(layout.names)), csv, room):
+        require_values(batch, part, row)
+        row += len(batch)
+
+
+def require_values(batch: pa.RecordBatch, part: SourcePart, before: int) -> None:
+    """InputError where a row has no value in any of several columns; `before` are those before the batch."""
+    if batch.num_columns > 1 and len(rows := np.flatnonzero(without_values(batch))):
+        raise InputError(f"{part}, row {before + int(rows[0]) + 1}: it has no value at all; take it out")
 
 
 def _written(part: SourcePart, csv: CsvConfig) -> Text:

@@ -7,13 +7,15 @@ part of a date have no rule.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from itertools import count
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ from sdc.model.extras import require_packages
 
 _BYTES, _OF_VALUE, _OF_TEXT = 48 << 20, 40, 64  # of a block; of a value as Python has it, beside the letters
 _GROUP = 1 << 16  # rows, from whose ranges units are made
+_COUNTED, _COUNT = (".sav", ".zsav"), range(80, 84)  # files that count their records, and where
 _RECORD = 80  # bytes of transport files
 _EXACT = 1 << 53  # up to which floats hold every whole number
 _TYPES = {"string": pa.string(), "int8": pa.int8(), "int16": pa.int16(), "int32": pa.int32(), "float": pa.float32()}
@@ -90,7 +93,16 @@ def batches(part: Part, columns: Sequence[str], encoding: str | None, span: rang
         arrays = [_array(values.pop(name), *_type(part, about, name)) for name in columns]
         yield pa.record_batch(arrays, names=list(columns))
         if len(arrays[0]) < rows:
-            return
+            break
+    if part.suffix in _COUNTED and about.number_rows is not None and (stop is None or about.number_rows <= stop):
+        _require_no_more(part, encoding, about.number_rows, about.column_names[:1])
+
+
+def _require_no_more(part: Part, encoding: str | None, rows: int, first: list[str]) -> None:
+    """InputError where records follow those that the header counts, which readers pass over."""
+    values, _ = _read(part, encoding, is_counted=False, usecols=first, row_offset=rows, row_limit=1)
+    if values and values[first[0]]:
+        raise InputError(f"{part} has more records than the {rows} that its header counts; write it again")
 
 
 def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict[str, str]]]:
@@ -105,17 +117,34 @@ def labels(part: Part, encoding: str | None) -> dict[str, tuple[str | None, dict
     return found
 
 
-def _read(part: Part, encoding: str | None, **how: Any) -> tuple[dict[str, list[Any]], Any]:
+class _WithoutCount(io.RawIOBase):
+    """A file of SPSS whose header does not say how many records follow."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._file.seek(offset, whence)
+
+    def read(self, size: int = -1) -> bytes:
+        start, content = self._file.tell(), bytearray(self._file.read(size))
+        for at in range(max(_COUNT.start - start, 0), min(_COUNT.stop - start, len(content))):
+            content[at] = 0xFF
+        return bytes(content)
+
+
+def _read(part: Part, encoding: str | None, *, is_counted: bool = True, **how: Any) -> tuple[dict[str, list[Any]], Any]:
     require_packages(str(part), "pyreadstat")
     import pyreadstat
 
     read = getattr(pyreadstat, _KINDS[part.suffix][0])
     how |= {"encoding": encoding, "output_format": "dict", "disable_datetime_conversion": True}
-    with part.opened() as source, warnings.catch_warnings():
+    with part.opened() as opened, warnings.catch_warnings(), ExitStack() as stack:
         warnings.simplefilter("ignore")  # of columns of one name
-        if isinstance(source, str):
-            source = os.path.abspath(source)
-        else:
+        source: Any = os.path.abspath(opened) if isinstance(opened, str) else opened
+        if not is_counted:
+            source = _WithoutCount(stack.enter_context(open(source, "rb")) if isinstance(source, str) else source)
+        if not isinstance(source, str):
             source.seek(0)  # what the parent lends is open already
         try:
             found: tuple[dict[str, list[Any]], Any] = read(source, **how)

@@ -325,6 +325,23 @@ def _indices(column: pa.DictionaryArray, absent: int) -> npt.NDArray[Any]:
     return np.where(is_there, found, np.int64(absent))
 
 
+def without_values(batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """(rows,) whether a row has nothing but nulls, NaN and blanks."""
+    found = np.ones(len(batch), np.bool_)
+    for column in batch.columns:
+        if pa.types.is_nested(column.type):
+            own = column.is_null().to_numpy(zero_copy_only=False)
+        else:
+            coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+            values = coded.dictionary.to_pylist()
+            nothing = [v is None or v != v or (isinstance(v, str) and not v.strip()) for v in values]
+            own = np.array([*nothing, True])[_indices(coded, len(nothing))]
+        found &= own
+        if not found.any():
+            break
+    return found
+
+
 def _check_lines(name: str, column: str) -> None:
     if re.search(r"[\r\n]", name):
         raise InputError(

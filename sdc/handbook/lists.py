@@ -24,6 +24,7 @@ def lists(commands: Any) -> list[Page]:
 def _commands(root: Any) -> str:
     rows = []
     for name, command in root.commands.items():
+        command.explained()
         arguments = [one for one in command.params if one.param_type_name == "argument"]
         options = [one for one in command.params if one.param_type_name == "option" and one.help]
         called = escape(" ".join([name, *(one.metavar or one.name.upper() for one in arguments)]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,6 +38,7 @@ from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
 
 SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
+ANNEALING, BISECTION, GREEDY = "annealing", "bisection", "greedy search"  # parts of a search
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
 
@@ -138,10 +139,18 @@ class ReleaseSearch:
     before: Mapping[str, int] = field(default_factory=dict)
     parts: Parts = NO_PARTS
 
-    def run(self, method: str, resume: SearchState | None = None) -> FoundRelease:
-        """The release that the method finds; `resume` is where its chains go on. ConfigError for an unknown method."""
+    def run(
+        self,
+        method: str,
+        resume: SearchState | None = None,
+        step: Callable[[str, Callable[[], Any]], Any] = lambda name, part: part(),
+    ) -> FoundRelease:
+        """The release that the method finds. ConfigError for an unknown method.
+
+        resume  where its chains go on; step  runs a part of the search by its name, and gives what that gives
+        """
         begun = self.begin(method)
-        return begun if isinstance(begun, FoundRelease) else begun.finish(begun.search.by(method, resume))
+        return begun if isinstance(begun, FoundRelease) else begun.finish(begun.search._by(method, resume, step))
 
     def begin(self, method: str) -> Begun | FoundRelease:
         """Judge what is required, and suppress what has to be; a whole release where nothing is left to search for."""
@@ -234,19 +243,24 @@ class ReleaseSearch:
         ordered = replace(self.ordered, wishes=wishes, proven=proven)
         return replace(self, ordered=ordered, decomposable=replace(self.decomposable, wishes=wishes))
 
-    def by(self, method: str, resume: SearchState | None) -> FoundRelease:
+    def _by(
+        self, method: str, resume: SearchState | None, step: Callable[[str, Callable[[], Any]], Any]
+    ) -> FoundRelease:
         """What the method finds beside what is required."""
         if self.ordered.wishes.only_required:
-            return replace(self.by_order(), method=method, reason=reasons.NOTHING_ELSE)
-        if method == "decomposable":
-            return self.by_annealing(resume)
-        if method == "ordered":
-            return self.by_order()
-        if method == "bisection":
-            return self.by_bisection()
-        annealed = self.annealed(resume)
-        prefix = self.prefix()
-        return self.best_of(prefix, annealed, *self.greedy(annealed))
+            only: FoundRelease = step(GREEDY, self.by_order)
+            return replace(only, method=method, reason=reasons.NOTHING_ELSE)
+        if method != "best":
+            name, part = {
+                "ordered": (GREEDY, self.by_order),
+                "bisection": (BISECTION, self.by_bisection),
+                "decomposable": (ANNEALING, lambda: self.by_annealing(resume)),
+            }[method]
+            found: FoundRelease = step(name, part)
+            return found
+        annealed = step(ANNEALING, lambda: self.annealed(resume))
+        prefix = step(BISECTION, self.prefix)
+        return self.best_of(prefix, annealed, *step(GREEDY, lambda: self.greedy(annealed)))
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""

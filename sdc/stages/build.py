@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import count
 from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from sdc.canonical import digest_of
+from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import read_config, read_demand
+from sdc.config.file import Settings, read_config
+from sdc.config.values import in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import tell
@@ -21,12 +26,15 @@ from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
 from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
+from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
+from sdc.progress import Measured
 from sdc.public.earlier import (
     Origin,
     Publications,
@@ -42,15 +50,90 @@ from sdc.public.earlier import (
 from sdc.public.published import Published
 from sdc.publish.gate import GateSubject
 from sdc.refusal import TRY_AGAIN, status_of
+from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
+from sdc.risk.critical_width import CriticalWidths
+from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
-from sdc.run_format import RELEASE, SEARCH, TABLE
+from sdc.run_format import ASSESSMENT, MANIFEST, RELEASE, SEARCH, TABLE, WIDTHS
 from sdc.stages.assemble import Listing, SearchSettings, edition_before
 from sdc.stages.needs import Needs, counting_memory
-from sdc.stages.outputs import Outputs
+from sdc.storage import results
+from sdc.storage.certificate import Certificate, read_certificate
+from sdc.storage.known import read_known
+from sdc.storage.parquet import read_written_table
 from sdc.storage.proofs import KeptProofs, proofs_folder, read_proofs
+from sdc.storage.refutations import read_refutations
 from sdc.storage.run_folder import Manifest, RunFolder, code_digest
+from sdc.storage.weighted import read_weights
+
+Made = TypeVar("Made")
+Section = TypeVar("Section", bound=BaseModel)
+
+
+Say = Callable[[str], None]
+Step = Callable[..., Any]
+"""Runs a part of a build given its name, the part itself and what it takes; gives what that gives."""
+
+
+def directly(name: str, part: Callable[[], Made], before: Sequence[Any] = ()) -> Made:
+    """The step that is nothing but its part."""
+    return part()
+
+
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """What the stages of a build have made: each is read when it is first asked for, and kept."""
+
+    folder: RunFolder
+    config: BuildConfig
+
+    @cached_property
+    def table(self) -> Table:
+        return read_written_table(self.folder.stage(TABLE))
+
+    @cached_property
+    def known(self) -> Knowledge:
+        """What is known of the table before anything is released: what was published, and which cells cannot be."""
+        listed = listed_codes(self.config.table.code_lists, self.table.schema)
+        return read_known(self.folder.stage(TABLE), self.table, listed)
+
+    @cached_property
+    def beside(self) -> Knowledge:
+        """That, and what goes out in part: beside it the release was found."""
+        return self.known.telling(self.found.parts.facts)
+
+    @property
+    def public(self) -> Knowledge:
+        """That with the release."""
+        return self.beside.plus(self.found.release)
+
+    @cached_property
+    def weights(self) -> RecordWeights:
+        """Of the table's cells."""
+        return read_weights(self.folder.stage(TABLE), self.table)
+
+    @cached_property
+    def widths(self) -> CriticalWidths:
+        return results.read_widths(self.folder.stage(WIDTHS))
+
+    @cached_property
+    def found(self) -> results.SearchRecord:
+        return results.read_search(self.folder.stage(SEARCH), self.table.schema)
+
+    @cached_property
+    def refutations(self) -> Mapping[str, Refutation]:
+        """What proves refusals of the search, by name."""
+        return read_refutations(self.folder.stage(SEARCH), self.table)
+
+    def certificate(self, stage: str) -> Certificate:
+        """What the search or the assessment shows about the release; not kept, for it may be large."""
+        return read_certificate(self.folder.stage(stage), self.table.schema)
+
+    def assessed(self, small_count: int) -> tuple[Assessment, CellBounds]:
+        """The assessment, and bounds of the at-risk cells; not kept."""
+        return results.read_assessment(self.folder.stage(ASSESSMENT), self.table, small_count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +146,18 @@ class Build:
     config: BuildConfig
     given: Origin | None = None
     again: int = 0
+
+    @staticmethod
+    def of_run(path: Path) -> Build:
+        """By a run folder, whose config is in its manifest; RunFolderError where that is of another version."""
+        folder = RunFolder(path)
+        try:
+            build = Build(BuildConfig.model_validate(folder.manifest().config))
+        except ValidationError as error:
+            what = f"{path}/{MANIFEST} has no config of this version"
+            raise RunFolderError(f"{what}; make it again with sdc run") from error
+        vars(build)["folder"] = folder  # which else is named by digests of the data
+        return build
 
     @cached_property
     def digests(self) -> dict[str, str]:
@@ -135,7 +230,7 @@ class Build:
     @cached_property
     def made(self) -> Outputs:
         """What its stages have made."""
-        return Outputs(self.folder)
+        return Outputs(self.folder, self.config)
 
     @cached_property
     def needs(self) -> Needs:
@@ -243,15 +338,12 @@ class Build:
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
     def settings(self, executor: Executor = IN_PROCESS, origin: Origin | None = None) -> SearchSettings:
-        """The config as the searches take it; ConfigError as `read_demand`.
+        """The config as the searches take it.
 
         origin  of what is known of the table, instead of what its stage has noted
         """
-        release = self.config.release
-        if isinstance(release.demand, str):
-            release = release.model_copy(update={"demand": read_demand(Path(release.demand))})
         origin = self.origin if origin is None else origin
-        asked = self.criteria, self.policy, self.listing, release, executor, origin, self.like
+        asked = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
         return SearchSettings(*asked, partial(self.proofs, origin))
 
     def proofs(self, origin: Origin) -> KeptProofs | None:
@@ -280,16 +372,50 @@ class Build:
             tell("run ended", outcome="finished")
 
 
-def open_build(config: Path, data: str | Path | None = None, workers: int | None = None, again: bool = False) -> Build:
-    """The build of a config file, with the table and the number of workers replaced where given; as `read_config`.
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A stage of a build that is to be made.
+
+    key       digest of all that its outputs depend on
+    executor  measures what it takes
+    step      runs its parts
+    """
+
+    build: Build
+    stage: str
+    key: str
+    executor: Measured
+    show: Say
+    step: Step = directly
+
+    def say(self, text: str) -> None:
+        """Show a line, and write it to the log."""
+        self.show(text)
+        tell("note", text)
+
+    def checkpoint(self) -> Checkpoint:
+        """What it keeps while it is made."""
+        return Checkpoint.open(self.build.folder.parts(self.stage), self.key, self.say)
+
+
+def open_build(
+    config: Path,
+    data: str | Path | None = None,
+    workers: int | None = None,
+    again: bool = False,
+    settings: Settings | None = None,
+) -> Build:
+    """The build of a config file, with the table, the number of workers and settings replaced; as `read_config`.
 
     again  a new build of a config that was published already, see `Build.anew`
     """
-    settings = read_config(config, data=data)
+    given = dict(settings or {})
+    if data is not None:
+        given["table.path"] = in_folder(str(data), Path.cwd())
     if workers is not None:
-        execution = settings.execution.model_copy(update={"workers": workers})
-        settings = settings.model_copy(update={"execution": execution})
-    return Build(settings).anew() if again else Build(settings)
+        given["execution.workers"] = workers
+    build = Build(read_config(config, given))
+    return build.anew() if again else build
 
 
 def _digest_of(config: BuildConfig) -> str:
@@ -303,3 +429,24 @@ def _outcome(error: BaseException) -> str:
     if isinstance(error, ReleaseError | InputError | ConfigError) and status_of(error) != TRY_AGAIN:
         return "refused"
     return "failed" if isinstance(error, Exception) else "killed"
+
+
+# What stages say of the config
+
+
+def given(section: Section | None, name: str) -> Section:
+    """The section that a stage is about; ConfigError where the config does not have it."""
+    if section is None:
+        raise ConfigError(f"{name} is missing; give it, or leave out its stage")
+    return section
+
+
+def plain(section: BaseModel | None) -> dict[str, Any] | None:
+    """A section as a key has it."""
+    return None if section is None else section.model_dump(mode="json")
+
+
+def effort_settings(config: BuildConfig) -> dict[str, Any]:
+    """What a judgement may cost."""
+    names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
+    return config.release.model_dump(mode="json", include=names)

@@ -34,17 +34,8 @@ SWEEPING_BYTES = 200 * MIB  # measured: kernels of a sweep, 117, and what readin
 COLUMN_BYTES = 24  # of a cell while a column of it is read from a part
 
 
-def require_worker(needed: int, allowed: int) -> None:
-    """ConfigError where a worker needs more than allowed."""
-    _require("a worker", needed, allowed, "raise its memory_per_worker (a fifth stays free), lower cells_per_slice")
-
-
-def require_here(needed: int, allowed: int) -> None:
-    """ConfigError where this process needs more than allowed."""
-    _require("this process", needed, allowed, "use fewer workers beside it, raise memory_per_worker where it has none")
-
-
 def _require(who: str, needed: int, allowed: int, remedy: str) -> None:
+    """ConfigError where it needs more than allowed."""
     if needed > allowed:
         raise ConfigError(
             f"the build does not fit: {who} needs {needed // MIB} MiB, {allowed // MIB} MiB are allowed; {remedy}, or "
@@ -56,28 +47,6 @@ def counting_memory(allowed: int) -> int:
     """Bytes for the cells that a worker counts which may use so many with the process that reads for it."""
     left = allowed - WORKER_BYTES - OWN_BYTES
     return max(COUNTING_BYTES, min(allowed // 2, left * 2 // 3, left - LEAST))
-
-
-def worker_bytes(table: Table, cells_per_slice: int, *, grows: bool) -> int:
-    """Of a worker: the table mapped, and the largest of what it does one after the other.
-
-    That is a slice with the component it is of, a collapsed table, a marginal being made, a linear program of the few
-    cells that nothing else decides, or a growth where it `grows` releases.
-    """
-    # a slice is copied out of its component, which is then in memory beside it
-    component = _table_bytes(table) if len(table) > cells_per_slice else 0
-    in_slice = component + bytes_of_search(min(len(table), cells_per_slice), len(table.schema))
-    # measured: of a collapsed table half as much again, beside what other units leave
-    parts = (
-        in_slice,
-        bytes_of_collapse(table) * 3 // 2,
-        MARGINAL_BYTES * len(table),
-        bytes_of_program(table, cells_per_slice),
-    )
-    needs = [SEARCHING_BYTES + most for most in parts]
-    if grows and fits_a_worker(table):
-        needs.append(GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))
-    return WORKER_BYTES + _table_bytes(table) + max(needs)
 
 
 def sweep_memory(table: Table, floor: int, allowed: int, parts: int) -> tuple[int, bool]:
@@ -106,17 +75,6 @@ def _left(allowed: int, held: int) -> int:
 
 def _table_bytes(table: Table) -> int:
     return int(table.codes.nbytes + table.counts.nbytes)
-
-
-def here_bytes(table: Table, small_count: int, floor: int) -> int:
-    """Of this process: cells and at-risk cells column by column, marginals kept, the widths; the rest are units."""
-    searched = _search_bytes(table, len(table.at_risk(small_count)))
-    return HERE_BYTES + searched + WIDTH_BYTES * listed(table, floor)
-
-
-def sweep_here_bytes(table: Table, floor: int) -> int:
-    """Of this process for the critical widths alone: a marginal being made, by which units are cut, and the widths."""
-    return HERE_BYTES + _table_bytes(table) + MARGINAL_BYTES * len(table) + WIDTH_BYTES * listed(table, floor)
 
 
 def _search_bytes(table: Table, at_risk: int) -> int:
@@ -151,14 +109,33 @@ class Needs:
         return own_memory(self.config.execution)
 
     def here(self, table: Table) -> int:
-        """What this process needs for the table; in-process it is a worker besides."""
-        needed = here_bytes(table, self.config.risk.small_count, self.floor)
-        return needed + (self.worker(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0)
+        """What this process needs: cells and at-risk cells column by column, marginals kept, the widths.
+
+        The rest are units; in-process it is a worker besides.
+        """
+        searched = _search_bytes(table, len(table.at_risk(self.config.risk.small_count)))
+        beside = self.worker(table) - WORKER_BYTES if cluster_of(self.config.execution) is None else 0
+        return HERE_BYTES + searched + WIDTH_BYTES * listed(table, self.floor) + beside
 
     def worker(self, table: Table) -> int:
-        """What a worker needs that searches for feasible tables."""
-        release = self.config.release
-        return worker_bytes(table, release.cells_per_slice, grows=release.method == "best")
+        """What a worker needs: the table mapped, and the largest of what it does one after the other.
+
+        That is a slice with the component it is of, a collapsed table, a marginal being made, a linear program of the
+        few cells that nothing else decides, or a growth where releases grow on workers.
+        """
+        most = self.config.release.cells_per_slice
+        # a slice is copied out of its component, which is then in memory beside it
+        component = _table_bytes(table) if len(table) > most else 0
+        needs = [
+            component + bytes_of_search(min(len(table), most), len(table.schema)),
+            bytes_of_collapse(table) * 3 // 2,  # measured: half as much again, beside what other units leave
+            MARGINAL_BYTES * len(table),
+            bytes_of_program(table, most),
+        ]
+        needed = SEARCHING_BYTES + max(needs)
+        if self.config.release.method == "best" and fits_a_worker(table):
+            needed = max(needed, GROWTH_BYTES + _search_bytes(table, len(table)) + bytes_of_collapse(table))
+        return WORKER_BYTES + _table_bytes(table) + needed
 
     def sweep(self, table: Table) -> tuple[int, bool]:
         """What a unit of the critical widths may use, and whether it reads parts of the table; as `sweep_memory`."""
@@ -167,14 +144,21 @@ class Needs:
     def require(self, table: Table) -> None:
         """ConfigError where the table is too much for this process, or a slice of it for a worker."""
         self._require_listed(len(table.schema))
-        require_here(self.here(table), self.here_may)
-        require_worker(self.worker(table), self.worker_may)
+        self._require_here(self.here(table))
+        remedy = "raise its memory_per_worker (a fifth stays free), lower cells_per_slice"
+        _require("a worker", self.worker(table), self.worker_may, remedy)
 
     def require_sweep(self, table: Table) -> None:
         """ConfigError where the table is too much for this process, or for a worker part by part, to find widths."""
         self._require_listed(len(table.schema))
-        require_here(sweep_here_bytes(table, self.floor), self.here_may)
+        # a marginal being made, by which units are cut, and the widths
+        made = _table_bytes(table) + MARGINAL_BYTES * len(table)
+        self._require_here(HERE_BYTES + made + WIDTH_BYTES * listed(table, self.floor))
         self.sweep(table)
+
+    def _require_here(self, needed: int) -> None:
+        remedy = "use fewer workers beside it, raise memory_per_worker where it has none"
+        _require("this process", needed, self.here_may, remedy)
 
     def _require_listed(self, variables: int) -> None:
         """ConfigError where so many sub-tables would have to be listed that no memory would do."""

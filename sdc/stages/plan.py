@@ -1,4 +1,4 @@
-"""What a build would run, what it needs, and whether it fits, before it starts."""
+"""What a build would run, what it needs, and whether it fits, before it starts: from sizes, and from short trials."""
 
 from __future__ import annotations
 
@@ -6,50 +6,65 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from sdc.bounds.collapse import MAX_DICHOTOMOUS
 from sdc.bounds.method import is_small
 from sdc.config.analysis import PosteriorConfig
 from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.config.values import Objective
 from sdc.data.child import limit_of
 from sdc.data.reader import room_of
 from sdc.execution.settings import worker_memory, workers_of
 from sdc.executor import Executor
 from sdc.feasible.depth_first import MAX_CELLS
-from sdc.intruder.laws import RELEASED
+from sdc.intruder import chains
+from sdc.intruder.exchanges import Records
+from sdc.intruder.laws import RELEASED, SATURATED, law_of
 from sdc.intruder.summary import laws_of
 from sdc.memory import MIB
 from sdc.model import subtable as st
-from sdc.model.errors import SdcError
-from sdc.model.release import Release
+from sdc.model.errors import ReleaseError, SdcError
+from sdc.model.fact import NO_FACTS
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import NOTHING, Release
+from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.case import CELLS_PER_UNIT
-from sdc.risk.effort import STEPS_PER_SECOND
+from sdc.risk.criteria import Criteria
+from sdc.risk.critical_width import CriticalWidths, widths_of_sub_lattice
+from sdc.risk.effort import Effort
+from sdc.risk.inquiry import Inquiry
+from sdc.risk.reaching import Above, widths_above
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
+from sdc.search.annealing import AnnealingChain
+from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import MOST_ASKED
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
 from sdc.search.wishes import Wishes, limits_of
-from sdc.stages import needs
 from sdc.stages.build import Build
-from sdc.stages.checks import check_names
-from sdc.stages.remedies import MOST_MERGED, MOST_REDESIGNED
+from sdc.stages.needs import WORKER_BYTES, listed
+from sdc.stages.report import MOST_MERGED, MOST_REDESIGNED
 from sdc.stages.stages import stages_of
-from sdc.stages.trial import UnitKind, UnitTrial, trials
+from sdc.stages.table import check_names
 from sdc.storage.parquet import write_table
 
-SEARCH_BYTES = 48 * MIB  # measured: what a worker of a search keeps beyond a trial
 WIDTH_DISK = 10  # measured: bytes of one critical width when written
 START_SECONDS, WRITE_SECONDS = 5.0, 1.0  # measured: of Prefect and workers; of a stage that only writes
 # the most that the enumeration of a block takes; measured: of a cell of cps13 beside a chain of three-way sub-tables
 LAW_SECONDS, CELL_SECONDS = 5.0, 1e-3
 PROGRAM_SECONDS = 0.08  # measured: of an at-risk cell of ten variables beside 66 tables of totals
-QUESTIONS = "questions"  # the trial of a growing release
 ASSESSMENTS = 3  # questions that take as long as an assessment: what a search proved is checked, and every cell bounded
+SAMPLE, PROPOSALS = 6, 2_000  # units of the widths, proposals
+QUESTIONS, LATER = 12, 8  # asked of a growing release, and the last of them, whose time counts
 
 
 @dataclass(frozen=True)
@@ -60,9 +75,7 @@ class StagePlan:
     units       how many the workers get, 0 where this process does it alone
     way         of the widths: "whole", or "partitions" of the cells where the whole table does not fit a worker; of
                 searches for feasible tables "whole", or "slices" where it has more than `release.cells_per_slice` cells
-    memory_mib  of the worker that needs most; a worker keeps what stages before have needed
-    here_mib    of this process, likewise
-    disk_mib    in the run folder
+    memory_mib  of the worker that needs most
     seconds     of wall time, at the speed of the trials; None without them
     seconds_at_most  of the whole budget: a search may need it, for its questions get dearer as a release grows
     """
@@ -72,16 +85,14 @@ class StagePlan:
     units: int
     way: str
     memory_mib: int
-    here_mib: int
-    disk_mib: float
     seconds: float | None
     seconds_at_most: float | None
 
 
 def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict[str, Any]:
-    """Sizes, then stages with their units, memory, disk and time, projected from trials on a worker of the executor.
+    """Sizes, memory and disk, then stages with their units, memory and time, projected from trials on a worker.
 
-    Where it is `quick` nothing is tried: memory follows from the sizes alone, and there are no times.
+    Where it is `quick` nothing is tried, and there are no times.
 
     Reads the table, and touches nothing but temporary files. SdcError, with what is needed and what is allowed, where
     a worker would need more memory than `execution.memory_per_worker`, this process more than workers of this machine
@@ -95,12 +106,12 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     seconds = time.perf_counter() - begun
     at_risk = len(build.settings().criteria.bank(table).at_risk)
     check_names(build, known, table)
-    build.needs.require(table)
-    sweep = sweep_plan(table, floor=build.listing.floor, memory=build.needs.sweep(table)[0])
-    tried = {} if quick else trials(table, _kinds(build, sweep), executor)
-    stages = _Projection(build, table, seconds, sweep, tried).stages()
-    needs.require_worker(max(s.memory_mib for s in stages) * MIB, build.needs.worker_may)
-    needed = sum(s.disk_mib for s in stages if s.status == "to do")
+    own = build.needs
+    own.require(table)
+    sweep = sweep_plan(table, floor=build.listing.floor, memory=own.sweep(table)[0])
+    projection = _Projection(build, table, seconds, sweep, {} if quick else _tried(build, table, sweep, executor))
+    stages = projection.stages()
+    needed = sum(map(projection.disk_mib, (stage.name for stage in stages if stage.status == "to do")))
     free = _free_bytes(Path(build.config.output.folder)) // MIB
     if needed > free:
         raise SdcError(
@@ -119,10 +130,10 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
         "most_listed": build.listing.most,
         "stages": [asdict(stage) for stage in stages],
         "memory_needed_mib": max(stage.memory_mib for stage in stages),
-        "memory_allowed_mib": build.needs.worker_may // MIB,
+        "memory_allowed_mib": own.worker_may // MIB,
         "reader_limit_mib": limit_of(room_of(build.counting_memory)) // MIB,
-        "here_needed_mib": build.needs.here(table) // MIB,
-        "here_allowed_mib": build.needs.here_may // MIB,
+        "here_needed_mib": own.here(table) // MIB,
+        "here_allowed_mib": own.here_may // MIB,
         "disk_needed_mib": round(needed, 1),
         "disk_free_mib": free,
         "seconds": None if quick else round(sum(stage.seconds or 0.0 for stage in stages), 1),
@@ -134,7 +145,7 @@ def one_worker(execution: ExecutionConfig) -> ExecutionConfig:
     """What trials run on: one worker of this machine with the memory that the build's have, whatever their cluster."""
     if execution.cluster == "in-process":
         return execution
-    # one, because memory and time of a unit are what is tried; how many run at once is multiplied afterwards
+    # one, because the time of a unit is what is tried; how many run at once is multiplied afterwards
     return ExecutionConfig(workers=1, memory_per_worker=f"{worker_memory(execution) // MIB}MiB")
 
 
@@ -143,19 +154,6 @@ def _free_bytes(folder: Path) -> int:
     # the folder is made by the build, not by its plan
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
-
-
-def _kinds(build: Build, sweep: SweepPlan) -> list[UnitKind]:
-    """What is tried: what the build's method has units of."""
-    method = build.config.release.method
-    chains = ["annealing"] * (method in ("decomposable", "best") or build.config.curve is not None)
-    searched = method != "decomposable" or build.config.curve is not None
-    moves, draws = ["moves", "bounds"] * searched, ["draws"] * _may_draw(build.config)
-    # a release grows in this process: what its questions take in memory is not the worker's, and so they come last
-    names = ["start", "widths", *chains, *moves, *draws, *[QUESTIONS] * searched]
-    release = build.config.release
-    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth, release.objective
-    return [UnitKind(name, *shared) for name in names]
 
 
 def _may_draw(config: BuildConfig) -> bool:
@@ -167,13 +165,13 @@ def _may_draw(config: BuildConfig) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Projection:
-    """From what was tried, in the order of a build, to its stages; seconds and bytes. Without trials no seconds."""
+    """From what was tried, in seconds, to the stages of a build; without trials no seconds."""
 
     build: Build
     table: Table
     read_seconds: float
     sweep: SweepPlan
-    tried: Mapping[str, UnitTrial]
+    tried: Mapping[str, float]
 
     def stages(self) -> list[StagePlan]:
         """A stage is reused while all that it needs is, and its outputs are found whole."""
@@ -201,11 +199,13 @@ class _Projection:
             self._units(name),
             self._way(name),
             0 if reused else self._worker_bytes(name) // MIB,
-            0 if reused else self.build.needs.here(self.table) // MIB,
-            0.0 if reused else round(self._disk_bytes(name) / MIB, 1),
             round(seconds, 1) if self.tried or reused else None,
             round(most, 1) if self.tried or reused else None,
         )
+
+    def _worker_bytes(self, name: str) -> int:
+        sizes = {"table": WORKER_BYTES, "widths": WORKER_BYTES + self.sweep.bytes_per_unit}
+        return sizes.get(name) or self.build.needs.worker(self.table)
 
     def _units(self, name: str) -> int:
         config, at_risk = self.build.config, len(self._at_risk)
@@ -227,19 +227,6 @@ class _Projection:
             return "whole" if fits else "slices"
         return ""
 
-    def _worker_bytes(self, name: str) -> int:
-        """The trials are in the order of a build, and the stages after the widths use all of them."""
-        if name == "table":
-            return self._tried_bytes("start", needs.WORKER_BYTES)  # the worker has counted the records before
-        widths = self._tried_bytes("widths", needs.WORKER_BYTES + self.sweep.bytes_per_unit)
-        if name == "widths":
-            return widths
-        tried = max([widths, *(trial.bytes for kind, trial in self.tried.items() if kind != QUESTIONS)]) + SEARCH_BYTES
-        return max(tried, self.build.needs.worker(self.table))  # a growth is tried by no trial
-
-    def _tried_bytes(self, kind: str, untried: int) -> int:
-        return self.tried[kind].bytes if kind in self.tried else untried
-
     def _seconds(self, name: str) -> tuple[float, float]:
         # at an address one, for its scheduler is not asked: a time that more of them shorten
         workers = workers_of(self.build.config.execution) or 1
@@ -255,7 +242,7 @@ class _Projection:
             return self._units(name) * least, self._units(name) * most + redesigned
         if name == "assessment":
             least, most = self._asked_seconds(workers, ASSESSMENTS)
-            return least, most + self._search_seconds(workers, self.build.config.seconds_to_sharpen or 0.0)
+            return least, most + (self.build.config.seconds_to_sharpen or 0.0) / workers
         known = {
             "table": self.read_seconds,
             "widths": START_SECONDS + self._seconds_of("widths") * self.sweep.units / workers,
@@ -288,7 +275,7 @@ class _Projection:
         return laws * exact, laws * (exact + draws) + again * each / workers
 
     def _seconds_of(self, kind: str) -> float:
-        return self.tried[kind].seconds if kind in self.tried else 0.0
+        return self.tried.get(kind, 0.0)
 
     @property
     def _questions(self) -> int:
@@ -300,32 +287,28 @@ class _Projection:
         return Wishes(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
-        """Of so many questions at the speed found, and of the whole budget."""
+        """Of so many questions at the speed found, and of the whole budget for feasible tables, of a reference core.
+
+        In small tables every answer is exact, and takes what it takes.
+        """
         # a question is mostly one search after the other, which more workers hardly shorten
-        asked, budget = questions * self._seconds_of(QUESTIONS), self._proof_seconds(workers, most)
-        return (asked if 0 < asked < budget else budget), budget
-
-    def _proof_seconds(self, workers: int, most: float = math.inf) -> float:
-        """Small tables: every at-risk cell exactly; else the whole budget for feasible tables, at the speed found."""
+        asked, budget = questions * self._seconds_of("questions"), min(most, self.build.config.release.seconds)
         if is_small(self.table.schema):
-            return len(self._at_risk) * self._seconds_of("bounds") / workers
-        return self._search_seconds(workers, min(most, self.build.config.release.seconds))
+            return asked, asked
+        return min(asked or math.inf, budget / workers), budget / workers
 
-    def _search_seconds(self, workers: int, budget: float) -> float:
-        """Of a budget in seconds of a reference core, at the speed found."""
-        return budget * STEPS_PER_SECOND * self._seconds_of("moves") / workers
-
-    def _disk_bytes(self, name: str) -> int:
+    def disk_mib(self, name: str) -> float:
+        """Of a stage, in the run folder."""
         variables, at_risk = len(self.table.schema), len(self._at_risk)
         # what is not listed here is a few small files
         sizes = {
             "table": self._table_bytes,
-            "widths": WIDTH_DISK * needs.listed(self.table, self.build.listing.floor),
+            "widths": WIDTH_DISK * listed(self.table, self.build.listing.floor),
             "assessment": 8 * at_risk,
             "confidential": MIB,
             "release": 8 * variables * len(self.table),  # published tables are smaller than the whole
         }
-        return sizes.get(name, MIB // 4)
+        return sizes.get(name, MIB // 4) / MIB
 
     @cached_property
     def _table_bytes(self) -> int:
@@ -337,3 +320,134 @@ class _Projection:
     @cached_property
     def _at_risk(self) -> Any:
         return self.table.at_risk(self.build.config.risk.small_count)
+
+
+# Trials
+
+
+@dataclass(frozen=True)
+class UnitKind:
+    """What is tried: the name of a kind of unit, and the settings it depends on."""
+
+    name: str
+    criteria: Criteria
+    floor: int
+    sweep: SweepPlan
+    cells_per_slice: int
+    breadth: int | None
+    objective: Objective
+
+
+def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> dict[str, float]:
+    """A trial of each kind of unit that the build's method has: its seconds."""
+    release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
+    names = ["widths", *["annealing"] * bool(release.method in ("decomposable", "best") or build.config.curve)]
+    names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
+    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth, release.objective
+    return {name: next(executor.run(trial, table, [UnitKind(name, *shared)])) for name in names}
+
+
+def trial(table: Table, kind: UnitKind) -> float:
+    """The unit: what this process takes for one of the kind, in seconds.
+
+    A unit of the widths, a proposal, a question about a growing release, a draw.
+    """
+    # levels as variables of their own: that takes no less
+    return _KINDS[kind.name](table.flat, kind)
+
+
+def _widths(table: Table, kind: UnitKind) -> float:
+    """Units from all over their list, after the last, which loads the kernels."""
+    if kind.floor:
+        places = range(len(table.schema))
+        above = [Above(kind.criteria.small_count, kind.floor, kind.sweep.max_rows, 1 << v, st.full(v)) for v in places]
+        return _mean_seconds(widths_above, table, above)
+    return _mean_seconds(widths_of_sub_lattice, table, [(kind.criteria.small_count, cut) for cut in kind.sweep.cuts])
+
+
+def _mean_seconds(function: Callable[[Table, Any], Any], table: Table, units: Sequence[Any]) -> float:
+    # the first that runs compiles or loads the kernels, so its time does not count
+    chosen = [units[-1], *units[:: -(-len(units) // SAMPLE)]]
+    times = [_timed(function, table, unit) for unit in chosen]
+    return sum(times[1:]) / len(times[1:])
+
+
+def _questions(table: Table, kind: UnitKind) -> float:
+    """Of a release that grows by small sub-tables, the later ones: the first find much that all others use.
+
+    The order of a list by critical widths is not known before there are widths; any does for a trial.
+    """
+    if not len(table.at_risk(kind.criteria.small_count)):
+        return 0.0
+    variables, ends = range(len(table.schema)), list[float]()
+    small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
+    listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criteria.floor), 0, 0)
+    inquiry = Inquiry(table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice))
+    wishes = Wishes(breadth=kind.breadth, questions=QUESTIONS)
+    OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
+    return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
+
+
+def _annealing(table: Table, kind: UnitKind) -> float:
+    if not len(table.at_risk(kind.criteria.small_count)):
+        return 0.0
+    chain = AnnealingChain(_known(table, NOTHING), kind.criteria, objective=kind.objective)
+    try:
+        # a step before the clock: it loads the kernels and counts the first marginals
+        state = chain.step(table, chain.init(table, 0), 1)
+    except ReleaseError:  # not even the one-way sub-tables are safe, which the build will say
+        return 0.0
+    return _timed(chain.step, table, state, PROPOSALS) / PROPOSALS
+
+
+def _draws(table: Table, kind: UnitKind) -> float:
+    """From draw to draw beside all pairs, which leave chains more moves than most releases.
+
+    Where they refuse so large a table, of records that exchange beside the pairs of neighbours; 0 where these do too.
+    """
+    known = _known(table, _pairs(table))
+    try:
+        chains.check(table, known)
+    except ReleaseError:
+        return _records_draw(table)
+    space, state = chains.Space(table, known, law_of(SATURATED, table.schema)), np.ones(1, np.uint64)
+    space.proceed(state, 1)  # loads the kernel
+    return _timed(space.proceed, state, PROPOSALS) / PROPOSALS * space.proposals
+
+
+def _records_draw(table: Table) -> float:
+    known = _known(table, Release.of(3 << v for v in range(len(table.schema) - 1)))
+    rng, state = np.random.default_rng(0), np.ones(1, np.uint64)
+    try:
+        walk = Records(table, known, law_of(SATURATED, table.schema), rng)
+    except ReleaseError:
+        return 0.0
+    walk.advance(state, rng)  # loads the kernel
+    return _timed(walk.advance, state, rng)
+
+
+def _known(table: Table, release: Release) -> Knowledge:
+    """Structural zeros change little of how long something takes, so that a trial has none."""
+    return Knowledge(table.schema, table.total, release, NO_ZEROS, NO_FACTS)
+
+
+def _pairs(table: Table) -> Release:
+    """All pairs, of as many two-category variables as the dearest outer bound takes where there are enough."""
+    sizes = table.schema.sizes
+    dichotomous = [v for v, size in enumerate(sizes) if size == 2][:MAX_DICHOTOMOUS]
+    members = dichotomous if len(dichotomous) == MAX_DICHOTOMOUS else range(len(sizes))
+    return Release.of(1 << u | 1 << v for u, v in combinations(members, 2))
+
+
+def _timed(work: Callable[..., Any], *given: Any) -> float:
+    begun = time.perf_counter()
+    work(*given)
+    return time.perf_counter() - begun
+
+
+_KINDS = {
+    "widths": _widths,
+    "questions": _questions,
+    "annealing": _annealing,
+    "draws": _draws,
+}

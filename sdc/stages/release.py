@@ -1,33 +1,56 @@
-"""The release: cleared by its certificate, written, read back, verified, and entered into its ledger."""
+"""Publications: the release of a build, where it is uploaded to, and what is published outside of a build."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from pydantic import ValidationError
+
 from sdc.config.build import ELSEWHERE, BuildConfig
-from sdc.config.publication import PublicationConfig
+from sdc.config.file import faults_of
+from sdc.config.publication import LabelsConfig, PublicationConfig
+from sdc.data.source import cause_of, file_system, is_unreached, require_no_password
+from sdc.events import tell
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
-from sdc.model.errors import NotReleasableError, ReleaseError, SdcError
+from sdc.model.errors import (
+    ConfigError,
+    InputError,
+    MissingLibraryError,
+    NotReleasableError,
+    ReleaseError,
+    RunFolderError,
+    SdcError,
+    TemporaryError,
+)
+from sdc.model.labels import Labels
+from sdc.model.parts import NO_PARTS
 from sdc.model.release import Release
+from sdc.model.table import Table
 from sdc.model.weights import UNIT, RecordWeights
 from sdc.public.earlier import known_anew
 from sdc.public.published import read_published
-from sdc.publish.gate import Cleared, clear
+from sdc.publish.formats import CountTable
+from sdc.publish.gate import Cleared, GateSubject, clear
 from sdc.publish.publication import Texts, check_publication, differences, signing_key, write_publication
 from sdc.publish.statement import checker, descriptor, of_file, passed
 from sdc.record.ledger import Ledger
 from sdc.record.ledger import record as record_publication
 from sdc.risk.verdict import Policy
 from sdc.run_format import (
+    ASSESSMENT,
     ASSESSMENT_FILE,
     CONFIDENTIAL_STATEMENT,
     LEVELS,
     METADATA,
+    RELEASE,
+    REPORT,
     REVEALS,
     SHA256,
     SIGNED,
@@ -35,28 +58,28 @@ from sdc.run_format import (
     SUMS,
     TIMESTAMP,
     VERDICT,
+    WEIGHTED,
 )
+from sdc.search.best import FoundRelease
+from sdc.search.found import Found
+from sdc.search.rounding import Rounded
 from sdc.stages.assemble import require_utility
-from sdc.stages.assessment import ASSESSMENT
-from sdc.stages.build import Build
-from sdc.stages.checks import check_labels
-from sdc.stages.report import PAGE, REPORT
-from sdc.stages.search import SEARCH
-from sdc.stages.stage import Say, Stage, effort_settings, plain
-from sdc.stages.table import TABLE
-from sdc.stages.weighted import WEIGHTED
+from sdc.stages.build import Build, Say, Work, effort_settings, plain
+from sdc.stages.report import PAGE
+from sdc.stages.table import check_labels
 from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import keep_proof, proofs_folder
-from sdc.storage.run_folder import read_json
+from sdc.storage.run_folder import RunFolder, folder_digest, read_json
 from sdc.storage.weighted import WeightedCertificate, read_weighted
 from sdc.verify.run_folder import verify_release
 
 
-def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+def publish(work: Work, into: Path) -> None:
     """Clears the release by its certificate, writes the files, and reads them back."""
-    config, made, report = build.config, build.made, build.folder.stage(REPORT.name) / PAGE
+    build, executor = work.build, work.executor
+    config, made, report = build.config, build.made, build.folder.stage(REPORT) / PAGE
     # nothing but this file speaks for the release: the gate checks all of it again
-    certificate = made.certificate(ASSESSMENT.name)
+    certificate = made.certificate(ASSESSMENT)
     if certificate.asked != made.found.release:
         raise ReleaseError("the certificate is of another release than was found; nothing is released, run again")
     _require_not_refuted(build, report)
@@ -69,7 +92,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
-        say(f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}")
+        work.say(
+            f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}"
+        )
     check_labels(config, made.table.schema)
     texts = _texts(build)
     write_publication(cleared, build.subject, config.name, into, texts=texts)
@@ -79,7 +104,7 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
 
 def differing(build: Build, folder: Path) -> Iterator[tuple[str, str]]:
     """As `differences` of a release that was made, but of what signs it; errors as when it was made."""
-    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS), _texts(build)
+    cleared, texts = _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS), _texts(build)
     unsigned = replace(texts, about=texts.about.model_copy(update={"signing_key": None}))
     found = differences(cleared, folder, build.config.name, unsigned)
     return ((path, how) for path, how in found if path not in (*SIGNED, TIMESTAMP))
@@ -137,13 +162,13 @@ def _weighted(build: Build) -> tuple[RecordWeights, WeightedCertificate] | None:
     """The weights, and what shows which of their totals may go out; ReleaseError where that is of another rounding."""
     if (asked := build.config.totals) is None:
         return None
-    shown = read_weighted(build.folder.stage(WEIGHTED.name), build.made.table.schema)
+    shown = read_weighted(build.folder.stage(WEIGHTED), build.made.table.schema)
     if shown.base != asked.round * UNIT:
         raise ReleaseError(f"the totals were judged for another rounding than {asked.round}; run again")
     return build.made.weights, shown
 
 
-def _unverified(build: Build, folder: Path, made: bool) -> str:
+def unverified(build: Build, folder: Path, made: bool) -> str:
     """Why a release may not be public: by the table, the certificate, and the config's publications as they are now.
 
     Of one that was not made just now the gate judges the cells without proof again, which the policy "outer" may let
@@ -162,14 +187,14 @@ def _unverified(build: Build, folder: Path, made: bool) -> str:
         return f"{unproven} of {found.at_risk_cells} cells are not proven"
     if not found.failures and unproven and not made:
         try:
-            _require_not_refuted(build, build.folder.stage(REPORT.name) / PAGE)
-            _cleared(build, build.made.certificate(ASSESSMENT.name), IN_PROCESS)
+            _require_not_refuted(build, build.folder.stage(REPORT) / PAGE)
+            _cleared(build, build.made.certificate(ASSESSMENT), IN_PROCESS)
         except SdcError as error:
             return str(error)
     return "; ".join(found.failures)
 
 
-def _enter(build: Build, folder: Path, say: Say) -> None:
+def enter(build: Build, folder: Path, say: Say) -> None:
     """Notes what is about to be public: in the confidential statement, and last in its ledger."""
     _write_statement(build, folder)
     try:
@@ -188,15 +213,15 @@ def _write_statement(build: Build, folder: Path) -> None:
         (build.folder.path / CONFIDENTIAL_STATEMENT).unlink(missing_ok=True)
         return
     own, digests = build.folder, build.digests
-    assessed = own.stage(ASSESSMENT.name) / ASSESSMENT_FILE
+    assessed = own.stage(ASSESSMENT) / ASSESSMENT_FILE
     assessment = read_json(assessed)
     verdict = {assessed: {what: assessment[what] for what in VERDICT}}
-    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE.name}))
+    stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE}))
     files = (path for stage in stages for path in sorted(stage.rglob("*")))
     evidence = [of_file(path, path.relative_to(own.path).as_posix(), verdict.get(path)) for path in files]
     config = build.config.model_dump(mode="json", exclude={**ELSEWHERE, "server": True})
     by = [descriptor("config", digests["config"], config), descriptor("data", digests["data"])]
-    release = of_file(folder / SUMS, f"{RELEASE.name}/{SUMS}")
+    release = of_file(folder / SUMS, f"{RELEASE}/{SUMS}")
     own.write_text(CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
 
 
@@ -206,7 +231,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
     if ledger is None:
         return
     about, hidden, made = build.config.publication, build.hidden, build.made
-    certificate, assessed = made.certificate(ASSESSMENT.name), made.assessed(build.config.risk.small_count)[0]
+    certificate, assessed = made.certificate(ASSESSMENT), made.assessed(build.config.risk.small_count)[0]
     public = Release.of(element & ~hidden for element in made.found.release.frontier)
     content = {
         "name": build.config.name,
@@ -215,7 +240,7 @@ def _enter_ledger(build: Build, folder: Path) -> None:
         "sub_tables": [st.names(element, made.table.schema) for element in public.frontier if element],
         "known": build.origin.entered(made.beside, public, ledger),
         "universe": {key: text for key, text in about.facts.items() if key in ("Population", "Reference period")},
-        "folder": str(build.folder.stage(RELEASE.name).absolute()),
+        "folder": str(build.folder.stage(RELEASE).absolute()),
         "proof": keep_proof(proofs_folder(ledger.path), certificate, made.table, assessed.open_cells == 0),
         "metadata": SHA256 + hashlib.sha256((folder / METADATA).read_bytes()).hexdigest(),
         "public": _public(folder, ledger),
@@ -235,7 +260,7 @@ def _public(folder: Path, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _settings(build: Build) -> list[Any]:
+def release_settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
@@ -248,12 +273,156 @@ def _public_key(config: BuildConfig) -> str:
     return "" if key is None else key.public
 
 
-RELEASE = Stage(
-    "release",
-    "publishes, checking the files once more",
-    needs=(TABLE.name, SEARCH.name, ASSESSMENT.name, WEIGHTED.name),
-    sections=_settings,
-    make=_make,
-    fault=_unverified,
-    enter=_enter,
-)
+def check_upload(build: Build) -> None:
+    """ConfigError, before any work, for a URL with a password, or whose protocol needs what is not installed."""
+    if (url := build.config.output.upload) is not None:
+        try:
+            require_no_password(url)
+            file_system(url)
+        except (InputError, MissingLibraryError) as error:
+            raise ConfigError(f"output.upload: {error}") from error
+
+
+def upload(build: Build, say: Say) -> str | None:
+    """Where the release of a finished build is now, beside its run folder; None where the config names no place.
+
+    What is there of the same release is left as it is. Each other file is read back before SHA256SUMS is written, and
+    that of another release is never replaced: SdcError where there is one, or where the place cannot be written or
+    does not keep what it was given; TemporaryError where it cannot be reached; RunFolderError where the release is not
+    whole.
+    """
+    if (url := build.config.output.upload) is None:
+        return None
+    with build.folder.locked():
+        release = _whole(build)
+        with _written(url, release):
+            _put(release, url.rstrip("/"))
+        tell("uploaded", f"the release is at {url}")
+    say(f"upload: the release is at {url}")
+    return url
+
+
+def _whole(build: Build) -> Path:
+    """The release, as its stage made it and no other was begun since."""
+    folder, records = build.folder, build.folder.records()
+    release = folder.stage(RELEASE)
+    planned = folder.manifest().planned
+    is_whole = records.keys() >= {*planned} and release.is_dir() and folder_digest(release) == records[RELEASE].output
+    if not is_whole:
+        raise RunFolderError(f"{folder.path} is not whole, so that nothing is uploaded; run the build again")
+    return release
+
+
+def _put(release: Path, url: str) -> None:
+    files, place = file_system(url)
+    files.invalidate_cache()
+    own = {path.relative_to(release).as_posix(): path for path in release.rglob("*") if path.is_file()}
+    there = {str(found).removeprefix(f"{place}/") for found in files.find(place)} - {""}
+    if SUMS in there:
+        if files.cat_file(f"{place}/{SUMS}") == own[SUMS].read_bytes():
+            return
+        raise SdcError(f"output.upload = {url!r} has another release; name a folder of its own, none is ever replaced")
+    if foreign := sorted(there - own.keys()):
+        raise SdcError(f"output.upload = {url!r} has files of others, such as {foreign[0]!r}; name an empty folder")
+    for name in [*sorted(own.keys() - {SUMS}), SUMS]:
+        files.put_file(str(own[name]), f"{place}/{name}")
+        if files.cat_file(f"{place}/{name}") != own[name].read_bytes():
+            raise SdcError(f"output.upload = {url!r} does not keep {name} as it is; see what changes files there")
+
+
+@contextmanager
+def _written(url: str, release: Path) -> Iterator[None]:
+    """What a file system raises, of whatever type, as one error that says where the release is meanwhile."""
+    try:
+        yield
+    except SdcError:
+        raise
+    except Exception as error:
+        cause: Any = cause_of(error)
+        left = f"{url} ({type(cause).__name__}); the release is whole in {release}"
+        if is_unreached(error):
+            raise TemporaryError(f"output.upload cannot be reached: {left}, and the next run uploads it") from error
+        raise SdcError(
+            f"output.upload cannot be written: {left}; see that the bucket is there, and who may write it by fsspec's "
+            "own configuration, then run again"
+        ) from error
+
+
+IN_NO_LEDGER = "in no ledger; judged beside nothing published before but what was named"
+
+
+def publish_release(
+    table: Table,
+    found: Found,
+    folder: str | Path,
+    *,
+    title: str,
+    formulas: str = "quote",
+    about: Mapping[str, Any] | None = None,
+    labels: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
+    """Publishes a release that was found for the table in a new folder, once the gate has cleared it.
+
+    With what of it goes out in part.
+
+    It is in no ledger, and was judged beside nothing published before but what was named to the search as public. That
+    is what is returned, in words; where more counts, build by a config with `sdc run`.
+
+    about   all else that `publication` in a config has, such as period, notes, formats and children
+    labels  by variable label, note, unit and categories, as `labels.variables` in a config has them
+
+    The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
+    ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
+    """
+    judgement, out = found.judgement, Path(folder).absolute()
+    parts = found.parts if isinstance(found, FoundRelease) else NO_PARTS
+    criteria, told = judgement.criteria, {*parts.facts}
+    known = replace(judgement.known, facts=tuple(fact for fact in judgement.known.facts if fact not in told))
+    # before the gate, whose checks may take longer
+    require_new(out)
+    texts = _texts_of(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
+    # the table that was judged, not the one given: the gate compares the two
+    digest = judgement.bank.table.digest
+    small_count, min_width = criteria.small_count, criteria.floor
+    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof, parts)
+    cleared = clear(table, known, certificate, criteria, Policy.REFUSE)
+    with RunFolder(out.parent).writing(out.name, public=True) as into:
+        write_publication(cleared, GateSubject(table.digest, criteria, Policy.REFUSE), title, into, texts=texts)
+        check_publication(cleared, into, title, texts)
+    return IN_NO_LEDGER
+
+
+def _texts_of(table: Table, about: Mapping[str, Any], labels: Mapping[str, Any]) -> Texts:
+    """The texts of a publication; InputError where one is not allowed, or labels what the table does not have."""
+    section = "publication"
+    try:
+        said = PublicationConfig.model_validate(about)
+        section = "labels"
+        named = LabelsConfig.model_validate({"variables": labels}).labels
+    except ValidationError as error:
+        raise InputError(faults_of(error, BuildConfig, section)) from error
+    named.require(table.schema)
+    return Texts(said, named)
+
+
+def rounded_table(table: Table, rounded: Rounded, title: str) -> CountTable:
+    """The rounded table as the writers of formats take it, called rounded wherever it is listed.
+
+    With its totals where all of its margins are rounded too, so that whoever reads it alone knows that they are.
+    """
+    cells = np.argwhere(rounded.counts > 0)
+    found = Table.of(table.schema, cells, rounded.counts[rounded.counts > 0])
+    listed = CountTable.of("rounded", title, found, Labels())
+    if len(rounded.margins) == (1 << rounded.counts.ndim) - 1:
+        listed = replace(listed, totals=True)
+    if not rounded.counts.any():  # else the file would name no category
+        listed = replace(listed, zeros=True)
+    return listed.rounded(found.counts, rounded.base)
+
+
+def require_new(folder: Path) -> None:
+    """ConfigError where a folder to publish in is there, or where it would be is none."""
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; name a folder that does not")
+    if not folder.parent.is_dir():
+        raise ConfigError(f"{folder}: {folder.parent} is not a folder; name one in a folder that exists")

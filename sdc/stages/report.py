@@ -1,4 +1,4 @@
-"""The audit report."""
+"""The audit report, and the stages that only some configs ask for, which it shows."""
 
 from __future__ import annotations
 
@@ -6,46 +6,204 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sdc.config.build import ELSEWHERE, BuildConfig
-from sdc.executor import Executor
+from sdc.checkpoint import packed, unpacked
+from sdc.intruder.chains import Sampling
+from sdc.intruder.guesses import Guesses
+from sdc.intruder.measures import groups
+from sdc.intruder.refusals import Refusals
 from sdc.intruder.side_by_side import Measured, least_releases
-from sdc.intruder.summary import Summary
+from sdc.intruder.summary import Summary, laws_of, summaries
+from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import InputError
+from sdc.model.marginal import CellMarginals
 from sdc.model.subtable import SubTable
-from sdc.run_format import BAD_RECORDS
+from sdc.model.weights import UNIT
+from sdc.public.attack import guesses
+from sdc.run_format import ASSESSMENT, ATTACK, BAD_RECORDS, CURVE, POSTERIOR, REMEDIES, SEARCH, TABLE, UNIQUES, WEIGHTED
+from sdc.search.blockers import blockers
+from sdc.search.curve import CurvePoint, CurveSearch, LikelyCurve, LikelyPoint
+from sdc.search.grown import Grown
 from sdc.search.ordered import ordered_list
-from sdc.stages.assemble import SearchSettings, utility_of_release
-from sdc.stages.assessment import ASSESSMENT
-from sdc.stages.attack import ATTACK
-from sdc.stages.build import Build
-from sdc.stages.curve import CURVE
-from sdc.stages.posterior import POSTERIOR
-from sdc.stages.remedies import REMEDIES, read_redesigns
-from sdc.stages.search import SEARCH
-from sdc.stages.stage import Say, Stage
-from sdc.stages.table import TABLE
-from sdc.stages.uniques import UNIQUES
-from sdc.stages.weighted import WEIGHTED
-from sdc.stages.widths import WIDTHS
+from sdc.search.remedies import Remedy, remedies
+from sdc.stages.again import redesigns, refusals
+from sdc.stages.answers import attack_on_public
+from sdc.stages.assemble import SearchSettings, release_search, utility_of_release
+from sdc.stages.build import Build, Work, given, plain
+from sdc.stages.search import search_settings
 from sdc.storage import results
 from sdc.storage.documents import halvings_facts
 from sdc.storage.run_folder import read_json, write_json
-from sdc.storage.weighted import read_weighted
+from sdc.storage.weighted import read_weighted, write_weighted
+from sdc.utility.uniques import Uniques, uniques_by
+from sdc.weighted.choice import choose
 
-PAGE, UTILITY, MEASURES = "report.html", "utility.json", "measures.json"
+PAGE, UTILITY, MEASURES, REDESIGNS = "report.html", "utility.json", "measures.json", "redesigns.json"
+MOST_REDESIGNED, MOST_MERGED = 10, 3  # sub-tables; to merge categories takes as long as to search what is required
 
 
-def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+def curve(work: Work, into: Path) -> None:
+    """Releases of other risk criteria."""
+    build, made, settings = work.build, work.build.made, given(work.build.config.curve, "curve")
+    points = CurveSearch(
+        release_search(made.table, made.known, build.settings(work.executor), made.widths),
+        settings.min_width,
+        settings.small_count or (build.config.risk.small_count,),
+        settings.methods,
+        on_point=lambda point: work.say(_describe_point(point)),
+    )
+    results.write_curve(points.run(), into)
+    if settings.max_above:
+        # chains that have met no question yet
+        chains = release_search(made.table, made.known, build.settings(work.executor), made.widths).decomposable
+        limits = settings.threshold, settings.max_above
+        likely = LikelyCurve(chains, *limits, lambda point: work.say(_describe_likely_point(point)))
+        results.write_likely_curve(likely.run(), into)
+
+
+def _describe_point(point: CurvePoint) -> str:
+    criteria = f"small count {point.small_count}, min width {point.min_width_required}"
+    return f"curve: {point.method}, {criteria}: {point.sub_tables} sub-tables"
+
+
+def _describe_likely_point(point: LikelyPoint) -> str:
+    limit = "no limit" if point.max_above is None else f"at most {point.max_above:g} above the threshold"
+    found = point.reason or f"{point.sub_tables} sub-tables, {point.above or 0:.4f} above the threshold"
+    return f"curve: decomposable, {limit}: {found}"
+
+
+def remedy(work: Work, into: Path) -> None:
+    """Recodes that free what stopped the release, and what may go out instead."""
+    build, made, settings = work.build, work.build.made, given(work.build.config.remedies, "remedies")
+    start = Grown(made.found.release, made.certificate(SEARCH).proof, made.found.steps)
+    searched = build.settings(work.executor)
+    inquiry = searched.inquiry(made.table, made.known)
+    tried = remedies(start, inquiry, settings.variables, lambda remedy: work.say(_describe_remedy(remedy)))
+    results.write_remedies(tried, made.table.schema, into)
+    merging = MOST_MERGED * build.config.may_coarsen
+    redesigned = [_redesigned(build, searched, t, place < merging) for place, t in enumerate(_refused(build))]
+    write_json(into / REDESIGNS, {"redesigns": redesigned})
+
+
+def _refused(build: Build) -> list[SubTable]:
+    """Required sub-tables that were refused, then others."""
+    found = build.made.found
+    required = () if found.required is None else found.required.refused
+    stopped = [t for _, sub_tables in blockers(found.steps) for t in sub_tables]
+    return list(dict.fromkeys([*required, *stopped]))[:MOST_REDESIGNED]
+
+
+def _redesigned(build: Build, settings: SearchSettings, refused: SubTable, merging: bool) -> dict[str, Any]:
+    """What may go out instead; a sub-table without levels has nothing coarser within that was not asked about."""
+    made, schema = build.made, build.made.table.schema
+    has_levels = any(schema.levels.of_axis[v] != 1 << v for v in st.members(refused))
+    asked = made.table, made.known, settings, made.found.release, refused
+    instead = redesigns(*asked, levels=has_levels, merging=merging)
+    return {"sub_table": st.names(refused, schema), "instead": [one.facts for one in instead]}
+
+
+def _describe_remedy(remedy: Remedy) -> str:
+    """One line for the progress, without a category."""
+    recode = remedy.recode
+    name = recode.before.names[recode.variable]
+    what = f"leaving out {name}" if recode.leaves_out else f"merging two categories of {name}"
+    return f"remedies: {what}: {len(remedy.freed)} of {len(remedy.asked)} sub-tables freed, {remedy.lost} lost"
+
+
+def posterior(work: Work, into: Path) -> None:
+    """Laws are kept one by one: a build that is killed goes on after its last whole one."""
+    build, found = work.build, work.build.made.found
+    asked, table, release = given(build.config.posterior, "posterior"), build.made.table, found.release
+    cells = table.codes[table.at_risk(build.criteria.small_count)]
+    known, laws = build.made.beside.plus(release), laws_of(asked.laws, asked.alpha, table.schema)
+    held = groups(CellMarginals(table, cells), known, asked.share)
+    sampling = Sampling(asked.draws, asked.chains, asked.seed, asked.error, max(asked.draws, asked.most_draws))
+
+    checkpoint, kind = work.checkpoint(), tuple[Summary, ...]
+    kept = list(unpacked(kind, checkpoint.found.get("laws"), "laws") or ())
+
+    def tell_of(found: Summary) -> None:
+        kept.append(found)
+        checkpoint.write("laws", {"laws": packed(kind, tuple(kept))})
+        work.say(_describe_law(found, asked.threshold))
+
+    told = summaries(table, known, cells, laws, held, sampling, work.executor, tell_of, tuple(kept))
+    results.write_posteriors(told, held, table.schema, into)
+    if asked.refusals:
+        if found.ended_after or found.resumed:
+            again = Refusals.none("the search ended early or was resumed, and no other one goes the same way")
+        else:
+            asked_again = build.settings(work.executor), build.config.release.method, release, asked.refusals
+            again = refusals(table, build.made.known, *asked_again, found.parts)
+        work.say(_describe_refusals(again))
+        results.write_refusals(again, into)
+
+
+def _describe_law(summary: Summary, threshold: float) -> str:
+    if summary.reason is not None:
+        return f"posterior: {summary.label}: {summary.reason}"
+    return f"posterior: {summary.label}: by {summary.engine}, {100 * summary.identified(threshold):.2f} % identified"
+
+
+def _describe_refusals(found: Refusals) -> str:
+    if found.reason is not None:
+        return f"posterior: refusals: {found.reason}"
+    return f"posterior: refusals: {found.alike} of {found.feasible_tables} tables lead to the same release"
+
+
+def posterior_settings(build: Build) -> list[Any]:
+    """What it depends on: on the search only where that is done again; not on the report's threshold and losses."""
+    config, asked = build.config, build.config.posterior
+    again = [plain(config.risk), search_settings(config), build.listing.floor, build.listing.most]
+    own = asked and asked.model_dump(mode="json", exclude={"threshold", "losses"})
+    return [config.risk.small_count, own, again if asked and asked.refusals else None]
+
+
+def uniques(work: Work, into: Path) -> None:
+    """What cannot be estimated is no fault of the release: it is said why."""
+    made, asked = work.build.made, given(work.build.config.uniques, "uniques")
+    weights = made.weights if asked.fraction is None else None
+    try:
+        found: Uniques | str = uniques_by(made.table, made.public, asked.fraction, asked.model, weights)
+    except InputError as error:
+        found = str(error)
+    results.write_uniques(found, made.table.schema, into)
+    work.say(f"uniques: {found if isinstance(found, str) else f'by {found.estimator}'}")
+
+
+def attack(work: Work, into: Path) -> None:
+    """What cannot be guessed is no fault of the release: it is said why."""
+    made, asked = work.build.made, given(work.build.config.attack, "attack")
+    try:
+        attacked = attack_on_public(made.table, made.public, asked.seeds)
+        found: Guesses | str = guesses(attacked, made.table, work.build.criteria.small_count)
+    except InputError as error:
+        found = str(error)
+    results.write_guesses(found, into)
+    work.say(f"attack: {found if isinstance(found, str) else f'by {found.methods[0]}'}")
+
+
+def weigh(work: Work, into: Path) -> None:
+    """Totals of weights: which may go out beside the counts, and what shows it."""
+    build, made, asked = work.build, work.build.made, given(work.build.config.totals, "table.weight")
+    certificate, base = made.certificate(ASSESSMENT), asked.round * UNIT
+    known, proof = certificate.knowledge, certificate.proof
+    chosen = choose(made.table, made.weights, known, build.criteria, proof, base, work.executor, asked.programs)
+    work.say(f"weighted: {len(chosen.totals)} tables of totals go out, {len(chosen.withheld)} of the frontier withheld")
+    write_weighted(chosen, made.table.schema, into)
+
+
+def report(work: Work, into: Path) -> None:
+    """The audit report."""
     from sdc.report.audit import AuditEvidence, render
 
-    config, made, found, folder = build.config, build.made, build.made.found, build.folder.stage
-    wanted, schema = build.settings(executor), made.table.schema
-    public = made.beside.plus(found.release)
-    measured = utility_of_release(made.table, public, wanted.weights(schema), wanted.requests(schema))
+    build, config, made, folder = work.build, work.build.config, work.build.made, work.build.folder.stage
+    wanted, schema, found = build.settings(work.executor), made.table.schema, made.found
+    measured = utility_of_release(made.table, made.public, wanted.weights(schema), wanted.requests(schema))
     utility = {**measured.facts, **halvings_facts(found.halvings)}
     write_json(into / UTILITY, utility)
     assessment, bounds = made.assessed(config.risk.small_count)
-    posteriors = results.read_posteriors(folder(POSTERIOR.name)) if config.posterior else ()
+    posteriors = results.read_posteriors(folder(POSTERIOR)) if config.posterior else ()
     measures = _measures(build, bounds, posteriors)
     if measures:
         write_json(into / MEASURES, {"releases": measures})
@@ -62,19 +220,19 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
         bounds,
         listed=_listed(build, wanted),
         utility=utility,
-        curve=results.read_curve(folder(CURVE.name)) if config.curve else (),
-        likely_curve=results.read_likely_curve(folder(CURVE.name)) if _limits(config) else (),
-        remedies=results.read_remedies(folder(REMEDIES.name), schema) if config.remedies else None,
-        redesigns=read_redesigns(folder(REMEDIES.name)) if config.remedies else (),
+        curve=results.read_curve(folder(CURVE)) if config.curve else (),
+        likely_curve=results.read_likely_curve(folder(CURVE)) if config.curve and config.curve.max_above else (),
+        remedies=results.read_remedies(folder(REMEDIES), schema) if config.remedies else None,
+        redesigns=read_json(folder(REMEDIES) / REDESIGNS)["redesigns"] if config.remedies else (),
         posteriors=posteriors,
         measures=measures,
-        groups=results.read_groups(folder(POSTERIOR.name)) if config.posterior else None,
-        uniques=results.read_uniques(folder(UNIQUES.name), made.table) if config.uniques else None,
-        guesses=results.read_guesses(folder(ATTACK.name)) if config.attack else None,
+        groups=results.read_groups(folder(POSTERIOR)) if config.posterior else None,
+        uniques=results.read_uniques(folder(UNIQUES), made.table) if config.uniques else None,
+        guesses=results.read_guesses(folder(ATTACK)) if config.attack else None,
         refutations=made.refutations,
-        refusals=results.read_refusals(folder(POSTERIOR.name)) if _asks_again(config) else None,
-        weighted=read_weighted(folder(WEIGHTED.name), schema) if config.totals else None,
-        bad_records=read_json(folder(TABLE.name) / BAD_RECORDS),
+        refusals=results.read_refusals(folder(POSTERIOR)) if config.posterior and config.posterior.refusals else None,
+        weighted=read_weighted(folder(WEIGHTED), schema) if config.totals else None,
+        bad_records=read_json(folder(TABLE) / BAD_RECORDS),
         origin=build.origin,
         again={one.view: one.again for one in wanted.wished(made.known).in_part if wanted.like},
     )
@@ -98,23 +256,3 @@ def _listed(build: Build, wanted: SearchSettings) -> tuple[SubTable, ...]:
         return ()
     listed = ordered_list(build.made.widths, build.criteria.floor, wanted.wished(build.made.known))
     return tuple(build.criteria.keeping(build.made.table, build.made.known.zeros, listed))
-
-
-def _limits(config: BuildConfig) -> bool:
-    return config.curve is not None and bool(config.curve.max_above)
-
-
-def _asks_again(config: BuildConfig) -> bool:
-    return config.posterior is not None and config.posterior.refusals > 0
-
-
-REPORT = Stage(
-    "confidential",
-    "writes the audit report",
-    needs=tuple(
-        of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, CURVE, REMEDIES, POSTERIOR, UNIQUES, ATTACK, WEIGHTED)
-    ),
-    sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
-    make=_make,
-    version=2,
-)

@@ -1,58 +1,119 @@
-"""What a command is about: a table, or that of a config or of a run, with the settings that come with it."""
+"""What a command is about: a table, or that of a config or of a run, with its settings, and what is public of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from pydantic import ValidationError
 
-from sdc.config.build import BuildConfig
-from sdc.config.capabilities import OF_WHOLE, ZEROS, require_together, require_used
-from sdc.config.file import read_config
-from sdc.config.given import with_given
+from sdc.config.build import BuildConfig, ExecutionConfig
+from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
+from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.release import PatternLike, ReleaseConfig
-from sdc.data.reading import read_schema, read_table, settings_of, zeros_of
+from sdc.data.reading import count_records, read_schema, zeros_of
 from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
 from sdc.feasible.witnesses import Witnesses, lifted
-from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.errors import ConfigError, InputError, RunFolderError
-from sdc.model.fact import NO_FACTS
+from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
+from sdc.model.fact import NO_FACTS, Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.labels import NO_LABELS, Labels
+from sdc.model.labels import Labels
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
-from sdc.model.sharpness import SHARP_SECONDS, EndMethods
+from sdc.model.sharpness import EndMethods
+from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.public.earlier import listed_codes, read_origin
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.inquiry import Inquiry
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
-from sdc.run_format import ASSESSMENT, MANIFEST, SEARCH, TABLE
+from sdc.run_format import ASSESSMENT, SEARCH, TABLE
 from sdc.search.parts import rounded_beside
 from sdc.search.suppressed import Suppression
 from sdc.search.wishes import named as sub_tables
-from sdc.stages.build import Build
-from sdc.storage.certificate import Certificate, read_certificate
-from sdc.storage.known import read_known
-from sdc.storage.parquet import read_written_table
+from sdc.stages.build import Build, Outputs
+from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import witnesses_of
-from sdc.storage.results import read_assessment, read_end_methods, read_search
+from sdc.storage.results import read_end_methods
 from sdc.storage.run_folder import RunFolder, folder_digest
-from sdc.storage.weighted import read_weights
+from sdc.storage.runs import is_run, run_at
+
+
+class Known(Protocol):
+    """A release that was found, with all that it was found beside and what goes out in part; or a build."""
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What everybody knows once it is out."""
+
+
+Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
+"""What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
+nothing is known."""
+
+
+def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
+    """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
+    if isinstance(sub_tables, Release):
+        return sub_tables
+    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str)
+    if not (is_list and sub_tables and all(isinstance(one, str) for one in sub_tables)):
+        given = repr(sub_tables) if isinstance(sub_tables, str) else f"of the type {type(sub_tables).__name__}"
+        raise ReleaseError(
+            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a release that was "
+            "found, or what sdc.knowledge gives"
+        )
+    return Release.of(st.parse(text, table.schema) for text in sub_tables)
+
+
+def knowledge(
+    table: Table,
+    release: Public = NOTHING,
+    *,
+    structural_zeros: str | Path | StructuralZeros | None = None,
+    facts: Iterable[Fact] = NO_FACTS,
+) -> Knowledge:
+    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
+
+    structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
+    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
+
+    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too. Of a
+    release that was found all is known that it was found beside, and what goes out of it in part. Errors as `known_of`,
+    and InputError where a record is in an impossible cell, or a fact is not so.
+    """
+    given = structural_zeros
+    zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
+    return known_of(table, release) | Knowledge.of(table, NOTHING, zeros, facts)
+
+
+def known_of(table: Table, public: Public) -> Knowledge:
+    """What is known, of a release that was found once it is out.
+
+    ReleaseError for what is no release, for an unknown variable, and where what is known is of another table;
+    InputError as of `knowledge`.
+    """
+    known: Any = getattr(public, "knowledge", public)
+    if not isinstance(known, Knowledge):
+        return Knowledge.of(table, release_of(table, known), NO_ZEROS, NO_FACTS)
+    known.check_is_of(table)
+    known.zeros.check(table.schema, table.codes, table.counts)
+    for fact in known.facts:
+        fact.check_true(table)
+    return known
+
 
 CONFIGS = (".yaml", ".yml")
 
@@ -62,6 +123,7 @@ class Subject:
     """A table, and where a config or a run says them, the settings and the release that go with it.
 
     known     what is known of the table before anything is released whole: with what goes out in part
+    config    of a table alone what is set, and the defaults; settings  what is set beside the file or the run
     build     None where the subject is a table alone
     released  what a run has found; parts  and what of it goes out in part; suppressed  how much that hides
     weights   of the records, where the config names them
@@ -70,6 +132,8 @@ class Subject:
     name: str
     table: Table
     known: Knowledge
+    config: BuildConfig
+    settings: Settings
     build: Build | None = None
     released: Release | None = None
     parts: Parts = NO_PARTS
@@ -79,66 +143,57 @@ class Subject:
     @staticmethod
     def open(
         path: str,
-        variables: Sequence[str] | None = None,
-        structural_zeros: Path | None = None,
+        settings: Settings = NOTHING_SET,
         executor: Executor = IN_PROCESS,
         asked: Sequence[str] = (),
         named: Mapping[str, Sequence[PatternLike] | None] = MappingProxyType({}),
     ) -> Subject:
-        """Reads it; ConfigError for options that a run's table cannot follow, RunFolderError for a damaged run.
+        """Reads it; ConfigError for settings that a run's table cannot follow, RunFolderError for a damaged run.
 
-        asked  capabilities that must work with those of the config, or of the table's options: else a ConfigError,
-               before anything is read
-        named  by who names them the sub-tables that the table must have: else an InputError, before a record is read
+        settings  on top of those of the config or the run; or those of a table, which has the defaults else
+        asked     capabilities that must work with what is asked there: else a ConfigError, before anything is read
+        named     by who names them the sub-tables that the table must have: else an InputError, before a record is read
         """
         if path.endswith(CONFIGS):
-            return _of_config(path, variables, structural_zeros, executor, asked, named)
-        if "\0" not in path and len(path) < 3000 and Path(path, MANIFEST).is_file():
-            if variables is not None or structural_zeros is not None:
-                raise ConfigError(f"{path} is a run, whose table is made; leave out --variables and --structural-zeros")
-            return _of_run(Path(path), asked)
-        require_together(*asked, *((ZEROS,) if structural_zeros is not None else ()))
-        if any(named.values()):
-            _require_named(named, read_schema(open_source(path), settings_of(path, {"variables": variables})))
-        table = read_table(path, variables=variables)
-        return Subject(path, table, Knowledge.of(table, NOTHING, zeros_of(table, structural_zeros), NO_FACTS))
+            return _of_config(path, settings, executor, asked, named)
+        if "\0" not in path and len(path) < 3000 and is_run(found := run_at(Path(path))):
+            return _of_run(found, settings, asked)
+        return _of_table(path, settings, executor, asked, named)
 
-    def criteria(
-        self,
-        min_width: int | None = None,
-        small_count: int | None = None,
-        n_rule: int | None = None,
-        limit: PosteriorLimit | None = None,
-    ) -> Criteria:
-        """What is given, else what the config has; ConfigError where neither has a width."""
-        if self.build is None and min_width is None:
+    def criteria(self) -> Criteria:
+        """What is set, else what the config has; ConfigError where neither has a width."""
+        if self.build is None and not is_set(self.settings, "risk.min_width"):
             raise ConfigError(f"{self.name} says nothing of the criterion; give --min-width, or a config or run folder")
-        own = Criteria.of(2, min_width or 1) if self.build is None else self.build.criteria
-        n = n_rule if n_rule or own.n_rule is None else own.n_rule.n
-        small, width = small_count or own.small_count, min_width or own.floor
-        asked = Criteria.of(small, width, limit or own.limit, n, own.attributes)
+        asked = Build(self.config).criteria
         reveals = self.build is not None and self.config.release.reveal_suppressed
         return asked if reveals else asked.beside(self.table, self.known)
 
-    def small_count(self, given: int | None) -> int:
-        """The small count given, or the config's, or 2."""
-        return given or (2 if self.build is None else self.build.config.risk.small_count)
-
-    def seconds_to_sharpen(self, given: float | None) -> float:
-        """The budget given, or the config's, or the default."""
-        own = None if self.build is None else self.config.sharp_seconds
-        return given or own or SHARP_SECONDS
+    @property
+    def small_count(self) -> int:
+        """That of the criterion."""
+        return self.config.risk.small_count
 
     @property
     def losses(self) -> Losses | None:
         """Those of the config."""
-        return None if self.build is None else self.build.losses
+        return Build(self.config).losses
 
-    def method(self, given: str | None) -> str:
-        """The method given, or the config's; ConfigError where there is neither."""
-        if given is None and self.build is None:
+    @property
+    def execution(self) -> ExecutionConfig:
+        """Who works on it: so many workers here as are asked for, else those of a config; one for others."""
+        own = self.config.execution
+        is_asked = is_set(self.settings, "execution.workers")
+        if is_set(self.settings, "execution.cluster") or (self.name.endswith(CONFIGS) and not is_asked):
+            return own
+        workers = own.workers if is_asked else 1
+        return ExecutionConfig(cluster="in-process" if workers == 1 else "local", workers=workers)
+
+    @property
+    def method(self) -> str:
+        """That of a search; ConfigError where a table has none."""
+        if self.build is None and not is_set(self.settings, "release.method"):
             raise ConfigError(f"{self.name} names no method; give --method, or a config or run folder")
-        return given or self.config.release.method
+        return self.config.release.method
 
     def public(self, given: Sequence[str] | None) -> Knowledge:
         """What is known with the release given, or the run's; ConfigError where there is neither."""
@@ -215,55 +270,49 @@ class Subject:
 
         Bounds of the at-risk cells where it has assessed them, and the tables of its certificate.
         """
-        folder, certificate = self._certificate()
-        if folder.name != ASSESSMENT:
-            return None, certificate.proof
-        return read_assessment(folder, self.table, certificate.small_count)[1], certificate.proof
+        stage, certificate = self._certificate()
+        bounds = None if stage == SEARCH else self._made.assessed(certificate.small_count)[1]
+        return bounds, certificate.proof
 
     def assessed(self, small_count: int) -> tuple[CellBounds, EndMethods] | None:
         """Bounds of at-risk cells as the sharp assessment of a run has them, else None; errors as `certified`."""
         if self.released is None:
             return None
-        folder, certificate = self._certificate()
-        if folder.name != ASSESSMENT or small_count != certificate.small_count:
+        stage, certificate = self._certificate()
+        if stage == SEARCH or small_count != certificate.small_count:
             return None
-        by = read_end_methods(folder)
-        return None if by is None else (read_assessment(folder, self.table, small_count)[1], by)
+        by = read_end_methods(self._made.folder.stage(stage))
+        return None if by is None else (self._made.assessed(small_count)[1], by)
 
     @property
     def folder(self) -> RunFolder | None:
         """Of the run, or the one that a build of the config has; None of a table alone."""
-        if self.build is None:
-            return None
-        return self.build.folder if self.name.endswith(CONFIGS) else RunFolder(Path(self.name))
+        return None if self.build is None else self.build.folder
 
-    def _certificate(self) -> tuple[Path, Certificate]:
-        """The last that a run has made, with its folder; RunFolderError as `certified`."""
-        folder = RunFolder(Path(self.name))
+    @property
+    def _made(self) -> Outputs:
+        assert self.build is not None
+        return self.build.made
+
+    def _certificate(self) -> tuple[str, Certificate]:
+        """The last that a run has made, with its stage; RunFolderError as `certified`."""
+        folder = self._made.folder
         stage = ASSESSMENT if ASSESSMENT in folder.records() else SEARCH
         require_recorded(folder, stage)
-        certificate = read_certificate(folder.stage(stage), self.table.schema)
+        certificate = self._made.certificate(stage)
         if certificate.release != self.released:
             raise RunFolderError(f"{self.name}: the certificate is of another release; make it again with sdc run")
-        return folder.stage(stage), certificate
-
-    def search(self, method: str, given: Mapping[str, Any]) -> ReleaseConfig:
-        """How a release is searched: as the config has it, or by default, with what is given on top.
-
-        ConfigError where something is given that the method has no use for, InputError as `with_given`.
-        """
-        require_used(method, (name for name, value in given.items() if value is not None))
-        return with_given(self.section, given)
+        return stage, certificate
 
     @property
     def accepts_undecided(self) -> bool:
-        """Whether the config accepts what nothing could decide."""
-        return self.build is not None and self.build.policy is Policy.OUTER
+        """Whether what nothing could decide is accepted."""
+        return Build(self.config).policy is Policy.OUTER
 
     @property
     def section(self) -> ReleaseConfig:
-        """How a release is searched, as the config has it, or by default."""
-        return ReleaseConfig() if self.build is None else self.build.settings().release
+        """How a release is searched."""
+        return self.config.release if self.build is None else self.build.settings().release
 
     @property
     def may_coarsen(self) -> bool:
@@ -277,15 +326,12 @@ class Subject:
 
     @property
     def budget(self) -> Budget:
-        """The config's, or the default."""
-        release = None if self.build is None else self.config.release
-        return Budget() if release is None else Budget(release.seconds_per_cell, release.seconds)
+        """Of proofs."""
+        return Budget(self.config.release.seconds_per_cell, self.config.release.seconds)
 
     @property
     def publication(self) -> dict[str, Any]:
         """How the config publishes, as `sdc.publish_release` takes it."""
-        if self.build is None:
-            return {}
         about = self.config.publication.model_dump(exclude_none=True)
         labels = self.config.labels.model_dump(exclude_none=True)["variables"]
         named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
@@ -294,23 +340,17 @@ class Subject:
     @property
     def labels(self) -> Labels:
         """How the config calls variables and categories."""
-        return NO_LABELS if self.build is None else self.config.labels.labels
+        return self.config.labels.labels
 
     @property
     def forbid(self) -> Sequence[PatternLike]:
         """What the config forbids."""
-        return () if self.build is None else self.config.release.forbid
+        return self.config.release.forbid
 
     @property
     def one_way(self) -> Knowledge:
         """What is known with the one-way sub-tables."""
         return self.known.plus(Release.of(1 << variable for variable in range(len(self.table.schema))))
-
-    @property
-    def config(self) -> BuildConfig:
-        """Of the build; only where there is one."""
-        assert self.build is not None
-        return self.build.config
 
 
 def _require_named(named: Mapping[str, Sequence[PatternLike] | None], schema: Schema) -> None:
@@ -318,46 +358,79 @@ def _require_named(named: Mapping[str, Sequence[PatternLike] | None], schema: Sc
         sub_tables(setting, patterns or (), schema)
 
 
-def _of_config(
+def _of_table(
     path: str,
-    variables: Sequence[str] | None,
-    structural_zeros: Path | None,
+    settings: Settings,
     executor: Executor,
     asked: Sequence[str],
     named: Mapping[str, Sequence[PatternLike] | None],
 ) -> Subject:
-    config, changed = read_config(path), dict[str, object]()
-    if variables is not None:
-        changed["variables"] = tuple(variables)
-    if structural_zeros is not None:
-        changed["structural_zeros"] = str(structural_zeros)
-    build = Build(config.model_copy(update={"table": config.table.model_copy(update=changed)}))
-    build.config.require(*asked)
+    config = table_config(path, settings)
+    config.require(*asked)
+    config.require_used(settings)
+    source = open_source(path, config.table.expect, config.table.ignore)
+    named = {**named, **_wished(config, settings)}
+    if any(named.values()):
+        _require_named(named, read_schema(source, config.table))
+    counted = count_records(source, config.table, executor)
+    known = Build(config).known_of(counted)
+    return Subject(path, counted.table, known, config, settings, weights=counted.weights)
+
+
+def table_config(path: str, settings: Settings) -> BuildConfig:
+    """What is set of a table alone, with the defaults; ConfigError as `configured`."""
+    # where nobody has named a method: one that works with what is asked
+    content: dict[str, Any] = {"name": "table", "table": {"path": path}, "risk": {"min_width": 1}}
+    method = "decomposable" if is_set(settings, "risk.posterior") else "ordered"
+    content |= {"release": {"method": method}}
+    return validated(BuildConfig, with_settings(content, settings), Path("table"), settings=[""])
+
+
+def _wished(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
+    wishes = {REQUIRE: config.release.require, FORBID: config.release.forbid}
+    return {key: named for key, named in wishes.items() if is_set(settings, key)}
+
+
+def _of_config(
+    path: str,
+    settings: Settings,
+    executor: Executor,
+    asked: Sequence[str],
+    named: Mapping[str, Sequence[PatternLike] | None],
+) -> Subject:
+    build = Build(read_config(path, settings))
+    config = build.config
+    config.require(*asked)
     if not config.earlier and config.ledger is None:  # of whose levels only the table knows
-        _require_named(named, build.schema)
+        _require_named({**named, **_wished(config, settings)}, build.schema)
     counted = build.counted(executor)
     table, known, origin = build.with_earlier(counted)
-    return Subject(path, table, known, replace(build, given=origin), weights=counted.weights)
+    return Subject(path, table, known, config, settings, replace(build, given=origin), weights=counted.weights)
 
 
-def _of_run(path: Path, asked: Sequence[str]) -> Subject:
-    folder = RunFolder(path)
-    records = folder.records()
-    try:
-        config = BuildConfig.model_validate(folder.manifest().config)
-    except ValidationError as error:
-        raise RunFolderError(f"{path}/{MANIFEST} has no config of this version; make it again with sdc run") from error
-    config.require(*asked)
-    require_recorded(folder, *{"table", "search"} & set(records))
-    build, table = Build(config, read_origin(path / TABLE)), read_written_table(path / TABLE)
-    known = read_known(path / TABLE, table, listed_codes(config.table.code_lists, table.schema))
-    there = "search" in records
-    found = read_search(path / "search", table.schema) if there else None
-    weights = None if config.table.weight is None else read_weights(path / TABLE, table)
-    if found is None:
-        return Subject(str(path), table, known, build, None, weights=weights)
-    told = known.telling(found.parts.facts)
-    return Subject(str(path), table, told, build, found.release, found.parts, weights, found.suppressed)
+def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
+    if of_table := [key for key in settings if key.partition(".")[0] in ("table", *BEFORE)]:
+        raise ConfigError(f"{path} is a run, whose table is made; leave out {', '.join(of_table)}")
+    build = Build.of_run(path)
+    if settings:
+        try:
+            content = with_settings(build.config.model_dump(mode="json"), settings)
+            config = BuildConfig.model_validate(content)
+        except ValidationError as error:
+            raise ConfigError(faults_of(error, BuildConfig)) from error
+        config.require_used(settings)
+        folder, build = build.folder, replace(build, config=config)
+        vars(build)["folder"] = folder
+    build.config.require(*asked)
+    made, stages = build.made, {TABLE, SEARCH} & build.folder.records().keys()
+    require_recorded(build.folder, *stages)
+    own = Subject(str(path), made.table, made.known, build.config, settings, build)
+    if build.config.table.weight is not None:
+        own = replace(own, weights=made.weights)
+    if SEARCH not in stages:
+        return own
+    found = made.found
+    return replace(own, known=made.beside, released=found.release, parts=found.parts, suppressed=found.suppressed)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

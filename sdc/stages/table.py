@@ -1,31 +1,138 @@
-"""The table: records counted, and what is known of them before anything is released."""
+"""The table: whether settings fit it, and its stages, which count it and find its critical widths."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from sdc.config.build import BuildConfig
+from sdc.config.release import ReleaseConfig
 from sdc.config.table import FILES
 from sdc.events import WARNING, tell
-from sdc.executor import Executor
+from sdc.intruder.summary import laws_of
+from sdc.model import subtable as st
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.extras import require_packages
+from sdc.model.knowledge import Knowledge
+from sdc.model.release import Release
+from sdc.model.schema import Schema
+from sdc.model.table import Table
 from sdc.model.totals import warnings_of
 from sdc.model.weights import WeightRanges
-from sdc.run_format import BAD_RECORDS
+from sdc.public.earlier import Origin, check_publications
+from sdc.public.mixture import Mixture
+from sdc.publish.publication import Texts, require_formats, signing_key
+from sdc.run_format import BAD_RECORDS, TABLE
 from sdc.search.deadline import Deadline
-from sdc.stages.build import Build
-from sdc.stages.checks import check_names, fault_of
-from sdc.stages.stage import Say, Stage, plain
+from sdc.search.wishes import Wishes
+from sdc.stages.assemble import SearchSettings
+from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known
-from sdc.storage.parquet import write_table
-from sdc.storage.run_folder import read_json, write_json
+from sdc.storage.parquet import PartedTable, open_parts, place_of, write_table
+from sdc.storage.results import write_widths
+from sdc.storage.run_folder import folder_digest, read_json, write_json
 from sdc.storage.runs import last_finished
 from sdc.storage.weighted import write_weights
-from sdc.utility.uniques import require_persons
+from sdc.utility.uniques import check_model, require_persons
+
+WISHES = "release.require, forbid and in_part"
 
 
-def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
-    counted = build.counted(executor)
+def check_labels(config: BuildConfig, schema: Schema) -> None:
+    """ConfigError where the table does not have what is labelled."""
+    with fault_of("labels"):
+        config.labels.labels.require(schema)
+
+
+def check_before(build: Build) -> None:
+    """What columns and config alone tell, before a record is read, by the same errors as later.
+
+    InputError where parts or earlier publications are not what the settings say of them, ConfigError where settings
+    name what the table will not have, or need what is not installed. Of levels of earlier publications only the table
+    knows.
+    """
+    config = build.config
+    if config.attack and config.attack.seeds:
+        Mixture().require()
+    if "xlsx" in config.publication.formats:
+        require_packages("publication.formats: xlsx", "xlsxwriter")
+    schema = build.schema
+    check_publications(config)
+    listed = {variable.name for variable in schema.variables if variable.categories != ("",)}
+    with fault_of("labels"):
+        config.labels.labels.of_categories(listed).require(schema)
+    with fault_of(WISHES):
+        Wishes.of(schema, _unweighed(config.release))
+    if not config.earlier and config.ledger is None:
+        _check_variables(config, build.settings(origin=Origin()), schema)
+
+
+def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
+    """Without weights of cells, whose categories are not known yet."""
+    if isinstance(release.in_part, str):
+        return release
+    in_part = tuple(one.model_copy(update={"cost": None}) for one in release.in_part)
+    return release.model_copy(update={"in_part": in_part})
+
+
+def check_names(build: Build, known: Knowledge, table: Table) -> None:
+    """ConfigError where settings do not fit the table and what is known, ReleaseError where a format does not."""
+    settings, about = build.settings(), build.config.publication
+    check_labels(build.config, known.schema)
+    with fault_of(WISHES):
+        wishes = settings.wished(known)
+    _check_variables(build.config, settings, known.schema)
+    children = (st.parse(child, known.schema) for child in about.children)
+    wanted = dict.fromkeys([*wishes.require, *(part.view for part in wishes.in_part), *children])
+    schema = known.schema
+    shown = st.union(wanted) if wishes.only_required else st.full(len(schema)) & ~settings.origin.hides(schema)
+    shown = st.of(v for v in st.members(shown) if wishes.allows(schema.levels.closed(1 << v)))
+    require_formats(table, build.config.name, Texts(about, build.config.labels.labels), wanted, shown)
+
+
+def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Schema) -> None:
+    """ConfigError where settings name variables that the table does not have."""
+    # made, and not kept: what is wanted is the refusal
+    with fault_of("release.demand"):
+        settings.requests(schema)
+    with fault_of("release.weights"):
+        settings.weights(schema)
+    with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
+        settings.start_graph(schema)
+    with fault_of("risk.attributes.sensitive"):
+        settings.criteria.check(schema)
+    signing_key(config.publication)
+    with fault_of("publication.children"):
+        for name in chain(*(child.split("*") for child in config.publication.children)):
+            schema.index(name.strip())
+    if (asked := config.posterior) is not None:
+        with fault_of(f"posterior.laws = {list(asked.laws)!r}"):
+            laws_of(asked.laws, asked.alpha, schema)
+    if config.uniques is not None and (model := config.uniques.model) is not None:
+        with fault_of(f"uniques.model = {model!r}"):
+            check_model(model, schema)
+
+
+@contextmanager
+def fault_of(setting: str) -> Iterator[None]:
+    """Says which setting an input error is about."""
+    try:
+        yield
+    except InputError as error:
+        raise ConfigError(f"{setting}: {error}", error.detail) from error
+
+
+NARROWEST = 10
+
+
+def count(work: Work, into: Path) -> None:
+    """Records counted, and what is known of them before anything is released."""
+    build, say = work.build, work.say
+    counted = build.counted(work.executor)
     table, known, origin = build.with_earlier(counted)
     for source in origin.sources:
         say(f"table: published before, and judged together with all else: {source}")
@@ -33,7 +140,9 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     build = replace(build, given=origin)
     check_names(build, known, table)
     if build.config.release.coarsens:
-        table, known, origin = build.settings(executor).coarser(table, known, Deadline.of(build.config.release).halved)
+        table, known, origin = build.settings(work.executor).coarser(
+            table, known, Deadline.of(build.config.release).halved
+        )
         for sub_table, level in origin.tried:
             left = table.schema.sizes[table.schema.index(level)]
             say(f"table: {sub_table} may go out by {level}, of {left} categories")
@@ -59,12 +168,12 @@ def _make(build: Build, into: Path, executor: Executor, say: Say) -> None:
     write_json(into / BAD_RECORDS, counted.facts)
 
 
-def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
+def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
     """Says where there are a fifth fewer records than in the last finished run of that name: a part may be missing."""
     last = last_finished(build.folder)
-    if last is None or not (last.stage(TABLE.name) / BAD_RECORDS).is_file():
+    if last is None or not (last.stage(TABLE) / BAD_RECORDS).is_file():
         return
-    records, before = (read_json(of / BAD_RECORDS)["records"] for of in (folder, last.stage(TABLE.name)))
+    records, before = (read_json(of / BAD_RECORDS)["records"] for of in (folder, last.stage(TABLE)))
     if 5 * records <= 4 * before:
         warning = (
             f"warning: {records} records, {100 * (1 - records / before):.0f} % less than the {before} of the last "
@@ -74,19 +183,90 @@ def _warn_of_loss(build: Build, folder: Path, say: Say) -> None:
         tell(WARNING, warning)
 
 
-def _settings(build: Build) -> list[Any]:
+def table_settings(build: Build) -> list[Any]:
     """What the table depends on, with what says which levels it gets for what may be coarsened."""
     release, risk = build.config.release, build.config.risk
     coarsened = [release.model_dump(mode="json"), plain(risk)] if release.coarsens else ()
     return [build.config.table.model_dump(mode="json", exclude=FILES), *coarsened]
 
 
-TABLE = Stage(
-    "table",
-    "counts the records",
-    needs=(),
-    sections=_settings,
-    make=_make,
-    enter=_warn_of_loss,
-    version=2,
-)
+def sweep(work: Work, into: Path) -> None:
+    """The critical widths of the sub-tables."""
+    build, say = work.build, work.say
+    table = build.made.table
+    memory, apart = build.needs.sweep(table)
+    parts = _parts_of(build) if apart else None
+    if parts is not None:
+        say(f"widths: the table does not fit a worker, which reads it in parts, {len(parts.place.parts)} of them")
+    widths = build.settings(work.executor).widths(table, memory, parts)
+    say(f"widths: {len(widths)} sub-tables listed, {widths.visited} visited")
+    if cut := widths.cut(build.listing.floor):
+        say(f"widths: {cut}")
+    write_widths(widths, table.schema, into)
+
+
+def _parts_of(build: Build) -> PartedTable:
+    """The table's parts as its stage has written them, and as workers must find them."""
+    folder = build.folder.stage(TABLE)
+    place = place_of(folder)
+    if folder_digest(folder) != build.folder.records()[TABLE].output:
+        raise InputError(f"{folder} was changed since it was written; run again, and the table is counted anew")
+    return open_parts(place)
+
+
+def require_at_risk(build: Build, folder: Path, say: Say) -> None:
+    """InputError before the table has its place: of one without at-risk cells no width says anything."""
+    warn_of_loss(build, folder, say)
+    small_count = build.criteria.small_count
+    if not _at_risk_cells(folder, small_count):
+        raise InputError(
+            f"no cell of the table has from 1 to {small_count} records, so that none is at risk and there is nothing "
+            "to sweep; raise risk.small_count, or build the release: sdc run"
+        )
+
+
+def _at_risk_cells(folder: Path, small_count: int) -> int:
+    return sum(int((counts <= small_count).sum()) for counts in open_parts(place_of(folder)).counts())
+
+
+def sweep_facts(build: Build) -> dict[str, Any]:
+    """What a sweep that is done has found: sizes, and the sub-tables of the smallest critical widths first."""
+    folder, widths, small_count = build.folder.stage(TABLE), build.made.widths, build.criteria.small_count
+    table, least = open_parts(place_of(folder)), build.criteria.floor
+    last = slice(None, -NARROWEST - 1, -1)
+    narrowest = zip(widths.sub_tables[last].tolist(), widths.widths[last].tolist(), strict=True)
+    return {
+        "run_folder": str(build.folder.path),
+        "records": table.total,
+        "variables": len(table.schema),
+        "all_sub_tables": Release.of([st.full(len(table.schema))]).sub_tables_with_total(table.schema),
+        "cells": len(table),
+        "small_count": small_count,
+        "at_risk_cells": _at_risk_cells(folder, small_count),
+        "floor": widths.floor,
+        "cut": widths.cut(build.listing.floor) or None,
+        "sub_tables": len(widths),
+        "visited": widths.visited,
+        "min_width": least,
+        "reaching": widths.number_reaching(least) if widths.has_all(least) else None,  # else some are not listed
+        "narrowest": [{"sub_table": st.names(t, table.schema), "critical_width": width} for t, width in narrowest],
+    }
+
+
+def sweep_lines(facts: dict[str, Any]) -> Sequence[str]:
+    """The same to read."""
+    named = [("*".join(one["sub_table"]) or "(total)", one["critical_width"]) for one in facts["narrowest"]]
+    reaching = f"min width     {facts['reaching']} of them reach the {facts['min_width']} that min_width asks for"
+    listed = f", those of critical width {facts['floor']} or more" if facts["floor"] else ""
+    cut = [] if facts["cut"] is None else [f"              {facts['cut']}"]
+    return [
+        f"table         {facts['records']:,} records of {facts['variables']} variables in {facts['cells']:,} cells, "
+        f"{facts['at_risk_cells']:,} of them at risk: at most {facts['small_count']} records",
+        f"sub-tables    {facts['sub_tables']:,} of {facts['all_sub_tables']:,} listed{listed}; "
+        f"{facts['visited']:,} visited",
+        *cut,
+        *([] if facts["reaching"] is None else [reaching]),
+        f"narrowest     {'critical_width  sub_table' if named else 'none is listed'}",
+        *(f"              {width:14,}  {name}" for name, width in named),
+        f"run folder    {facts['run_folder']}",
+    ]

@@ -1,45 +1,55 @@
-"""A run folder verified by itself, and beside what was published before as that can be read now."""
+"""Verified anew: a run folder, beside what was published before as that can be read now; and a published folder."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import read_config
-from sdc.model.errors import AbsentError, InputError, RunFolderError, SdcError
+from sdc.config.file import NOTHING_SET, Settings, read_config
+from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderError, SdcError
+from sdc.model.extras import require_packages
 from sdc.paths import checked_path
+from sdc.public.check import contradiction
 from sdc.public.earlier import known_anew, read_origin
 from sdc.record.ledger import read_ledger
-from sdc.run_format import KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, TABLE
+from sdc.run_format import IN_PART, KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, SUB_TABLE, TABLE, TIMESTAMP
 from sdc.stages.assemble import ALL_WIDTHS
 from sdc.stages.build import Build
 from sdc.stages.release import differing
-from sdc.stages.stage import written_by
+from sdc.stages.stages import written_by
 from sdc.storage.known import read_known
 from sdc.storage.parquet import read_written_table
-from sdc.storage.run_folder import RunFolder, read_json
+from sdc.storage.run_folder import read_json
+from sdc.storage.runs import run_at
+from sdc.verify.published.folder import UnverifiedError, verify_published
+from sdc.verify.published.signed import key_of
 from sdc.verify.run_folder import RECORDED, UnreadableError, Verification, verify
 
 _HOW = ("execution", "output", "server")  # sections that no published byte depends on
 
 
 def verify_run(
-    run_folder: str | Path, say: Callable[[str], None] = lambda text: None, config: str | Path | None = None
+    run_folder: str | Path,
+    say: Callable[[str], None] = lambda text: None,
+    config: str | Path | None = None,
+    settings: Settings = NOTHING_SET,
 ) -> Verification:
     """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
 
     What was known before is read again from all that the config in the manifest names, where it is there. Then every
     published file is made again and compared byte by byte, where the same versions wrote it. With `config`, a YAML
-    file, the config in the manifest must say what that file says. `say` hears what is checked. Whatever does not hold
-    is among the `failures`; RunFolderError for what is no run folder, or has no certificate, ConfigError as
-    `read_config`.
+    file, the config in the manifest must say what that file says, with these settings on top. `say` hears what is
+    checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
+    certificate, ConfigError as `read_config`.
     """
-    path = checked_path(run_folder)
-    asked = None if config is None else read_config(config)
+    path = run_at(checked_path(run_folder))
+    asked = None if config is None else read_config(config, settings)
     try:
         found = verify(path, say)
     except UnreadableError as error:
@@ -98,9 +108,8 @@ def _made_again(path: Path, manifest: Mapping[str, Any]) -> tuple[str, tuple[str
     for name in {**own, **by}:
         if own.get(name) != by.get(name):
             return f"not compared: written with {name} {by.get(name, '(unknown)')}, here is {own.get(name, 'none')}", ()
-    build = Build(BuildConfig.model_validate(manifest["config"]))
-    # by the run folder alone, without the data
-    vars(build).update(folder=RunFolder(path), listing=ALL_WIDTHS, like=())
+    build = Build.of_run(path)
+    vars(build).update(listing=ALL_WIDTHS, like=())  # by the run folder alone, without the data
     failures = tuple(f"{name} is not what sdc {own['sdc']} writes: {how}" for name, how in differing(build, release))
     return f"{len(failures) or 'all are'} {'not ' * bool(failures)}as sdc {own['sdc']} writes them", failures
 
@@ -115,3 +124,43 @@ def _require_entry(path: Path, config: BuildConfig, head: str | None) -> None:
             f"the ledger {ledger.path} does not have {path / RELEASE} as entry {number + 1}, after what it was judged "
             "with; run the build again, and find out what was published"
         )
+
+
+def verify_folder(folder: Path, key: Path) -> Iterator[tuple[str, str]]:
+    """What is checked and what was found, one after the other.
+
+    ConfigError where there is no such folder or key, InputError where something does not hold.
+    """
+    if not folder.is_dir():
+        raise ConfigError(f"--published {folder} is no folder; name one that was published")
+    if key.resolve().is_relative_to(folder.resolve()):
+        raise ConfigError(f"--key {key} is in the folder that it is to vouch for; get the signer's key from the signer")
+    if (folder / TIMESTAMP).exists():
+        require_packages(str(folder / TIMESTAMP), "rfc3161_client")
+    try:
+        yield from verify_published(folder, _public_key(key), f"--key {key}")
+    except UnverifiedError as error:
+        raise InputError(str(error)) from error
+    yield from _tables(folder)
+
+
+def _public_key(file: Path) -> Ed25519PublicKey:
+    try:
+        return key_of(file.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"--key {file} cannot be read: {error.strerror}; name the signer's public key") from error
+    except ValueError as error:
+        raise ConfigError(f"--key {file} is no public key of Ed25519 in PEM; name the signer's public key") from error
+
+
+def _tables(folder: Path) -> Iterator[tuple[str, str]]:
+    """Whether tables of counts agree with each other in what both count."""
+    metadata = read_json(folder / METADATA)
+    tables = {tuple(one[SUB_TABLE]) for one in metadata["resources"] if one.get(SUB_TABLE)}
+    if "weighted" in metadata or not tables:
+        return
+    if reason := contradiction(folder):
+        raise InputError(f"{folder} is not verified: its tables contradict each other: {reason}; ask the signer")
+    parts = {tuple(one[SUB_TABLE]) for one in metadata["resources"] if IN_PART in one}
+    beside = f"; {len(parts)} in part are for sdc check" if parts else ""
+    yield "tables", f"{len(tables - parts)} agree in all that two of them count{beside}"

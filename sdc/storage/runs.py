@@ -120,11 +120,29 @@ def _stage_facts(name: str, record: StageRecord | None) -> dict[str, Any]:
 
 def require_run(path: Path) -> None:
     """RunFolderError where the path is no run folder, with one that is below it, or below runs/ under this name."""
-    if (path / MANIFEST).is_file():
+    if is_run(path):
         return
     places = (root.glob(f"{below}{MANIFEST}") for root in (path, RUNS / path) for below in ("[!.]*/", "[!.]*/[!.]*/"))
     such = next((f", such as {found.parent}" for place in places for found in sorted(place)), "")
     raise RunFolderError(f"{path} is no run folder: it has no {MANIFEST}; name one that sdc run has made{such}")
+
+
+def is_run(path: Path) -> bool:
+    """Whether it is a run folder."""
+    return (path / MANIFEST).is_file()
+
+
+def run_at(path: Path) -> Path:
+    """The run folder that a path means: itself, or of a folder of runs of one name the one that finished last."""
+    if is_run(path):
+        return path
+    finished = [run for run in map(read_run, _beside(path)) if run.state == "finished"]
+    return max(finished, key=lambda run: run.started).folder.path if finished else path
+
+
+def _beside(folder: Path) -> Iterator[Path]:
+    """The run folders in a folder; hidden names are stages being written, and runs being removed."""
+    return (manifest.parent for manifest in folder.glob(f"[!.]*/{MANIFEST}"))
 
 
 def read_run(path: Path) -> Run:

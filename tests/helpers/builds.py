@@ -12,8 +12,7 @@ import pytest
 import yaml
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.stages.build import Build, open_build
-from sdc.stages.stage import Say
+from sdc.stages.build import Build, Say, open_build
 from sdc.stages.stages import STAGES, run_all
 from sdc.storage.run_folder import folder_digest, write_json
 

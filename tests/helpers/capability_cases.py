@@ -34,11 +34,10 @@ from sdc.server.desk.prepare import folder_of, prepare
 from sdc.server.desk.serve import open_service
 from sdc.server.tryout.trial import ServerTrial, tried
 from sdc.stages.build import Build, open_build
-from sdc.stages.explore import space_of_run
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import SWEEP, run_all, stages_of
-from sdc.stages.sweep import ALONE, sweep_facts
-from sdc.stages.upload import upload
+from sdc.stages.finished import space_of_run
+from sdc.stages.release import upload
+from sdc.stages.stages import ALONE, SWEEP, run_all, run_stage, stages_of
+from sdc.stages.table import sweep_facts
 from tests.helpers.folders import contents
 from tests.reference import Fact, exact, feasible, impossible
 

@@ -63,7 +63,7 @@ def sdc(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 def informed(tmp_path: Path) -> list[str]:
     """Options that name the one empty cell of the Czech table as a structural zero."""
     (tmp_path / "zeros.yaml").write_text(EMPTY_CELL)
-    return ["--structural-zeros", str(tmp_path / "zeros.yaml")]
+    return ["--set", f"table.structural_zeros={tmp_path / 'zeros.yaml'}"]
 
 
 @pytest.fixture

@@ -25,8 +25,7 @@ from sdc.server.desk.rules import KEPT, SUPPRESSED, rules_of
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Bench, Worker
 from sdc.stages.build import Build, open_build
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import SWEEP
+from sdc.stages.stages import SWEEP, run_stage
 from tests.conftest import CZECH_CSV, CZECH_YAML
 from tests.strategies import knows
 

@@ -70,8 +70,7 @@ def prepare(config: Path) -> None:
     from sdc.executor import IN_PROCESS
     from sdc.server.desk.prepare import prepare as prepare_server
     from sdc.stages.build import open_build
-    from sdc.stages.stage import run_stage
-    from sdc.stages.stages import SWEEP
+    from sdc.stages.stages import SWEEP, run_stage
 
     build = open_build(config)
     with build.started([stage.name for stage in SWEEP]):

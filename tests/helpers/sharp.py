@@ -10,8 +10,7 @@ import pytest
 
 from sdc.executor import IN_PROCESS, Executor
 from sdc.stages.build import Build, open_build
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import stages_of
+from sdc.stages.stages import run_stage, stages_of
 from tests.helpers.builds import built, written
 from tests.helpers.folders import contents
 

@@ -29,7 +29,7 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation
 from sdc.search.found import Found
 from sdc.stages.build import Build, open_build
-from sdc.stages.explore import space_of_run
+from sdc.stages.finished import space_of_run
 from sdc.stages.stages import run_all
 from sdc.storage.run_folder import RunFolder
 from tests.conftest import CZECH_CSV

@@ -14,7 +14,7 @@ import yaml
 
 import sdc
 from sdc.commands.cli import app
-from sdc.commands.panels import PANELS
+from sdc.commands.options import PANELS
 from sdc.config.build import BuildConfig
 from sdc.config.reference import reference
 from sdc.handbook import handbook, pages

@@ -14,7 +14,7 @@ from sdc.model.errors import (
     SdcError,
 )
 from sdc.model.table import Table
-from sdc.stages.built import Built
+from sdc.stages.finished import Built
 from sdc.storage.documents import release_facts
 from tests.helpers import builds
 from tests.helpers.builds import BY_NAME, CZECH_CSV
@@ -50,7 +50,8 @@ def test_a_run_is_verified_and_compared_from_python(built: Built) -> None:
     assert repr(same) == "59 sub-tables, then 59; 0 keys of the config differ"
     assert same.to_arrow().to_pydict() == {"change": [], "sub_table": [], "why": []}
     with pytest.raises(RunFolderError, match="name one that sdc run has made"):
-        sdc.verify_run(built.folder.parent)
+        sdc.verify_run(built.folder.parent.parent)
+    assert sdc.verify_run(built.folder.parent).verified is True
 
 
 def test_what_was_published_is_checked_from_python(built: Built, tmp_path: Path) -> None:

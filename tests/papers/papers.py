@@ -12,7 +12,7 @@ from typing import Any
 
 from sdc.model.errors import ConfigError, RunFolderError
 from sdc.page_templates import page_templates
-from sdc.stages.publish import require_new
+from sdc.stages.release import require_new
 from sdc.storage.run_folder import RunFolder
 from tests.papers import cacm, dft, dks, kdsf
 from tests.papers.item import Item, Outcome, Standing, written

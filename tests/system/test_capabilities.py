@@ -49,6 +49,7 @@ NO_FEATURES = {
     "settings of release.in_part": ("release.like",),
     "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
+    "read with a warning, and without effect": ("release.ended_after",),
 }
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {

@@ -24,8 +24,7 @@ from sdc.server.web.access import Access, AccessError
 from sdc.server.web.listen import _new_keys
 from sdc.stages.build import Build, open_build
 from sdc.stages.plan import plan_build
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import stages_of
+from sdc.stages.stages import run_stage, stages_of
 from tests.helpers.builds import written
 
 Given = dict[str, Any]

@@ -31,7 +31,7 @@ from sdc.report.space import QuerySpace, asset, query_space
 from sdc.risk.criteria import Criteria
 from sdc.risk.refutation import Refutation
 from sdc.search.found import Found
-from sdc.stages.explore import space_of_run
+from sdc.stages.finished import space_of_run
 from tests.helpers.browser import assert_whole, browser, opened, tab
 from tests.integration.test_explorer import (
     SPACES,

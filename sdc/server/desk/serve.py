@@ -16,7 +16,7 @@ from sdc.server.desk.rules import KEPT, REVEALED, SUPPRESSED, reveals
 from sdc.server.desk.service import Service
 from sdc.server.desk.workers import Worker
 from sdc.stages.build import Build
-from sdc.stages.checks import check_labels
+from sdc.stages.table import check_labels
 
 FILE = "history.db"  # in a server's folder
 

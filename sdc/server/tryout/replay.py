@@ -8,18 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from sdc.config.file import read_config
+from sdc.config.file import NOTHING_SET, Settings
 from sdc.config.server import ServerConfig
-from sdc.data.reading import read_table
-from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, RunFolderError
-from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
-from sdc.model.release import NOTHING, Release
+from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.state import State, Status
-from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.record.entry import OPENED
@@ -30,7 +26,7 @@ from sdc.server.desk.judge import Judge, surveyed
 from sdc.server.desk.rules import reveals, rules_of
 from sdc.server.tryout.simulation import Request, StreamCourse, course
 from sdc.server.tryout.trial import rule_sets_of
-from sdc.stages.build import Build
+from sdc.stages.subject import Subject
 from sdc.storage.run_folder import write_json
 from sdc.utility.measures import Weights
 
@@ -82,26 +78,14 @@ class Recorded:
     reveals: bool = True
 
 
-def subject_of(
-    table: str | None, min_width: int | None = None, small_count: int = 2, n_rule: int | None = None
-) -> HistorySubject:
+def subject_of(table: str | None, settings: Settings = NOTHING_SET) -> HistorySubject:
     """From a config, or a table with a minimum width; ConfigError where one of them is missing."""
     if table is None:
         raise ConfigError("a history does not have its table; give --table with the server's config or its table")
-    if table.endswith((".yaml", ".yml")):
-        build = Build(read_config(table))
-        build.config.require("replay")
-        counted = build.counted(IN_PROCESS)
-        weights = build.settings().weights(counted.table.schema)
-        known = build.known_of(counted)
-        return HistorySubject(counted.table, known, build.criteria, build.config.server or ServerConfig(), weights)
-    if min_width is None:
-        raise ConfigError(f"--table {table} is no config, and says nothing of the criterion; give --min-width")
-    read = read_table(table)
-    known = Knowledge.of(read, NOTHING, NO_ZEROS, NO_FACTS)
-    return HistorySubject(
-        read, known, Criteria.of(small_count, min_width, n_rule=n_rule), ServerConfig(), Weights.equal(len(read.schema))
-    )
+    about = Subject.open(table, settings, asked=["replay"])
+    schema, build = about.table.schema, about.build
+    weights = Weights.equal(len(schema)) if build is None else build.settings().weights(schema)
+    return HistorySubject(about.table, about.known, about.criteria(), about.config.server or ServerConfig(), weights)
 
 
 def recorded(entries: Iterable[RequestEntry], schema: Schema) -> Recorded:

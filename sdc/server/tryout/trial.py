@@ -22,8 +22,8 @@ from sdc.server.desk.prepare import first_release
 from sdc.server.desk.rules import MYOPIC, rules_of
 from sdc.server.tryout.simulation import Kind, Opening, Queries, Request, simulated, summary
 from sdc.stages.assemble import release_search
-from sdc.stages.build import Build
-from sdc.stages.stage import Say, Stage
+from sdc.stages.build import Build, Work
+from sdc.stages.stages import Stage
 from sdc.storage.run_folder import write_json
 
 STAGE, PAGE, FACTS = "simulation", "simulation.html", "simulation.json"
@@ -169,10 +169,10 @@ def _json_rows(path: Path, text: str) -> Iterator[tuple[str, str]]:
 def stage_of(trial: ServerTrial) -> Stage:
     """Makes the page and the figures; beside the stages of a build, and no part of it."""
 
-    def make(build: Build, into: Path, executor: Executor, say: Say) -> None:
+    def make(work: Work, into: Path) -> None:
         from sdc.report.simulation import render
 
-        facts = tried(build, trial, executor)
+        facts = tried(work.build, trial, work.executor)
         write_json(into / FACTS, facts)
         (into / PAGE).write_text(render(facts), encoding="utf-8")
 

@@ -46,9 +46,12 @@ def test_sample_uniques(sdc: Sdc, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--fraction", "1.5"], "fraction = 1.5: give the share of the population that is in the sample, above 0 and"),
-        (["--fraction", "nan"], "fraction = nan: give the share"),
-        (["--fraction", "0"], "fraction = 0.0: give the share"),
+        (
+            ["--fraction", "1.5"],
+            r"uniques\.fraction = 1\.5: should be less than or equal to 1 \(the share of",
+        ),
+        (["--fraction", "nan"], r"uniques\.fraction = 'nan': should be a valid number"),
+        (["--fraction", "0"], r"uniques\.fraction = 0: should be greater than"),
         ([], "says nothing of the population; give --fraction, or a config with uniques.fraction or table.weight"),
         (["--fraction", "0.1", "--model", "[A,Z]"], "unknown variable 'Z'"),
         (["--fraction", "0.1", "--model", "all"], "model 'all' is none; choose best, released, or a model such as"),
@@ -79,9 +82,9 @@ def test_what_claims_cost_by_the_posterior(sdc: Sdc) -> None:
     }
     assert f"losses        an intruder's {right} right and {3 - right} wrong claims cost " in sdc(*asked).out
     for given, message in (
-        (["harm=1"], "--loss: none is missing; give none, and any of wrong, right and harm"),
-        (["none=1", "pain=1"], "--loss: pain is no loss"),
-        (["none=-1"], "none = -1.0 of an intruder's losses; give a number above 0"),
+        (["harm=1"], "posterior.losses.intruder is missing; add it (a section with none, and wrong)"),
+        (["none=1", "pain=1"], "posterior.losses.pain is an unknown key; allowed: intruder, agency"),
+        (["none=-1"], "posterior.losses.intruder.none = -1: should be greater than 0"),
     ):
         refused = sdc(*asked[:2], *RELEASE, *(word for loss in given for word in ("--loss", loss)))
         assert refused.status == 1
@@ -177,9 +180,9 @@ OF_THREES = ["--release", "A*B*C", "--release", "D*E*F"]
     [
         (["--law", "likely"], "law 'likely' is none; choose released, uniform, saturated, or"),
         (["--law", "saturated", "--alpha", "0"], "alpha = 0.0; give a number above 0"),
-        (["--law", "saturated", "--draws", "0"], "draws = 0; give at least 20"),
-        (["--threshold", "1"], "threshold = 1.0; give a probability of at least 0 and below 1"),
-        (["--share", "0.5"], "share = 0.5; give a number above 0.5 and at most 1"),
+        (["--law", "saturated", "--draws", "0"], r"posterior\.draws = 0: should be greater than or equal to 20"),
+        (["--threshold", "1"], r"posterior\.threshold = 1: should be less than 1"),
+        (["--share", "0.5"], r"posterior\.share = 0\.5: should be greater than 0\.5"),
         (["--law", "average", "--prior", "uniform"], "--prior uniform: '' is no number; give one such as"),
         (["--law", "average", "--prior", "uniform=0.5"], "the priors of uniform sum to 0.5; they must sum to 1"),
         (["--cells", "some"], "cells = 'some'; choose at-risk or all"),

@@ -14,9 +14,9 @@ import pytest
 
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import SdcError
+from sdc.search.redesign import MOST_ASKED
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_all
-from sdc.stages.trial import UnitTrial
 from tests.helpers.builds import NAMES, built, write_czech
 from tests.helpers.commands import Sdc, tree
 from tests.strategies import scattered
@@ -37,7 +37,7 @@ def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytes
     """Neither a trial nor a worker; the same sizes and keys, memory that is needed, and no times."""
     config = write_czech(tmp_path)
     tried = sdc("plan", config, "--json").document
-    for name in ("sdc.stages.plan.trials", "sdc.execution.cluster.open_executor"):
+    for name in ("sdc.stages.plan._tried", "sdc.execution.cluster.open_executor"):
         monkeypatch.setattr(name, lambda *given: pytest.fail("something was tried"))
     found = sdc("plan", config, "--quick", "--json").document
     assert list(found) == list(tried)
@@ -53,14 +53,14 @@ def test_a_quick_plan_tries_nothing(sdc: Sdc, tmp_path: Path, monkeypatch: pytes
 def test_a_plan_counts_what_is_asked_for_instead_of_what_is_refused(
     sdc: Sdc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three sub-tables with merged categories at most, each as long as bounds of three at-risk cells of a second."""
+    """Three sub-tables with merged categories at most, each as long as the most questions of a second."""
     config, most = write_czech(tmp_path, remedies={"variables": 1}), list[float]()
-    monkeypatch.setattr("sdc.stages.plan.trials", lambda t, kinds, e: {k.name: UnitTrial(1.0, 1 << 20) for k in kinds})
+    monkeypatch.setattr("sdc.stages.plan._tried", lambda *of: {"questions": 1.0})
     for merged in (0, 3):
         monkeypatch.setattr("sdc.stages.plan.MOST_MERGED", merged)
         stages = sdc("plan", config, "--json").document["stages"]
         most += (stage["seconds_at_most"] for stage in stages if stage["name"] == "remedies")
-    assert most[1] - most[0] == 3 * 3
+    assert most[1] - most[0] == 3 * MOST_ASKED
 
 
 def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def test_what_makes_no_single_table_is_refused_and_nothing_left(tmp_path: Path, 
     for more, message in (
         ([tmp_path / "none.csv", "a*b"], "none.csv"),
         ([table, "a*c"], "names the unknown variable 'c'"),
-        ([table, "a*b", "--structural-zeros", tmp_path / "none.yaml"], "none.yaml"),
-        ([table, "a*b", "--structural-zeros", zeros], "structural zeros contradict the data"),
+        ([table, "a*b", "--set", f"table.structural_zeros={tmp_path / 'none.yaml'}"], "none.yaml"),
+        ([table, "a*b", "--set", f"table.structural_zeros={zeros}"], "structural zeros contradict the data"),
         ([table, "a*b", "--variables", "a,c"], "'c'"),
     ):
         with pytest.raises(SdcError, match=message) as refused:

@@ -10,8 +10,8 @@ import yaml
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.stages.build import open_build
-from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
+from sdc.stages.table import check_before
 
 REFUSAL = "publishes totals of weights, which cannot be judged together with counts"
 

@@ -30,8 +30,8 @@ from sdc.publish.publication import write_publication
 from sdc.risk.criteria import Criteria, Judgement
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
-from sdc.stages.known import release_of
-from sdc.stages.publish import publish_release
+from sdc.stages.release import publish_release
+from sdc.stages.subject import release_of
 from sdc.storage.certificate import Certificate
 from tests.strategies import all_ways, dense, every_cell, frontier, inquiry_of, knows, scattered, schema_of, shown_by
 

@@ -8,7 +8,7 @@ from sdc.api import assess
 from sdc.model import subtable as st
 from sdc.model.release import Release
 from sdc.risk.verdict import Verdict
-from sdc.stages.compare import compare
+from sdc.stages.finished import compare
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import read_json
 from tests.helpers import builds

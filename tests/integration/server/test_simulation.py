@@ -272,7 +272,9 @@ def test_a_replay_needs_the_table_and_the_criterion(czech: Table, tmp_path: Path
         subject_of(None)
     with pytest.raises(ConfigError, match="says nothing of the criterion; give --min-width"):
         subject_of(str(CZECH_CSV))
-    assert subject_of(str(CZECH_CSV), 6).criteria == subject_of(str(CZECH_YAML)).criteria == CRITERIA
+    assert (
+        subject_of(str(CZECH_CSV), {"risk.min_width": 6}).criteria == subject_of(str(CZECH_YAML)).criteria == CRITERIA
+    )
     assert subject_of(str(CZECH_YAML)).table.digest == czech.digest
     (tmp_path / "file").write_text("")
     entries = [Told(1, "frontier", None, {"released": [["A"]]})]

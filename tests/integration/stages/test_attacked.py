@@ -35,12 +35,11 @@ from sdc.public.published import Published
 from sdc.public.relation import relations_given
 from sdc.public.told import told_tables
 from sdc.run_format import TOTAL
-from sdc.stages.attacked import Truth
+from sdc.stages.answers import Truth
 from sdc.stages.build import Build, open_build
-from sdc.stages.checks import check_before
-from sdc.stages.known import knowledge
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject
+from sdc.stages.subject import Subject, knowledge
+from sdc.stages.table import check_before
 from sdc.storage.parquet import write_csv
 from sdc.storage.results import read_guesses
 from tests.conftest import CZECH_CSV

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from sdc.commands.cli import app
 from sdc.model.errors import RunFolderError
 from sdc.stages.build import Build
-from sdc.stages.compare import compare
+from sdc.stages.finished import compare
 from tests.helpers import builds
 from tests.helpers.builds import CZECH_CSV
 

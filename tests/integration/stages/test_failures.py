@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdc.executor import IN_PROCESS, Executor
+from sdc.executor import IN_PROCESS
 from sdc.feasible.bank import CellRows
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import (
@@ -30,9 +30,8 @@ from sdc.risk.support import Support
 from sdc.risk.verdict import Policy
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.stages import stages
-from sdc.stages.build import Build, open_build
-from sdc.stages.stage import Stage
-from sdc.stages.stages import STAGES, run_all
+from sdc.stages.build import Build, Work, open_build
+from sdc.stages.stages import STAGES, Stage, run_all
 from sdc.storage.certificate import read_certificate, write_certificate
 from sdc.verify.run_folder import Verification
 from tests.helpers.builds import (
@@ -55,9 +54,9 @@ from tests.strategies import czech as czech_table
 def failing(name: str, error: BaseException, *, after: bool) -> tuple[Stage, ...]:
     """The stages, one of them raising an error before or after it wrote its files."""
 
-    def fail(build: Build, into: Path, executor: Executor, say: Callable[[str], None]) -> None:
+    def fail(work: Work, into: Path) -> None:
         if after:
-            whole.make(build, into, executor, say)
+            whole.make(work, into)
         (into / "half.txt").write_text("half")
         raise error
 

@@ -25,10 +25,11 @@ from sdc.model import subtable as st
 from sdc.model.errors import ReleaseError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
+from sdc.progress import Measured
 from sdc.publish.gate import clear
 from sdc.publish.publication import write_publication
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.stages.build import Build, open_build
+from sdc.stages.build import Build, Work, open_build
 from sdc.stages.search import certificate_of
 from sdc.stages.stages import run_all, stages_of
 from sdc.stages.verified import verify_run
@@ -119,7 +120,8 @@ def forged(build: Build, how: str) -> Release | None:
     for stage in every:
         folder.stage(stage.name).mkdir(parents=True)
     for stage in every[:2]:  # the table and its widths, by which verify tells what was asked about
-        stage.make(build, folder.stage(stage.name), IN_PROCESS, lambda text: None)
+        work = Work(build, stage.name, "", Measured(IN_PROCESS), lambda text: None)
+        stage.make(work, folder.stage(stage.name))
     table, hidden = build.made.table, build.origin.hidden
     ignorant = knows(table, NOTHING, build.made.known.zeros)
     try:

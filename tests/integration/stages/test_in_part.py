@@ -23,7 +23,7 @@ from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
-from sdc.stages.compare import compare
+from sdc.stages.finished import compare
 from sdc.stages.stages import STAGES
 from sdc.stages.subject import Subject
 from sdc.storage.documents import part_facts

@@ -19,7 +19,7 @@ import sdc
 from sdc.model.errors import InputError, NothingReleasableError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.stages.compare import compare
+from sdc.stages.finished import compare
 from sdc.stages.subject import Subject
 from sdc.stages.verified import verify_run
 from sdc.storage.runs import read_runs, superfluous

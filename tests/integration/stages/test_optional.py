@@ -24,9 +24,9 @@ from sdc.model.release import NOTHING, Release
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
 from sdc.search.blockers import blockers
+from sdc.stages.again import refusals
 from sdc.stages.assemble import ALL_WIDTHS, Listing, SearchSettings
 from sdc.stages.build import Build
-from sdc.stages.refusals import refusals
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.results import (
     read_curve,

@@ -23,8 +23,8 @@ from sdc.model.errors import (
 )
 from sdc.model.release import Release
 from sdc.stages.build import Build, open_build
-from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
+from sdc.stages.table import check_before
 from sdc.storage.runs import read_run
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import (

@@ -19,9 +19,7 @@ from sdc.model.errors import (
     SdcError,
 )
 from sdc.stages.build import Build, open_build
-from sdc.stages.search import SEARCH
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import STAGES, SWEEP, run_all
+from sdc.stages.stages import SEARCH, STAGES, SWEEP, run_all, run_stage
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import (
     ANNEALED,
@@ -160,7 +158,7 @@ def test_another_solver_or_stage_version_is_not_reused(
 ) -> None:
     later = config(publication={"period": "1981"})
     if changed == "solver":
-        monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
+        monkeypatch.setattr("sdc.stages.stages.deciding", lambda: {"ortools": "1"})
     else:
         one = replace(SEARCH, version=SEARCH.version + 1)
         monkeypatch.setattr("sdc.stages.stages.STAGES", tuple(one if s is SEARCH else s for s in STAGES))
@@ -272,7 +270,7 @@ def test_a_rerun_of_what_another_version_published_ends_with_it(
 ) -> None:
     """And no other build takes its stages for what this version makes."""
     before = begun.folder.records()
-    monkeypatch.setattr("sdc.stages.stage.deciding", lambda: {"ortools": "1"})
+    monkeypatch.setattr("sdc.stages.stages.deciding", lambda: {"ortools": "1"})
     again, statuses = made(config())
     assert (again.folder.path, redone(statuses)) == (begun.folder.path, [])
     assert {n: r.key for n, r in again.folder.records().items()} == {n: r.key for n, r in before.items()}

@@ -11,11 +11,8 @@ from sdc.events import OUTLOOK, QUESTIONS, EventText, heard
 from sdc.executor import IN_PROCESS
 from sdc.search.step import SearchStep
 from sdc.stages.build import Build, open_build
-from sdc.stages.search import SEARCH, QuestionLines
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import run_all
-from sdc.stages.table import TABLE
-from sdc.stages.widths import WIDTHS
+from sdc.stages.search import QuestionLines
+from sdc.stages.stages import SEARCH, TABLE, WIDTHS, run_all, run_stage
 from tests.helpers.builds import written
 from tests.strategies import scattered
 

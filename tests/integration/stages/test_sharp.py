@@ -140,12 +140,12 @@ def test_of_a_table_alone_nothing_is_kept_and_it_says_so(build: Build, tmp_path:
 def test_parts_of_anything_else_are_never_gone_on_from(
     change: str, proven: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sdc.stages import bounded
+    from sdc.stages import answers
 
     subject = Subject.open(str(proven.folder.path))
     known, cells = subject.public(None), subject.table.codes[subject.table.at_risk(1)]
     asked: dict[str, Any] = {"known": known, "cells": cells, "seconds": 5.0, "subject": subject, "say": print}
-    before = bounded.checkpoint_of(**asked)
+    before = answers.checkpoint_of(**asked)
     table = replace(subject.table, counts=subject.table.counts + (np.arange(len(subject.table)) == 0))
     others: dict[str, dict[str, Any]] = {
         "table": {"subject": replace(subject, table=table)},
@@ -156,14 +156,14 @@ def test_parts_of_anything_else_are_never_gone_on_from(
     }
     asked |= others.get(change, {})
     if change == "solver":
-        monkeypatch.setattr(bounded, "deciding", lambda: {"ortools": "1"})
+        monkeypatch.setattr(answers, "deciding", lambda: {"ortools": "1"})
     if change == "run":
         copy = Path(shutil.copytree(proven.folder.path, tmp_path / "run"))
         manifest = json.loads((copy / "manifest.json").read_text())
         manifest["stages"][3]["output"] = "other"
         (copy / "manifest.json").write_text(json.dumps(manifest))
-        asked["subject"] = replace(subject, name=str(copy))
-    after = bounded.checkpoint_of(**asked)
+        asked["subject"] = Subject.open(str(copy))
+    after = answers.checkpoint_of(**asked)
     assert before.of != after.of
 
 

@@ -10,9 +10,8 @@ import pytest
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
-from sdc.stages.checks import check_before
-from sdc.stages.stage import run_stage
-from sdc.stages.table import TABLE
+from sdc.stages.stages import TABLE, run_stage
+from sdc.stages.table import check_before
 from sdc.storage.parquet import read_written_table
 
 CONFIG = """

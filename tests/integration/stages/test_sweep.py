@@ -19,8 +19,8 @@ from sdc.risk.sweep_plan import sweep_bytes
 from sdc.stages import needs
 from sdc.stages.build import Build, open_build
 from sdc.stages.needs import Needs
-from sdc.stages.stage import run_stage
-from sdc.stages.sweep import ALONE, sweep_facts, sweep_lines
+from sdc.stages.stages import ALONE, run_stage
+from sdc.stages.table import sweep_facts, sweep_lines
 from sdc.storage.parquet import PartedTable
 from tests.helpers.builds import Config
 from tests.helpers.folders import contents

@@ -16,8 +16,8 @@ from sdc.model.errors import ConfigError, RunFolderError, SdcError
 from sdc.refusal import MEND, TRY_AGAIN, status_of
 from sdc.run_format import RELEASE, SUMS
 from sdc.stages.build import Build, open_build
+from sdc.stages.release import check_upload, upload
 from sdc.stages.stages import run_all
-from sdc.stages.upload import check_upload, upload
 from sdc.storage.run_folder import LOG
 from tests.helpers.builds import write_czech
 from tests.helpers.folders import contents

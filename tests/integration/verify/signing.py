@@ -19,8 +19,8 @@ from sdc.publish.formats import FORMATS
 from sdc.publish.signature import SigningKey
 from sdc.run_format import CATALOGUES
 from sdc.stages.build import open_build
-from sdc.stages.published import verify_folder
 from sdc.stages.stages import run_all
+from sdc.stages.verified import verify_folder
 from sdc.storage.parquet import write_csv
 from sdc.storage.run_folder import write_json
 from tests.strategies import CZECH_CSV

@@ -31,8 +31,7 @@ from sdc.publish.publication import write_publication
 from sdc.risk import support
 from sdc.risk.inquiry import Inquiry
 from sdc.stages.build import open_build
-from sdc.stages.stage import run_stage
-from sdc.stages.stages import stages_of
+from sdc.stages.stages import run_stage, stages_of
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.storage.run_folder import StageRecord, folder_digest
 from sdc.verify.run_folder import verify

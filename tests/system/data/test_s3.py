@@ -15,8 +15,8 @@ from sdc.data.reading import read_table
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.stages.build import Build, open_build
-from sdc.stages.checks import check_before
 from sdc.stages.stages import run_all
+from sdc.stages.table import check_before
 
 CZECH = Path(__file__).parents[3] / "configs" / "czech_auto_workers.csv"
 

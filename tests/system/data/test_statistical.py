@@ -207,3 +207,19 @@ def test_settings_of_text_files_are_refused_and_an_encoding_is_used(tmp_path: Pa
         read_table(path, csv={"delimiter": ";"})
     path.write_bytes(path.read_bytes().replace("süd".encode(), "süd ".encode("latin-1")).replace(b"UTF-8", b"     "))
     assert categories(read_table(path, csv={"encoding": "latin-1"}))["a"] == ("n", "süd")
+
+
+@pytest.mark.parametrize("suffix", [".sav", ".zsav"])
+@pytest.mark.parametrize("wrong", [2, 0, 5, -1])
+def test_a_header_that_miscounts_the_records(wrong: int, suffix: str, tmp_path: Path) -> None:
+    """-1 says that nobody has counted them."""
+    path = written_to(tmp_path / f"t{suffix}", {"code": [1.0, 2.0, 2.0], "text": ["a", "b", "b"]})
+    content = bytearray(path.read_bytes())
+    assert content[80:84] == (3).to_bytes(4, "little")
+    content[80:84] = wrong.to_bytes(4, "little", signed=True)
+    path.write_bytes(content)
+    if wrong < 0:
+        assert read_table(path).total == 3
+    else:
+        with pytest.raises(InputError, match=r"more records than the \d|cannot be read"):
+            read_table(path)

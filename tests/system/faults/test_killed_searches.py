@@ -12,8 +12,7 @@ from sdc.checkpoint import Checkpoint
 from sdc.executor import IN_PROCESS
 from sdc.search.grown import Grown
 from sdc.stages.build import open_build
-from sdc.stages.search import SEARCH
-from sdc.stages.stages import run_all
+from sdc.stages.stages import SEARCH, run_all
 from sdc.stages.verified import verify_run
 from tests.helpers.builds import report_of
 from tests.integration.stages.test_search import opened

@@ -25,8 +25,8 @@ from sdc.search import parts
 from sdc.search.best import FoundRelease
 from sdc.search.deadline import Deadline
 from sdc.search.parts import in_part
+from sdc.stages.again import refusals
 from sdc.stages.assemble import SearchSettings, release_search
-from sdc.stages.refusals import refusals
 from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError

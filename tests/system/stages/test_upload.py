@@ -10,7 +10,7 @@ import pytest
 from sdc.model.errors import SdcError
 from sdc.refusal import MEND, TRY_AGAIN, status_of
 from sdc.run_format import RELEASE
-from sdc.stages.upload import upload
+from sdc.stages.release import upload
 from tests.helpers.folders import contents
 from tests.integration.stages.test_upload import build_of, made, there
 

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config
+from sdc.stages.build import open_build
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 
@@ -87,15 +88,15 @@ def test_every_setting(file: Path) -> None:
 
 def test_data_overrides_the_path(file: Path) -> None:
     file.write_text(SMALLEST)
-    assert read_config(file, data=Path("/data/other.parquet")).table.path == "/data/other.parquet"
+    assert open_build(file, Path("/data/other.parquet")).config.table.path == "/data/other.parquet"
     file.write_text("name: a\ntable: {}\nrisk: {min_width: 1}")
-    assert read_config(file, data=Path("here.csv")).table.path == str(Path.cwd() / "here.csv")
+    assert open_build(file, Path("here.csv")).config.table.path == str(Path.cwd() / "here.csv")
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/parts/", "memory://t.csv", "http://127.0.0.1:1/t.parquet"])
 def test_a_url_stays_as_it_is(file: Path, url: str) -> None:
     assert config_of(file, SMALLEST.replace("t.csv", url)).table.path == url
-    assert read_config(file, data=url + "x").table.path == url + "x"
+    assert open_build(file, url + "x").config.table.path == url + "x"
 
 
 def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sdc.config.file import read_config
 from sdc.model.errors import ConfigError
+from sdc.stages.build import open_build
 from tests.unit.config.test_config import SMALLEST, config_of
 
 
@@ -254,7 +255,7 @@ def test_paths_that_cannot_be(path: str, file: Path, monkeypatch: pytest.MonkeyP
         read_config(path)
     file.write_text(SMALLEST)
     with pytest.raises(ConfigError, match=r" is no path here: .*; name another"):
-        read_config(file, data=path)
+        open_build(file, path)
     for section in (f"output: {{folder: {path}}}", f"execution: {{cluster: {path}/x.yaml}}"):
         if "\0" not in path:
             assert_refused(file, SMALLEST + section, " is no path here: ")
@@ -279,7 +280,7 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             "proxy_header: X-User",
             "proxy_header = X-User: any program of this machine can send it; name in proxy_secret",
         ),
-        ("proxy_secret: file", "proxy_secret: name in url where others reach the proxy"),
+        ("proxy_secret: build.yaml", "proxy_secret: name in url where others reach the proxy"),
         *(
             (f"url: '{url}'", r"server\.url = .*give scheme, name and port alone")
             for url in (
@@ -311,6 +312,7 @@ def test_faults_of_a_server(file: Path, section: str, match: str) -> None:
 
 
 def test_no_tables_are_drawn_for_a_server_where_there_are_structural_zeros(file: Path) -> None:
+    (file.parent / "zeros.yaml").touch()
     text = SMALLEST.replace("t.csv", "t, structural_zeros: zeros.yaml") + "server: {rules: [{rule: simulatable}]}"
     with pytest.raises(ConfigError, match=r"table\.structural_zeros with server\.rules = simulatable: a draw may"):
         config_of(file, text)

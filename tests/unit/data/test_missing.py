@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sdc.data.reading import count_records, read_table, settings_of
@@ -70,3 +73,34 @@ def test_what_is_left_out_is_counted_and_nothing_else_is(path: Path) -> None:
 def test_settings_that_contradict_each_other(settings: dict[str, Any], match: str, path: Path) -> None:
     with pytest.raises(InputError, match=match):
         read_table(path, **MARKS, **settings)
+
+
+NOTHING: dict[str, list[Any]] = {
+    "age": ["34", None, "71", None, ""],
+    "sex": ["f", None, None, None, " "],
+    "note": [1.5, None, None, 2.0, float("nan")],
+}
+
+
+@pytest.mark.parametrize("settings", [{"missing": "none"}, {"exclude_missing": True}, {}])
+@pytest.mark.parametrize("of", ["parquet", "row groups", "pandas", "arrow"])
+@pytest.mark.parametrize(("rows", "number"), [([0, 1, 2, 3], 2), ([0, 2, 3, 4], 4), ([0, 2, 3], 0)])
+def test_a_row_without_any_value_is_refused(
+    settings: dict[str, Any], of: str, rows: list[int], number: int, tmp_path: Path
+) -> None:
+    """Whatever is used of it, as of a text file; a value in a column that is not used makes it a record."""
+    table = pa.table({name: [values[row] for row in rows] for name, values in NOTHING.items()})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=1 if of == "row groups" else None)
+    source = {"pandas": pd.DataFrame(table.to_pydict()), "arrow": table}.get(of, tmp_path / "t.parquet")
+    if number:
+        with pytest.raises(InputError, match=rf", row {number}: it has no value at all; take it out$"):
+            read_table(source, variables=["age", "sex"], **settings)
+    elif settings:
+        assert read_table(source, variables=["age", "sex"], **settings).total == (3 if "missing" in settings else 1)
+    with pytest.raises(InputError, match="missing values") if not number else pytest.raises(InputError):
+        read_table(source, variables=["age", "sex"])
+
+
+def test_a_value_may_be_missing_where_there_is_but_one_column(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"age": ["34", None]}), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet", missing="none").total == 2

@@ -23,6 +23,7 @@ from sdc.config.table import TableConfig
 from sdc.data import reading, records, source
 from sdc.data.reading import count_records, read_table
 from sdc.data.source import Source, open_source
+from sdc.events import STEP, EventLog, heard, read_events
 from sdc.model.errors import InputError
 from sdc.model.table import Table
 
@@ -263,3 +264,14 @@ def test_parts_of_one_kind(tmp_path: Path, first: pa.Array, second: pa.Array) ->
     for part, column in enumerate([first, second]):
         pq.write_table(pa.table({"a": column}), tmp_path / f"{part}.parquet")
     assert read_table(tmp_path).counts.tolist() == [2]
+
+
+def test_who_waits_hears_how_many_parts_are_done(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "SECONDS_BETWEEN_STEPS", 0.0)
+    log = EventLog(parts.parent / "log.jsonl")
+    with heard(log):
+        open_source(parts).digest()
+        read_table(parts)
+    told = [event["text"] for event in read_events(log.path) if event["event"] == STEP]
+    assert {f"digesting the data: {n} of 3 parts" for n in range(3)} <= set(told)
+    assert {f"looking at the columns: {n} of 3 parts" for n in range(3)} <= set(told)

@@ -23,7 +23,7 @@ from sdc.risk.inquiry import Inquiry
 from sdc.risk.verdict import Verdict
 from sdc.search.parts import in_part
 from sdc.search.wishes import PartWish
-from sdc.stages.known import knowledge
+from sdc.stages.subject import knowledge
 from tests import reference
 from tests.levels import (
     Cell,

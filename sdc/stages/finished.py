@@ -1,22 +1,154 @@
-"""Two runs side by side: what changed in config, table and release, and why what went or came did."""
+"""What finished builds are asked: as Python has them, their query space, and two of them side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sdc.config.build import BuildConfig
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, RunFolderError
+from sdc.model.knowledge import Knowledge
 from sdc.model.named import Named
 from sdc.model.release import Release
 from sdc.model.schema import Schema
+from sdc.model.table import Table
+from sdc.model.weights import RecordWeights
+from sdc.paths import checked_path
+from sdc.report.space import QuerySpace, query_space
+from sdc.run_format import RELEASE, REPORT, WIDTHS
 from sdc.search.why import why as reason_of
 from sdc.search.wishes import Wishes, named
-from sdc.stages.subject import Subject
-from sdc.storage.runs import require_run
+from sdc.stages.report import PAGE
+from sdc.stages.subject import Subject, require_recorded
+from sdc.storage.runs import Run, read_run, require_run, run_at
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Built(Named):
+    """What a build has released, and where it is.
+
+    facts  the document that `sdc run --json` prints
+
+    It goes into every verb that takes a release, with its `table`; RunFolderError where the run folder has gone since,
+    or was changed.
+    """
+
+    facts: Mapping[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The run folder."""
+        return Path(self.facts["run_folder"])
+
+    @property
+    def to_publish(self) -> Path:
+        """The one folder that is safe to publish."""
+        return self.folder / RELEASE
+
+    @property
+    def report(self) -> Path:
+        """The audit report, which is confidential."""
+        return self.folder / REPORT / PAGE
+
+    @property
+    def frontier(self) -> list[str]:
+        """Labels of the released frontier."""
+        return ["*".join(names) or "(total)" for names in self.facts["release"]["frontier"]]
+
+    @property
+    def sub_tables(self) -> int:
+        """How many sub-tables are released, without the grand total."""
+        return int(self.facts["release"]["sub_tables"])
+
+    @cached_property
+    def _subject(self) -> Subject:
+        return Subject.open(str(self.folder))
+
+    @property
+    def table(self) -> Table:
+        """The table that was built of."""
+        return self._subject.table
+
+    @property
+    def weights(self) -> RecordWeights | None:
+        """Of its records; None where the config names none."""
+        return self._subject.weights
+
+    @property
+    def knowledge(self) -> Knowledge:
+        """What everybody knows once it is published: what was known before, what is released, whole and in part."""
+        return self._subject.public(None)
+
+    @property
+    def headline(self) -> str:
+        return f"Build of {self.sub_tables:,} sub-tables and the grand total; to publish: {self.to_publish}"
+
+    def by_name(self) -> dict[str, Sequence[Any]]:
+        """The released frontier: labels, and the number of variables of each."""
+        return {"sub_table": self.frontier, "variables": list(map(len, self.facts["release"]["frontier"]))}
+
+
+EXPLORER = "explorer.html"
+INSTEAD = "Of what is said to be public totals of weights are published, and no counts."
+
+
+def explore(run_folder: str | Path) -> Any:
+    """The query space of a run in a notebook, as `sdc explore` shows it in a browser.
+
+    It is as confidential as the audit report. MissingLibraryError, an ImportError, without anywidget; RunFolderError as
+    `space_of_run`.
+    """
+    from sdc.report.explorer import widget
+
+    return widget(space_of_run(checked_path(run_folder)))
+
+
+def space_of_run(path: Path) -> QuerySpace:
+    """What the stages of a finished run say of all sub-tables.
+
+    RunFolderError for what is no run folder, for a run that is at work or has no release, and where a stage is not as
+    it was made.
+    """
+    path = run_at(path)
+    _require_finished(read_run(path))
+    about = Subject.open(str(path))
+    assert about.build is not None
+    made, schema = about.build.made, about.table.schema
+    require_recorded(made.folder, WIDTHS)
+    space = query_space(
+        about.config.name,
+        about.public(None),
+        about.build.criteria,
+        made.found,
+        made.refutations.values(),
+        widths=made.widths,
+        table=about.table,
+        forbid=named("forbid", about.forbid, schema),
+        hidden=about.build.hidden,
+    )
+    totals = about.config.totals
+    return replace(space, notes=(INSTEAD, *space.notes)) if totals and totals.publish == "instead" else space
+
+
+def _require_finished(run: Run) -> None:
+    if run.state == "finished":
+        return
+    path = run.folder.path
+    if run.state == "unreadable":
+        run.folder.manifest()
+    if run.state == "running":
+        raise RunFolderError(f"{path} is at work; explore it when sdc status says that it is finished")
+    if run.state == "damaged":
+        gone = ", ".join(name for name in run.planned if name not in {record.name for record in run.stages})
+        raise RunFolderError(f"{path} has lost its {gone}; run the build again")
+    raise RunFolderError(
+        f"{path} is {run.state} and has no release to explore; see sdc status for why, and run the build again"
+    )
+
 
 MOST_EXPLAINED = 10
 ELSEWHERE = ("execution", "output", "name")
@@ -86,7 +218,7 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
 
 
 def _opened(path: str | Path) -> Subject:
-    require_run(Path(path))
+    require_run(run_at(Path(path)))
     subject = Subject.open(str(path))
     if subject.build is None or subject.released is None:
         raise RunFolderError(f"{path} is no run that has found a release; name a run folder whose search has ended")
@@ -125,7 +257,7 @@ def _flat(value: Any, key: str) -> list[tuple[str, Any]]:
 
 
 def _table(subject: Subject) -> dict[str, Any]:
-    table, small = subject.table, subject.small_count(None)
+    table, small = subject.table, subject.small_count
     categories = {f"categories of {v.name}": len(v.categories) for v in table.schema.variables}
     return {
         "records": table.total,

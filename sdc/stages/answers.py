@@ -1,0 +1,271 @@
+"""What commands ask of a table beside what is public: bounds of its cells, and how much of it an attack guesses."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sdc.bounds.in_units import bounds_in_units
+from sdc.bounds.super_cells import super_cells_in_units
+from sdc.canonical import digest_of
+from sdc.checkpoint import NOT_KEPT, Arrays, Checkpoint
+from sdc.config.analysis import MOST_SEEDS
+from sdc.events import STEP, tell
+from sdc.executor import IN_PROCESS, Executor
+from sdc.feasible.bank import require_at_risk
+from sdc.feasible.equations import every_cell
+from sdc.intruder.guesses import Right
+from sdc.intruder.summary import Summary
+from sdc.model.cell_bounds import CellBounds
+from sdc.model.errors import ConfigError, InputError, RunFolderError
+from sdc.model.knowledge import Knowledge
+from sdc.model.sharpness import EndMethods
+from sdc.model.super_cell import Asked, SuperCell, SuperCellBounds, each, is_written
+from sdc.model.table import Codes, Table
+from sdc.paths import checked_path
+from sdc.public import mixture
+from sdc.public.attack import Attack, Reconstruction, attack_on, guesses
+from sdc.public.check import read_all
+from sdc.public.relation import relations_given
+from sdc.public.told import told_tables
+from sdc.risk.sharp import METHODS, OnPart, SharpProgress, sharp_bounds
+from sdc.run_format import MANIFEST, POSTERIOR, RELEASE
+from sdc.stages.build import Say
+from sdc.stages.subject import Public, Subject, known_of
+from sdc.storage.results import read_posteriors
+from sdc.storage.run_folder import RunFolder, folder_digest
+from sdc.version import deciding
+
+BOUNDS = "bounds"
+VERSION = 1  # of what is kept part by part: raised as that of a stage
+MAX_CELLS_BOUNDED = 1_000_000
+
+
+def chosen_cells(table: Table, cells: str, small_count: int) -> Codes:
+    """(n, variables) the at-risk cells, or "all"; InputError as for `cell_bounds`."""
+    if cells == "at-risk":
+        return np.asarray(table.codes[require_at_risk(table, small_count)])
+    if cells != "all":
+        raise InputError(f"cells = {cells!r}; choose at-risk or all")
+    if table.schema.cells > MAX_CELLS_BOUNDED:
+        raise InputError(
+            f"the full table has {table.schema.cells} cells, at most {MAX_CELLS_BOUNDED} are bounded at once; choose "
+            "fewer variables, or the at-risk cells"
+        )
+    return every_cell(table.schema)
+
+
+def chosen_super_cells(table: Table, cells: Asked, small_count: int) -> list[SuperCell]:
+    """Those that are named; InputError for what is no super-cell of the table, and as `chosen_cells`."""
+    found = list[SuperCell]()
+    for one in each(cells):
+        if isinstance(one, str) and not is_written(one):
+            found += SuperCell.of_cells(chosen_cells(table, one, small_count))
+        else:
+            found.append(SuperCell.of(one, table.schema))
+    return found
+
+
+def super_cells(
+    table: Table,
+    known: Knowledge,
+    cells: Asked,
+    small_count: int,
+    method: str | None,
+    executor: Executor,
+) -> SuperCellBounds:
+    """Bounds of super-cells, as `chosen_super_cells` has them; errors as there, ReleaseError as the method."""
+    asked = chosen_super_cells(table, cells, small_count)
+    return super_cells_in_units(table, known, asked, method or "auto", executor)
+
+
+def bounded(
+    subject: Subject,
+    known: Knowledge,
+    cells: str,
+    small_count: int,
+    *,
+    method: str,
+    seconds: float | None,
+    executor: Executor,
+    say: Say,
+) -> tuple[CellBounds, EndMethods | None]:
+    """Bounds of cells as a command shows them, and by which methods the ends are where that is known.
+
+    With seconds they are as sharp as these make them. Else those of a run's at-risk cells are what its sharp assessment
+    has, where it has one; and where the release is the run's, bounds by "auto" have what its certificate shows.
+    Errors as of `cell_bounds` and `sharp_bounds`; RunFolderError where the run was changed.
+    """
+    chosen = chosen_cells(subject.table, cells, small_count)
+    if seconds is not None:
+        return _sharpened(subject, known, chosen, seconds, executor, say)
+    is_own = method == "auto" and known.release == subject.released
+    if is_own and cells == "at-risk" and (assessed := subject.assessed(small_count)) is not None:
+        return assessed
+    found = bounds_in_units(subject.table, known, chosen, method, executor)
+    return subject.certified(found, small_count) if is_own else found, None
+
+
+def _sharpened(
+    subject: Subject, known: Knowledge, cells: Codes, seconds: float, executor: Executor, say: Say
+) -> tuple[CellBounds, EndMethods]:
+    """Of a run from what it shows, where the release is the run's; parts are kept until all are done."""
+    start, proof = subject.start if known.release == subject.released else (None, None)
+    checkpoint = checkpoint_of(subject, known, cells, seconds, say)
+    if checkpoint.above is None:
+        say(f"bounds: nothing is kept of {subject.name}, a table alone: interrupted, all is to be done again")
+    elif checkpoint.found:
+        say(f"bounds: goes on after {len(checkpoint.found)} parts that were kept")
+    found = sharp_bounds(
+        subject.table,
+        known,
+        cells,
+        seconds=seconds,
+        start=start,
+        proof=proof,
+        executor=executor,
+        kept=checkpoint.found,
+        on_part=keeping(checkpoint),
+    )
+    checkpoint.remove()
+    return found.bounds, EndMethods.named(METHODS, found.outer_by, found.inner_by)
+
+
+def keeping(checkpoint: Checkpoint) -> OnPart:
+    """Keeps each part that is done, and tells how far it is."""
+
+    def on_part(key: str, found: Arrays, progress: SharpProgress) -> None:
+        checkpoint.write(key, found)
+        tell(STEP, describe_sharp(progress))
+
+    return on_part
+
+
+def describe_sharp(progress: SharpProgress) -> str:
+    """One line for the progress of sharp bounds."""
+    where = f"round {progress.round} of at most {progress.rounds}, {progress.step}"
+    done = f"{progress.parts_done:,} of {progress.parts:,} units, {progress.sharp:,} of {progress.cells:,} cells sharp"
+    return f"sharp bounds: {where}: {done}"
+
+
+def checkpoint_of(subject: Subject, known: Knowledge, cells: Codes, seconds: float, say: Say) -> Checkpoint:
+    """By all that the parts depend on; of a table alone none is kept."""
+    folder = subject.folder
+    if folder is None:
+        return NOT_KEPT
+    # of a run what it shows too
+    shown = {name: one.output for name, one in folder.records().items()} if subject.released is not None else {}
+    asked = hashlib.sha256(np.ascontiguousarray(cells).tobytes()).hexdigest()
+    public = [known.release.frontier, known.zeros.patterns, [fact.identity for fact in known.facts]]
+    of = [subject.table.digest, public, VERSION, deciding(), asked, seconds, shown]
+    return Checkpoint.open(folder.parts(BOUNDS), digest_of(of), say)
+
+
+def attack(
+    release: str | Path | Public,
+    *,
+    truth: str | Path | Table | None = None,
+    seeds: int = 3,
+    relations: str | Path | Sequence[Mapping[str, Any]] | None = None,
+    small_count: int | None = None,
+    executor: Executor = IN_PROCESS,
+) -> Attack:
+    """What published tables let an intruder guess of each cell, by a method not ours, as `sdc attack` says it.
+
+    release      a published folder or file of tables; or a release that was found, or what else is public of a table
+    truth        says in `right` what is guessed right: the run that published the folder; or the table that has what is
+                 public, which must be given
+    seeds        number of starts of the reconstruction, 0 to 100; it needs sdc-tables[attack]. 0 means the
+                 independence model alone
+    relations    how tables of a folder relate: sections as `earlier` of a config has them, or a YAML file of them
+    small_count  cells of 1 up to this count are at risk, default 2; a run has its own
+
+    ConfigError where the reconstruction is not installed, for relations that are none, and where the run is not the
+    folder's; InputError where a table cannot be read, or nothing can be guessed of it, and as of `cell_bounds`.
+    """
+    method = _reconstruction(seeds)
+    if isinstance(release, str | Path):
+        published = checked_path(release)
+        if isinstance(truth, Table) or small_count is not None:
+            raise InputError(
+                f"{release} is a published folder or file, and what is right the run says that published it, with its "
+                "small_count; name that run's folder as truth, or attack what is public of the table"
+            )
+        run = None if truth is None else Truth.open(checked_path(truth), published)
+        found = attack_on(read_all([release], relations_given(relations)), range(seeds), method)
+        return found if run is None else replace(found, right=run.right(found)).named_by(found.schema)
+    if not isinstance(truth, Table) or relations is not None:
+        raise InputError(
+            "what is public of a table has no counts by itself, and is related to it; give the table as truth, and no "
+            "relations"
+        )
+    known = known_of(truth, release)
+    found = attack_on_public(truth, known, seeds)
+    right = _right(found, truth, known, 2 if small_count is None else small_count, executor)
+    return replace(found, right=right).named_by(found.schema)
+
+
+def attack_on_public(table: Table, known: Knowledge, seeds: int) -> Attack:
+    """The same on all that is known of a table; InputError where that is the total alone."""
+    method, told = _reconstruction(seeds), [*told_tables(table, known)]
+    if not told:
+        raise InputError("nothing but the total is public; there is nothing to guess from")
+    return attack_on(told, range(seeds), method)
+
+
+def _reconstruction(seeds: int) -> Reconstruction:
+    if not 0 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds = {seeds}; give how many starts the reconstruction has, from 0 to {MOST_SEEDS}")
+    method = mixture.Mixture()
+    if seeds:
+        method.require()
+    return method
+
+
+def _right(found: Attack, table: Table, known: Knowledge, small_count: int, executor: Executor) -> Right:
+    """By the bounds of the at-risk cells under what is known; nothing was promised of them."""
+    own = guesses(found, table, small_count)
+    bounds = bounds_in_units(table, known, chosen_cells(table, "at-risk", small_count), "auto", executor)
+    return Right(own, bounds, small_count).named_by(table.schema)
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """A run that has published something.
+
+    bounds      of its at-risk cells under that; posteriors  of the same cells, as far as its build has them
+    """
+
+    about: Subject
+    bounds: CellBounds
+    posteriors: tuple[Summary, ...]
+
+    @staticmethod
+    def open(run: Path, published: Path) -> Truth:
+        """The run that has published this folder.
+
+        ConfigError where it is no run, has published another folder, or asks for what an attack does not take;
+        RunFolderError where it is not whole, or was changed.
+        """
+        if not (run / MANIFEST).is_file():
+            raise ConfigError(f"{run} is no run folder; name the one whose build has published {published}")
+        record = RunFolder(run).records().get(RELEASE)
+        if record is None or folder_digest(published) != record.output:
+            raise ConfigError(f"{published} is not what {run} has published; name that run's release, or a copy of it")
+        about = Subject.open(str(run), asked=("attack",))
+        bounds, _ = about.start
+        if bounds is None:
+            raise RunFolderError(f"{run} has no bounds of its release; make it again with sdc run")
+        laws = read_posteriors(run / POSTERIOR) if about.config.posterior else ()
+        return Truth(about, bounds, laws)
+
+    def right(self, found: Attack) -> Right:
+        """What is right of guesses of its table."""
+        table, risk = self.about.table, self.about.config.risk
+        own = guesses(found, table, risk.small_count)
+        return Right(own, self.bounds, risk.small_count, risk.min_width, self.posteriors).named_by(table.schema)
