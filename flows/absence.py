@@ -6,13 +6,12 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
-from prefect.client.base import PrefectHttpxSyncClient
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import FlowRun
@@ -28,10 +27,7 @@ from sdc.storage.run_folder import RunFolder
 
 VARIABLE, SECONDS = "SDC_PREFECT_SECONDS", 600.0
 SECONDS_BETWEEN_TRIES = 2.0
-UNAVAILABLE = httpx.codes.BAD_GATEWAY, httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.GATEWAY_TIMEOUT
 AT_WORK = "sdc-at-work"  # a tag of flow runs, beside one with host, process and run folder
-
-Send = Callable[..., httpx.Response]
 
 
 # The server
@@ -49,66 +45,39 @@ def patience() -> float:
     return seconds
 
 
-def be_patient() -> None:
-    """Has every call of Prefect's client in this process wait for a server that does not answer twice, and say so.
+def await_server(client: SyncPrefectClient) -> None:
+    """Waits while the server does not answer, and says so where it is twice; TemporaryError after `patience`.
 
-    By itself it gives up after a minute without a word, or at once where a client is new.
+    It is called before what is said to the server at each boundary of stages: Prefect's own retries, which say nothing,
+    are for the moments between.
     """
-    retry: Any = PrefectHttpxSyncClient._send_with_retry
-    if not getattr(retry, "is_patient", False):
-
-        def patient(self: PrefectHttpxSyncClient, request: httpx.Request, send: Send, *rest: Any, **named: Any) -> Any:
-            return retry(self, request, _patient(send), *rest, **named)
-
-        patient.is_patient = True  # type: ignore[attr-defined]
-        PrefectHttpxSyncClient._send_with_retry = patient  # type: ignore[method-assign]
-
-
-_given_up: list[str] = []  # what was said when the server was given up, by this process, once and for all
-
-
-def _patient(send: Send) -> Send:
-    def sent(request: httpx.Request, *args: Any, **named: Any) -> httpx.Response:
-        if PREFECT_CLIENT_MAX_RETRIES.value() == 0:  # nobody wants it tried again
-            return send(request, *args, **named)
-        waiting: Waiting | None = None
-        answer = _tried(send, request, args, named)
-        if isinstance(answer, str) and patience() and not _given_up:
-            # one that is busy for a moment, as with its database, is no matter for anybody
-            time.sleep(SECONDS_BETWEEN_TRIES)
-            answer = _tried(send, request, args, named)
-        while isinstance(answer, str):
-            waiting = waiting or Waiting(patience())
-            _wait(waiting, answer)
-            answer = _tried(send, request, args, named)
-        if waiting is not None:
-            _say(f"Prefect's server at {_url()} answers again")
-        return answer
-
-    return sent
+    settings, why, waiting = get_current_settings(), _silence(client), None
+    if why and settings.client.max_retries:
+        # one that is busy for a moment, as with its database, is no matter for anybody
+        time.sleep(SECONDS_BETWEEN_TRIES)
+        why = _silence(client)
+    while why:
+        waiting = waiting or Waiting(patience())
+        if not waiting.seconds_left or not settings.client.max_retries:
+            settings.client.max_retries = 0  # what ends has more to say to the server, and waits no more
+            raise TemporaryError(f"{_away(why)}; start it, then run again: stages that are done are reused")
+        with _heard():
+            waiting.tell(f"Prefect's server at {_url()} does not answer", why)
+        time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
+        why = _silence(client)
+    if waiting is not None:
+        _say(f"Prefect's server at {_url()} answers again")
 
 
-def _tried(send: Send, request: httpx.Request, args: Any, named: Any) -> httpx.Response | str:
-    """The answer, or why there is none."""
-    try:
-        answer = send(request, *args, **named)
-    except httpx.TransportError as error:
-        return str(error) or type(error).__name__
-    return f"status {answer.status_code}" if answer.status_code in UNAVAILABLE else answer
+def _silence(client: SyncPrefectClient) -> str:
+    """Why the server does not answer; empty where it does."""
+    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+        fault = client.api_healthcheck()
+    return "" if fault is None else str(fault).splitlines()[0] if str(fault) else type(fault).__name__
 
 
-def _wait(waiting: Waiting, why: str) -> None:
-    """A while; TemporaryError where it was long enough, and then at once: what ends has more to say to the server."""
-    if not _given_up and not waiting.seconds_left:
-        _given_up.append(
-            f"Prefect's server at {_url()} has not answered for {waiting.timeout:g} s ({why}); start it, then run "
-            "again: stages that are done are reused"
-        )
-    if _given_up:
-        raise TemporaryError(_given_up[0])
-    with _heard():
-        waiting.tell(f"Prefect's server at {_url()} does not answer", why)
-    time.sleep(min(SECONDS_BETWEEN_TRIES, waiting.seconds_left))
+def _away(why: str) -> str:
+    return f"Prefect's server at {_url()} has not answered ({why})"
 
 
 def _say(text: str) -> None:
@@ -132,11 +101,11 @@ def _url() -> str:
 def require_server() -> None:
     """TemporaryError, at once, where no server answers at the URL that Prefect's settings name, and as `patience`."""
     patience()
-    with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), get_client(sync_client=True) as client:
-        fault = client.api_healthcheck()
-    if fault is not None:
+    with get_client(sync_client=True) as client:
+        fault = _silence(client)
+    if fault:
         raise TemporaryError(
-            f"no Prefect server answers at PREFECT_API_URL = {_url()}: {str(fault).splitlines()[0]}; start it, mend "
+            f"no Prefect server answers at PREFECT_API_URL = {_url()}: {fault}; start it, mend "
             "the URL, or leave it unset for a server of the build's own"
         )
 
@@ -146,6 +115,9 @@ def refusals_of_the_server() -> Iterator[None]:
     """What the server answers that is no answer is its refusal, or its fault, and not one of the build."""
     try:
         yield
+    except httpx.TransportError as error:
+        why = str(error) or type(error).__name__
+        raise TemporaryError(f"{_away(why)}; start it, then run again: stages that are done are reused") from error
     except PrefectHTTPStatusError as error:
         raise SdcError(
             f"Prefect's server at {_url()} answers with status {error.response.status_code}; see its log, and the key "
@@ -171,6 +143,7 @@ def at_work(folder: RunFolder) -> Iterator[None]:
         _end_dead_runs(client, own, folder)
         client.update_flow_run(own.id, tags=[*own.tags, AT_WORK, _holder(folder)])
         yield
+        await_server(client)
         client.update_flow_run(own.id, tags=own.tags)
 
 

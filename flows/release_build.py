@@ -10,7 +10,6 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from flows.absence import be_patient
 from flows.command import run_as_command
 from flows.tasks import run_as_task, run_as_tasks, stage_facts
 from sdc.model.release import release_facts
@@ -20,8 +19,6 @@ from sdc.search.suppressed import part_facts
 from sdc.stages.build import open_build
 from sdc.stages.release import check_upload, upload
 from sdc.stages.stages import beside_all
-
-be_patient()
 
 
 @flow(name="release-build")

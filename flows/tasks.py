@@ -23,11 +23,11 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import LogCreate
 from prefect.context import TaskRunContext
 
-from flows.absence import at_work
+from flows.absence import at_work, await_server
 from sdc.config.build import ExecutionConfig
 from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
-from sdc.executor import Executor
+from sdc.executor import Executor, never
 from sdc.progress import Progress, Watched, summary
 from sdc.stages.build import Build
 from sdc.stages.stages import MEASURED, SEARCH, TABLE, Stage, run_stages, stages_of
@@ -117,6 +117,7 @@ def _stage_lines() -> Iterator[None]:
             run: Any = TaskRunContext.get()
             ids = {"flow_run_id": run.task_run.flow_run_id, "task_run_id": run.task_run.id}
             now: Any = datetime.now(UTC)
+            await_server(client)
             client.create_logs([LogCreate(name="sdc", level=logging.INFO, message=line, timestamp=now, **ids)])
 
         with heard(EventText(log, STARTED, FINISHED, FAILED)):
@@ -154,8 +155,8 @@ class LateExecutor:
     def scratch(self) -> Path | None:
         return self._executor().scratch
 
-    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
-        return self._executor().run(function, table, units)
+    def run(self, function: Any, table: Any, units: Any, is_over: Callable[[], bool] = never) -> Iterator[Any]:
+        return self._executor().run(function, table, units, is_over)
 
     def _executor(self) -> Executor:
         if self._opened is None:

@@ -56,6 +56,10 @@ class Checkpoint:
             say(f"{work}: {lost} of {len(files)} parts of the checkpoint are cut short and are passed over")
         return Checkpoint(above, of, dict(parts))
 
+    def anew(self) -> Checkpoint:
+        """With what workers have kept since it was opened."""
+        return self if self.above is None else Checkpoint.open(self.above, self.of)
+
     @property
     def folder(self) -> Path:
         """It is there while the work is not done."""

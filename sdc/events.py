@@ -18,6 +18,7 @@ STARTED, FINISHED, FAILED = "stage started", "stage finished", "stage failed"
 STEP = "step"  # the event of one step of a search, of which there may be thousands
 WARNING = "warning"  # the event of what whoever decides must look at, though nothing is refused for it
 EXECUTION = LOGGER.getChild("execution")  # what happens to workers: shown on standard error too
+WORKER_LOST, UNIT_LOST, SCHEDULER_LOST = FAULTS = "worker lost", "unit lost", "scheduler lost"
 SERVER = LOGGER.getChild("server")  # its requests, without what was asked for; and by FAULTY what is wrong, or no more
 FAULTY = "fault"
 QUESTION, OUTLOOK = "question", "outlook"

@@ -19,12 +19,19 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 
+def never() -> bool:
+    """That a call of an executor goes on to its end."""
+    return False
+
+
 class Executor(Protocol):
     """One method. A unit carries keys, never the table; how the table gets there is the executor's business.
 
     `function` is pure, so a unit that is lost or run twice does no harm, and the results, which
     come in the order of the units, depend on neither workers nor timing. Its table is None where
     units make one; one whose parts are on disk is opened where they run.
+    Results end early where `is_over` says so while one is waited for, whatever the workers do. CutShortError where a
+    fault, and not the time, is why it is missing then.
 
     scratch  a folder that every worker sees, for what is too large for a result; None where the units run here
     """
@@ -35,7 +42,11 @@ class Executor(Protocol):
     def scratch(self) -> Path | None: ...
 
     def run(
-        self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]
+        self,
+        function: Callable[[Input, Unit], Result],
+        table: Input,
+        units: Sequence[Unit],
+        is_over: Callable[[], bool] = never,
     ) -> Iterator[Result]: ...
 
 
@@ -45,7 +56,13 @@ class InProcess:
     workers = 1
     scratch = None
 
-    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+    def run(
+        self,
+        function: Callable[[Input, Unit], Result],
+        table: Input,
+        units: Sequence[Unit],
+        is_over: Callable[[], bool] = never,
+    ) -> Iterator[Result]:
         # lazily: whoever has the answer stops asking, and the units that are left cost nothing
         return (function(table, unit) for unit in units)
 

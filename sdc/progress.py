@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.events import EXECUTION, OUTLOOK, QUESTION, QUESTIONS, STARTED, STEP, EventText, heard, tell
-from sdc.executor import Executor, Input, Result, Unit, works_of
+from sdc.executor import Executor, Input, Result, Unit, never, works_of
 from sdc.memory import MIB, forget_peak, give_back, peak_bytes
 from sdc.storage.run_folder import StageRecord
 
@@ -226,10 +226,16 @@ class Watched:
     def scratch(self) -> Path | None:
         return self._executor.scratch
 
-    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+    def run(
+        self,
+        function: Callable[[Input, Unit], Result],
+        table: Input,
+        units: Sequence[Unit],
+        is_over: Callable[[], bool] = never,
+    ) -> Iterator[Result]:
         name = PLAIN.get(function.__name__, function.__name__.replace("_", " "))
         with self._progress.units(name, len(units), works_of(units)) as done:
-            for number, result in enumerate(self._executor.run(function, table, units), start=1):
+            for number, result in enumerate(self._executor.run(function, table, units, is_over), start=1):
                 done(number)
                 yield result
 
@@ -265,16 +271,22 @@ class Measured:
     def scratch(self) -> Path | None:
         return self._executor.scratch
 
-    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
+    def run(
+        self,
+        function: Callable[[Input, Unit], Result],
+        table: Input,
+        units: Sequence[Unit],
+        is_over: Callable[[], bool] = never,
+    ) -> Iterator[Result]:
         # in this process, whose peak is measured for the stage as a whole
         if units and self.scratch is None:
-            for result in self._executor.run(function, table, units):
+            for result in self._executor.run(function, table, units, is_over):
                 self.units += 1
                 yield result
         elif units:
             # with the function's name, by which an executor remembers how long its units take
             measuring = update_wrapper(partial(_with_peak, function), function)
-            for result, mib in self._executor.run(measuring, table, units):
+            for result, mib in self._executor.run(measuring, table, units, is_over):
                 self.units, self.worker_mib = self.units + 1, max(self.worker_mib or 0, mib)
                 yield result
 

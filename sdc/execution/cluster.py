@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sdc.config.build import ExecutionConfig
-from sdc.execution.connection import check_workers, connect, tls_context
+from sdc.execution.connection import PATIENCE, check_workers, connect, tls_context
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ALMOST_NO_HTTP, LOST, ONE_THREAD, STEADY, manifest
+from sdc.execution.jobs import ALMOST_NO_HTTP, ONE_THREAD, STEADY, manifest
 from sdc.execution.library_logs import quiet_here, quiet_worker
 from sdc.execution.settings import (
     AddressSettings,
@@ -123,7 +123,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
     from distributed import Client, LocalCluster, Security
 
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
-    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP, **LOST}
+    configured = {"distributed.nanny.pre-spawn-environ": ONE_THREAD, **ALMOST_NO_HTTP}
     # keys of this run alone, in memory: another user of this machine can reach the ports, and whoever a scheduler
     # listens to runs code in its workers
     security = Security.temporary()  # type: ignore[no-untyped-call]
@@ -207,7 +207,7 @@ def _kubernetes(settings: KubernetesSettings) -> Iterator[Executor]:
     with (
         _scratch_below(own.scratch) as scratch,
         _started(own, KubeCluster) as cluster,
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
+        Client(cluster, timeout=PATIENCE) as client,  # type: ignore[no-untyped-call]
     ):
         if own.adaptive:
             cluster.adapt(minimum=own.fewest, maximum=own.most)

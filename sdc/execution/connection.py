@@ -24,6 +24,7 @@ from sdc.version import deciding
 
 SAME = ("dask", "distributed")
 """Packages that driver and workers must have in the same version, beside those that decide."""
+PATIENCE = 300.0  # seconds to wait for a scheduler or a worker that went away
 SECONDS_BETWEEN_LOOKS, SECONDS_BETWEEN_LINES = 2.0, 60.0
 
 
@@ -42,8 +43,14 @@ def connect(settings: AddressSettings) -> Any:
         tls_client_key=str(tls.key),
         require_encryption=True,
     )
+
+    def client(timeout: float) -> Any:
+        return Client(settings.address, timeout=timeout, security=security)  # type: ignore[no-untyped-call]
+
     try:
-        return Client(settings.address, timeout=settings.timeout_seconds, security=security)  # type: ignore[no-untyped-call]
+        # the second time with the time for which it tries to reach a scheduler that it lost
+        client(settings.timeout_seconds).close()
+        return client(PATIENCE)
     except Exception as error:  # what the bytes of another service do to Dask, a MemoryError for one
         raise _refused(settings, f"it answers, but is no Dask scheduler of this version ({error!r})") from error
 
@@ -162,6 +169,13 @@ def check_workers(
     return len(answers)
 
 
+def workers_of(client: Any) -> dict[str, Any]:
+    """What the scheduler knows of each."""
+    # not `client.scheduler_info`, which may give none: the client itself asks now and then, without workers
+    found: dict[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
+    return found
+
+
 class Waiting:
     """Tells that something is waited for, and why, about once a minute and where the reason is another one.
 
@@ -228,8 +242,7 @@ def _check_worker(worker: str, answer: Any, token: Path) -> None:
 
 def _check_memory(client: Any, memory: int) -> None:
     """A worker without a limit says 0."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    for worker, facts in workers.items():
+    for worker, facts in workers_of(client).items():
         if 0 < facts["memory_limit"] < memory:
             raise ConfigError(
                 f"worker {worker} has {facts['memory_limit']} bytes of memory, less than memory_per_worker ({memory}); "

@@ -17,7 +17,8 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 
 import psutil
 from packaging.requirements import Requirement
@@ -36,6 +37,7 @@ CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed pac
 LEAST_FREE = 100 << 20  # bytes, without which not even a small build ends
 MOST_NAMED = 5
 ANSWER_SECONDS = 5.0
+LOOPBACK = "127.0.0.1", "localhost", "::1"
 NO_POSIX = "exfat", "fuse.gcsfuse", "fuse.goofys", "fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "msdos", "vfat"
 """File systems that keep no permissions, or that rename nothing at one stroke."""
 
@@ -146,10 +148,12 @@ def _of_prefect() -> str:
 
 
 def _of_server(url: str) -> str:
+    # no proxy is asked about this machine
+    asked = build_opener(*([ProxyHandler({})] if urlsplit(url).hostname in LOOPBACK else []))
     try:
-        with urlopen(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
+        with asked.open(f"{url.rstrip('/')}/health", timeout=ANSWER_SECONDS):
             pass
-        with suppress(HTTPError), urlopen(f"{url.rstrip('/')}/admin/version", timeout=ANSWER_SECONDS):
+        with suppress(HTTPError), asked.open(f"{url.rstrip('/')}/admin/version", timeout=ANSWER_SECONDS):
             raise SdcError(
                 f"the server at PREFECT_API_URL = {url} takes work from anybody who reaches it, also for workers of "
                 "this user; start it with PREFECT_SERVER_API_AUTH_STRING, and set PREFECT_API_AUTH_STRING to the same"

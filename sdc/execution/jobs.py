@@ -22,14 +22,12 @@ NANNY_BYTES = 256 << 20  # the process that watches a worker lives in its job to
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ALMOST_NO_HTTP = {f"distributed.{who}.http.routes": ["distributed.http.health"] for who in ("scheduler", "worker")}
 """What Dask serves by HTTP, which asks nobody for a key: that a process is well, as Kubernetes asks."""
-LOST = {"distributed.scheduler.worker-ttl": "60s"}
-"""After how long without a heartbeat a worker is lost, as one is that was stopped; Dask looks as often."""
 NO_HTTP = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
 """Of a worker: Dask serves HTTP all the same, and without an address on every interface."""
 STEADY = {"interval": "5s", "wait_count": 12}  # workers stay for a minute without work, which there is between stages
 WORKER_ENV = {
     **ONE_THREAD,
-    **{f"DASK_{name.upper().replace('.', '__')}": str(routes) for name, routes in (ALMOST_NO_HTTP | LOST).items()},
+    **{f"DASK_{name.upper().replace('.', '__')}": str(routes) for name, routes in ALMOST_NO_HTTP.items()},
     # Dask's own setting fixes malloc's trim threshold, after which glibc maps every large array anew: a fifth slower
     "DASK_DISTRIBUTED__NANNY__PRE_SPAWN_ENVIRON": "{'MALLOC_TRIM_THRESHOLD_': None}",
 }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdc.execution.connection import check_workers
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import ALMOST_NO_HTTP, LOST, STEADY, job_script, job_settings, slurm_library
+from sdc.execution.jobs import ALMOST_NO_HTTP, STEADY, job_script, job_settings, slurm_library
 from sdc.execution.settings import SlurmSettings, walltime_seconds
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, NoWorkersError
@@ -94,7 +94,7 @@ def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -
     library = slurm_library()
     with (
         own_scratch(settings.scratch) as scratch,
-        dask.config.set({**ALMOST_NO_HTTP, **LOST}),
+        dask.config.set(ALMOST_NO_HTTP),
         _submitted(settings, scratch, library.SLURMCluster, watch and watch.loop) as cluster,
         Client(cluster) as client,  # type: ignore[no-untyped-call]
         nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),

@@ -22,6 +22,16 @@ class TemporaryError(SdcError):
     """What is needed is away or busy just now: nothing here is to be mended, and the same may do later."""
 
 
+class CutShortError(TemporaryError):
+    """A search that was to end, and that a fault of workers had left with work: it counts as none."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the search was to end, and a fault cut it short: {why}. Nothing is published; run again, and it goes on "
+            "from its checkpoint"
+        )
+
+
 class InputError(SdcError):
     """A file, a column or a value that cannot be read as a table of counts."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
-from sdc.search.deadline import NEVER, Deadline
+from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
@@ -36,6 +37,7 @@ from sdc.search.step import Refused, SearchStep
 from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
 
+SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
 ANNEALING, BISECTION, GREEDY = "annealing", "bisection", "greedy search"  # parts of a search
 METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
 
@@ -347,7 +349,9 @@ class ReleaseSearch:
             # one growth comes after the other, and each is to have some time
             growing = replace(self, ordered=replace(self.ordered, deadline=self.deadline.halved))
         if are_units:
-            return growing._grown_side_by_side(annealed)
+            with suppress(DeadlineError):  # workers that do not end
+                return growing._grown_side_by_side(annealed)
+            growing = replace(self, ordered=replace(self.ordered, checkpoint=self.ordered.checkpoint.anew()))
         return growing.by_order(), growing.extended(annealed)
 
     def best_of(
@@ -427,7 +431,8 @@ class ReleaseSearch:
         if not self.can_anneal():
             first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
         beside = replace(alone, start=Grown(start.release, start.proof), first=first, deadline=self.deadline)
-        ordered, other = inquiry.executor.run(grow, inquiry.table, [alone, beside])
+        executor = self.deadline.limits(inquiry.executor, SECONDS_TO_END)
+        ordered, other = executor.run(grow, inquiry.table, [alone, beside])
         grown = self._grown("ordered", self._proven(ordered), ordered, reasons.left(search, ordered))
         return grown, self._with_extension(annealed, self._proven(other), other)
 

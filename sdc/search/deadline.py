@@ -9,7 +9,7 @@ from math import inf
 from pathlib import Path
 
 from sdc.config.release import ReleaseConfig
-from sdc.executor import Executor, Input, Result, Unit
+from sdc.executor import Executor, Input, Result, Unit, never
 
 
 class DeadlineError(Exception):
@@ -48,23 +48,44 @@ class Deadline:
         if self.is_over:
             raise DeadlineError
 
-    def limits(self, executor: Executor) -> Executor:
-        """The executor, whose units are given up by DeadlineError once the deadline is over."""
-        return executor if self == NEVER else _Limited(executor, self)
+    def limits(self, executor: Executor, grace: float = 0.0) -> Executor:
+        """The executor, whose units are given up by DeadlineError once the deadline is over.
+
+        grace  seconds that units have which end by themselves, as they know the deadline
+        """
+        return executor if self == NEVER else _Limited(executor, self, grace)
 
 
 NEVER = Deadline()
 
 
 class _Limited:
-    def __init__(self, executor: Executor, deadline: Deadline) -> None:
-        self.executor, self.deadline, self.workers = executor, deadline, executor.workers
+    def __init__(self, executor: Executor, deadline: Deadline, grace: float) -> None:
+        self.executor, self.deadline, self.grace, self.workers = executor, deadline, grace, executor.workers
+        self._since = inf
 
     @property
     def scratch(self) -> Path | None:
         return self.executor.scratch
 
-    def run(self, function: Callable[[Input, Unit], Result], table: Input, units: Sequence[Unit]) -> Iterator[Result]:
-        for result in self.executor.run(function, table, units):
-            self.deadline.check()
+    def run(
+        self,
+        function: Callable[[Input, Unit], Result],
+        table: Input,
+        units: Sequence[Unit],
+        is_over: Callable[[], bool] = never,
+    ) -> Iterator[Result]:
+        left = len(units)
+        for result in self.executor.run(function, table, units, lambda: self._is_over or is_over()):
+            if self._is_over:
+                break
+            left -= 1
             yield result
+        if left:
+            raise DeadlineError
+
+    @property
+    def _is_over(self) -> bool:
+        if self.deadline.is_over:
+            self._since = min(self._since, time.monotonic())
+        return time.monotonic() - self._since >= self.grace

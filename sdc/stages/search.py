@@ -13,9 +13,10 @@ from sdc.checkpoint import Checkpoint, packed, unpacked
 from sdc.config.build import BuildConfig
 from sdc.config.capabilities import SETTINGS_OF
 from sdc.config.release import ReleaseConfig
-from sdc.events import OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, tell
+from sdc.events import EXECUTION, FAULTS, OUTLOOK, QUESTION, QUESTIONS, STEP, WARNING, EventText, heard, tell
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
+from sdc.model.errors import CutShortError, NothingReleasableError
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -64,11 +65,19 @@ def search(work: Work, into: Path) -> None:
         say(f"search: {name}: {'no release' if first is None else f'{first.sub_tables:,} sub-tables'}")
         return found
 
-    settings, told = build.settings(work.executor), partial(tell, STEP)
+    settings, told, faults = build.settings(work.executor), partial(tell, STEP), list[str]()
     watch = Watch(QuestionLines(told), keep, lambda step: told(describe_simulated(step, table.schema)))
-    with interruptible(release, build.folder.path / f"{SEARCH}.ending") as deadline:
+    listening = heard(EventText(faults.append, *FAULTS), EXECUTION)
+    with listening, interruptible(release, build.folder.path / f"{SEARCH}.ending") as deadline:
         own = release_search(table, known, settings, build.made.widths, watch, deadline, checkpoint)
-        found = own.run(release.method, _kept(checkpoint, say), step)
+        try:
+            found = own.run(release.method, _kept(checkpoint, say), step)
+        except NothingReleasableError as error:
+            if faults and deadline.is_over:
+                raise CutShortError(faults[-1]) from error
+            raise
+        if faults and found.ended_after and not found.sub_tables:
+            raise CutShortError(faults[-1])
         _write(found, build, into, say)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 import uuid
@@ -250,11 +251,15 @@ class RunFolder:
 
     def _whole(self, name: str, key: str) -> Iterator[tuple[RunFolder, StageRecord]]:
         """The builds that have a stage whole and made with this key, this one first."""
+        if (record := self._made_with(name, key)) is not None:
+            yield self, record
         # in one order, so that a stage is taken over from the same build whichever run asks
-        beside = [RunFolder(manifest.parent) for manifest in sorted(self.path.parent.glob(f"[!.]*/{MANIFEST}"))]
-        for folder in (self, *(other for other in beside if other != self)):
-            if (record := folder._made_with(name, key)) is not None:
-                yield folder, record
+        for other in sorted(os.listdir(self.path.parent)) if self.path.parent.is_dir() else ():
+            is_run = other != self.path.name and not other.startswith(".")
+            if is_run and key in _keys_in(f"{self.path.parent}/{other}/{MANIFEST}"):
+                folder = RunFolder(self.path.parent / other)
+                if (record := folder._made_with(name, key)) is not None:
+                    yield folder, record
 
     def _made_with(self, name: str, key: str | None) -> StageRecord | None:
         """The record of a stage that is whole and was made with this key, or with any."""
@@ -331,6 +336,20 @@ def read_format(path: Path, version: int, lacks: str) -> dict[str, Any]:
             "the version that made it"
         )
     return {name: told for name, told in content.items() if name != "format"}
+
+
+def _keys_in(manifest: str) -> frozenset[str]:
+    """The keys in the manifest of another run, which is read once: there may be thousands of runs."""
+    try:
+        return _keys_as_of(manifest, os.stat(manifest).st_mtime_ns)
+    except OSError:
+        return frozenset()
+
+
+@lru_cache(maxsize=1 << 15)
+def _keys_as_of(manifest: str, written: int) -> frozenset[str]:
+    with open(manifest, encoding="ascii", errors="replace") as file:
+        return frozenset(re.findall(r'"key": *"([^"]+)"', file.read()))
 
 
 def folder_digest(folder: Path) -> str:

@@ -150,6 +150,9 @@ def test_an_open_prefect_server_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Open) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # which is not asked about this machine
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
         monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{server.server_port}/api")
         (found,) = (one for one in examined(None) if one.name == "prefect")
         server.shutdown()

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from sdc.execution import dask_executor
 from sdc.execution.cluster import open_executor
 from sdc.execution.connection import software
 from sdc.execution.dask_executor import DaskExecutor
-from sdc.execution.jobs import LOST
 from sdc.executor import IN_PROCESS, Executor
 from sdc.memory import resident_bytes
 from sdc.model.errors import ConfigError, SdcError
@@ -102,23 +100,6 @@ def memory_limit(table: Table, unit: int) -> int:
     return limit
 
 
-def die_once(table: Table, unit: str) -> str:
-    """Kills its worker the first time it runs: a lost worker, at a chosen moment."""
-    marker = Path(unit)
-    if not marker.exists():
-        marker.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return marker.name
-
-
-def stop_once(table: Table, unit: str) -> str:
-    """Its process takes no more part in anything, as one does that waits for a disk that is gone."""
-    if not Path(unit).exists():
-        Path(unit).touch()
-        os.kill(os.getpid(), signal.SIGSTOP)
-    return Path(unit).name
-
-
 def pause(dask_worker: Any) -> None:
     """As a worker does above four fifths of its memory; looks at its memory do not wake it."""
     from distributed.core import Status
@@ -175,24 +156,6 @@ def test_units_run_in_other_processes(two_workers: Executor, czech: Table) -> No
 
 def test_workers_have_the_memory_of_the_config(two_workers: Executor, czech: Table) -> None:
     assert set(two_workers.run(memory_limit, czech, range(8))) == {2 << 30}
-
-
-def test_a_worker_that_dies_costs_nothing_but_time(two_workers: Executor, czech: Table, tmp_path: Path) -> None:
-    """Another takes its place, so that there are two afterwards."""
-    assert isinstance(two_workers, DaskExecutor)
-    units = [str(tmp_path / name) for name in "abc"]
-    for name in "bc":
-        (tmp_path / name).touch()
-    assert list(two_workers.run(die_once, czech, units)) == ["a", "b", "c"]
-    two_workers.client.wait_for_workers(2, timeout=300)
-
-
-def test_a_worker_that_is_stopped_is_lost(czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a minute; here sooner."""
-    monkeypatch.setitem(LOST, "distributed.scheduler.worker-ttl", "5s")
-    (tmp_path / "b").touch()
-    with open_executor(ExecutionConfig(workers=2)) as executor:
-        assert list(executor.run(stop_once, czech, [str(tmp_path / name) for name in "ab"])) == ["a", "b"]
 
 
 def test_a_full_scratch_folder_is_one_message(unknowing: Callable[[int], DaskExecutor]) -> None:
@@ -280,15 +243,14 @@ def test_a_client_that_is_just_closing(czech: Table, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
     with open_executor(ExecutionConfig(workers=1)) as executor:
         assert isinstance(executor, DaskExecutor)
-        client = executor.client
 
-        def closed(n_workers: int) -> dict[str, Any]:
+        def closed(client: Any) -> dict[str, Any]:
             monkeypatch.setattr(client, "status", "closed")
             return {}
 
-        monkeypatch.setattr(client, "scheduler_info", lambda n_workers: {})
+        monkeypatch.setattr(dask_executor, "workers_of", lambda client: {})
         assert list(executor.run(rest, czech, [1])) == [1]
-        monkeypatch.setattr(client, "scheduler_info", closed)
+        monkeypatch.setattr(dask_executor, "workers_of", closed)
         with pytest.raises(SdcError, match="the Dask scheduler was lost"):
             list(executor.run(rest, czech, [1]))
         monkeypatch.undo()

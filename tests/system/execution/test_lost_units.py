@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -9,26 +14,25 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from distributed.core import Status
 
+from sdc.config.build import ExecutionConfig
 from sdc.events import EXECUTION, EventText, heard
 from sdc.execution import dask_executor
-from sdc.execution.dask_executor import DaskExecutor, Rest
+from sdc.execution.cluster import open_executor
+from sdc.execution.dask_executor import Call, DaskExecutor
 from sdc.executor import Executor
-from sdc.model.errors import SdcError
+from sdc.model.errors import CutShortError, SdcError
 from sdc.model.table import Table
+from sdc.search.deadline import Deadline, DeadlineError
 from tests.helpers.waiting import wait_until
 
-ON_ITS_WAY = "it got lost on its way"
-PAUSED = "it waits at a worker that is paused, short of memory (memory_per_worker), or got lost on its way"
-AGAIN = (
-    "unit {} of {} of {} is missing, and no worker that takes units has any: {}; it is handed out again, with what "
-    "else is missing (time {} of at most 3)"
-)
+AGAIN = "unit {} of {} of {} is missing: {}; it is handed out again (time {} of at most 3)"
 ENOUGH = (
-    "unit 0 of 1 of mark was handed out 4 times and is missing, and no worker that takes units has any: it got lost on "
-    "its way; start the Dask scheduler and its workers anew, then run again"
+    "unit 0 of 1 of mark was handed out 4 times and is missing: no worker was at a unit for 60 s.*; start the Dask "
+    "scheduler and its workers anew, then run again"
 )
 WAYS = {"to the scheduler": 6, "to a worker": 1, "from a worker": 1, "from the scheduler": 1}
 """How many of six units are in one message."""
@@ -78,9 +82,10 @@ def pause_fraction(dask_worker: Any) -> float:
 
 @pytest.fixture
 def executor(two_workers: Executor, monkeypatch: pytest.MonkeyPatch) -> DaskExecutor:
-    """Looks often at workers that are heard often; each unit is a task of its own."""
+    """Looks often at workers that are heard often and are well; each unit is a task of its own."""
+    monkeypatch.setattr(dask_executor.Pulse, "silent", lambda pulse, seconds: [])
     monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.05)
-    monkeypatch.setattr(dask_executor, "LOOKS_AT_REST", 5)
+    monkeypatch.setattr(dask_executor, "SECONDS_LOST", 0.25)
     monkeypatch.setattr("distributed.scheduler.heartbeat_interval", lambda workers: 0.05)
     assert isinstance(two_workers, DaskExecutor)
     return DaskExecutor(two_workers.client, two_workers.scratch, two_workers.workers)
@@ -136,12 +141,14 @@ def certain(executor: DaskExecutor, said: list[str], monkeypatch: pytest.MonkeyP
     """However slow this machine is, nothing is taken for lost before so many are missing, or more often than it is."""
 
     def certain(missing: int, losses: Callable[[], int]) -> None:
-        class Certain(Rest):
-            def lasts(self, workers: Any) -> bool:
-                states = [state.status for state in executor.client.futures.values()]
-                return super().lasts(workers) and len(said) < losses() and states.count("pending") == missing
+        lost = Call._lost
 
-        monkeypatch.setattr(dask_executor, "Rest", Certain)
+        def certainly(self: Call, future: Any, looks: int, at_rest: int, times: int) -> Any:
+            states = [state.status for state in executor.client.futures.values()]
+            found = lost(self, future, looks, at_rest, times)
+            return found if len(said) < losses() and states.count("pending") == missing else None
+
+        monkeypatch.setattr(Call, "_lost", certainly)
 
     return certain
 
@@ -174,7 +181,7 @@ def test_a_unit_that_gets_lost_is_handed_out_again(
     # what a worker has answered has been computed; the answer is what got lost
     assert sorted(times.values()) == [1, 1, 1, 1, 1, 2 if way.startswith("from") else 1]
     assert len(said) == 1
-    assert said[0] in [AGAIN.format(number, 6, "mark", ON_ITS_WAY, 1) for number in range(6)]
+    assert said[0] in [AGAIN.format(number, 6, "mark", dask_executor.ON_ITS_WAY, 1) for number in range(6)]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -191,7 +198,7 @@ def test_a_unit_that_always_gets_lost_ends_the_run(
     lose(way, 4, 1)
     with pytest.raises(SdcError, match=ENOUGH):
         list(executor.run(mark, czech, [unit]))
-    assert said == [AGAIN.format(0, 1, "mark", ON_ITS_WAY, time) for time in (1, 2, 3)]
+    assert said == [AGAIN.format(0, 1, "mark", dask_executor.ON_ITS_WAY, time) for time in (1, 2, 3)]
     assert list(executor.run(mark, czech, [unit])) == ["a"]
 
 
@@ -217,7 +224,7 @@ def test_a_unit_whose_result_is_lost_with_its_worker(
     monkeypatch.setitem(answers, "key-in-memory", lambda **told: None if told["key"] in lost else hear(**told))
     certain(1, lambda: 1)
     assert list(executor.run(mark, czech, [str(tmp_path / "a")])) == ["a"]
-    assert said == [AGAIN.format(0, 1, "mark", ON_ITS_WAY, 1)]
+    assert said == [AGAIN.format(0, 1, "mark", dask_executor.ON_ITS_WAY, 1)]
 
 
 def test_a_unit_does_not_wait_for_a_worker_that_is_paused(
@@ -243,27 +250,104 @@ def test_a_unit_does_not_wait_for_a_worker_that_is_paused(
     assert [worker for _, worker in found].count(paused) == 1
     assert {path.suffix for path in tmp_path.iterdir()} == {".0"}
     assert len(said) == 1
-    assert said[0] in [AGAIN.format(number, 6, "pause_once", PAUSED, 1) for number in range(6)]
+    assert said[0] in [AGAIN.format(number, 6, "pause_once", dask_executor.ON_ITS_WAY, 1) for number in range(6)]
 
 
 def test_a_unit_that_a_worker_is_at_is_not_handed_out_again(
     executor: DaskExecutor, czech: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However often one looks, though the other worker rests."""
-    looks = list[bool]()
+    found, lost = list[Any](), Call._lost
 
-    class Watched(Rest):
-        def lasts(self, workers: Any) -> bool:
-            lasts = super().lasts(workers)
-            if not any(worker["metrics"]["task_counts"].get("executing") for worker in workers.values()):
-                return False
-            looks.append(lasts)
-            if len(looks) == 30:
-                (tmp_path / "seen").touch()
-            return lasts
+    def looked(self: Call, *given: Any) -> Any:
+        found.append(lost(self, *given))
+        if len(found) == 30:
+            (tmp_path / "seen").touch()
+        return found[-1]
 
-    monkeypatch.setattr(dask_executor, "Rest", Watched)
+    monkeypatch.setattr(dask_executor, "SECONDS_LOST", 5.0)  # the first looks may come before it is begun
+    monkeypatch.setattr(Call, "_lost", looked)
     assert list(executor.run(until_seen, czech, [str(tmp_path / "a")])) == ["a"]
-    assert len(looks) >= 30
-    assert not any(looks)
+    assert len(found) >= 30
+    assert not any(found)
     assert [path.name for path in tmp_path.glob("a.*")] == ["a.0"]
+
+
+# Workers that stop, hang, or have too little memory, each in a cluster of its own
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes minutes takes seconds."""
+    monkeypatch.setattr(dask_executor, "SECONDS_BETWEEN_LOOKS", 0.2)
+    monkeypatch.setattr(dask_executor, "SECONDS_LOST", 6.0)
+    monkeypatch.setattr(dask_executor, "SECONDS_SILENT", 3.0)
+
+
+def once(table: Table, unit: tuple[str, str]) -> tuple[str, int]:
+    """What befalls its process the first time that it runs."""
+    path, fault = Path(unit[0]), unit[1]
+    if fault and not path.exists():
+        path.touch()
+        if fault == "memory":
+            KEPT.append(np.ones(1 << 28))
+        elif fault == "hang":
+            threading.Event().wait()
+        else:
+            os.kill(os.getpid(), getattr(signal, fault))
+            time.sleep(5)
+    return path.name, os.getpid()
+
+
+KEPT: list[Any] = []
+FAULTY = {
+    "SIGSTOP": r"unit 0 of 2 of once is missing: worker tls://\S+, which has it, sent no heartbeat for 6 s and is",
+    "hang": r"unit 0 of 2 of once is missing: after \d+ s worker tls://\S+ is still at it, which is ended; a unit may",
+    "SIGKILL": r"worker tls://\S+ is lost; its units are computed again",
+    "memory": r"worker tls://\S+ is lost; its units are computed again",
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("fault", FAULTY)
+def test_a_faulty_worker_costs_time_alone(
+    fault: str,
+    workers: int,
+    soon: None,
+    czech: Table,
+    tmp_path: Path,
+    said: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is another process afterwards."""
+    if fault == "hang":
+        monkeypatch.setattr(dask_executor, "SECONDS_LEAST", 6.0)
+    units = [(str(tmp_path / name), fault if name == "a" else "") for name in "ab"]
+    with open_executor(ExecutionConfig(workers=workers, memory_per_worker="1GiB")) as executor:
+        before = {pid for _, pid in executor.run(once, czech, [(name, "") for name in "cdef"])}
+        found = dict(executor.run(once, czech, units))
+        assert list(found) == ["a", "b"]
+        assert workers == 2 or not before.intersection(found.values())
+        assert list(executor.run(total, czech, range(4))) == [1841] * 4
+    assert any(re.match(FAULTY[fault], line) for line in said), said
+
+
+def total(table: Table, unit: int) -> int:
+    return table.total
+
+
+def test_a_deadline_is_obeyed_while_no_unit_answers(soon: None, czech: Table, tmp_path: Path) -> None:
+    """With the answers so far where workers are well; where a fault is why one is missing, that is said."""
+    units, marker = [(str(tmp_path / name), "hang" if name == "b" else "") for name in "abc"], tmp_path / "over"
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        results = Deadline(marker=marker).limits(executor).run(once, czech, units)
+        assert next(results)[0] == "a"
+        wait_until((tmp_path / "b").exists)
+        marker.touch()
+        with pytest.raises(DeadlineError):
+            next(results)
+    with open_executor(ExecutionConfig(workers=2)) as executor:
+        stopped = [(str(tmp_path / name), "SIGSTOP") for name in "de"]
+        results = Deadline(time.time() + 8).limits(executor).run(once, czech, stopped)
+        with pytest.raises(CutShortError, match=r"unit 0 of 2 of once is missing: worker tls://.+ sent no heartbeat"):
+            next(results)

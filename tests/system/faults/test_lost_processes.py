@@ -64,7 +64,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def connected(cluster: Cluster, scratch: Path, patience: float) -> Iterator[DaskExecutor]:
     from distributed import Client
 
-    with Client(cluster.address, timeout=30) as client:
+    with Client(cluster.address, timeout=patience) as client:
         client.wait_for_workers(1, timeout=300)  # a busy machine may take longer than the patience to start it
         yield DaskExecutor(client, scratch, 1, patience)
 
@@ -111,7 +111,7 @@ def test_nobody_is_waited_for_without_end(cluster: Cluster, czech: Table, tmp_pa
         (line,) = lines
         assert line.startswith("worker tcp://127.0.0.1:")
         assert line.endswith(" is lost; its units are computed again")
-        executor.patience = executor.client._timeout = 2  # for nothing is started any more
+        executor.patience = 2  # for nothing is started any more
         cluster.kill("scheduler")
         with pytest.raises(SdcError, match=r"scheduler was lost for 2 s; start it, then run again: stages .* reused"):
             list(results)

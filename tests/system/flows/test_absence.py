@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,52 +32,59 @@ __all__ = ["server"]
 REQUEST = httpx.Request("GET", "http://127.0.0.1:9/api/flow_runs")
 
 
+class Answering:
+    """A client whose server answers so, one time after the other, and then well."""
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.left = list(answers)
+
+    def api_healthcheck(self) -> Exception | None:
+        return self.left.pop(0) if self.left else None
+
+
 @pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Nobody sleeps, and what was given up is forgotten afterwards."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     monkeypatch.setattr(absence, "SECONDS_BETWEEN_TRIES", 0.0)
-    monkeypatch.setattr(absence, "_given_up", [])
+    with temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}) as found:
+        yield found
 
 
-def answering(*answers: int | Exception) -> Callable[..., httpx.Response]:
-    """Gives one after the other; numbers are the status of a response."""
-    left = list(answers)
-
-    def send(request: httpx.Request) -> httpx.Response:
-        answer = left.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return httpx.Response(answer, request=request)
-
-    return send
-
-
-def test_a_server_that_is_away_is_waited_for_by_name(soon: None, capsys: pytest.CaptureFixture[str]) -> None:
-    send = answering(500, 502, httpx.ConnectError("refused"), 503, httpx.ReadTimeout(""), 200)
-    assert absence._patient(send)(REQUEST).status_code == 500
-    assert absence._patient(send)(REQUEST).status_code == 200
-    server = f"Prefect's server at {absence._url()} "
+def test_a_server_that_is_away_is_waited_for_by_name(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = httpx.ConnectError("refused")
+    client: Any = Answering(refused, httpx.ConnectError("no route"), refused, httpx.ReadTimeout(""))
+    absence.await_server(client)
+    server = "Prefect's server at http://127.0.0.1:9/api "
     assert capsys.readouterr().err.splitlines() == [
+        f"{server}does not answer (no route); waiting, 0 s of 600 s",
         f"{server}does not answer (refused); waiting, 0 s of 600 s",
-        f"{server}does not answer (status 503); waiting, 0 s of 600 s",
         f"{server}does not answer (ReadTimeout); waiting, 0 s of 600 s",
         f"{server}answers again",
     ]
 
 
-def test_of_a_server_that_is_busy_for_a_moment_nobody_hears(soon: None, capsys: pytest.CaptureFixture[str]) -> None:
-    assert absence._patient(answering(503, 200))(REQUEST).status_code == 200
+def test_of_a_server_that_is_busy_for_a_moment_nobody_hears(settings: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    client: Any = Answering(httpx.ReadTimeout("busy"))
+    absence.await_server(client)
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_server_that_stays_away_is_given_up(soon: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_stays_away_is_given_up(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the bound, and from then on at once: what ends in its absence has more to say to it."""
     monkeypatch.setenv(absence.VARIABLE, "0")
+    assert settings.client.max_retries
     for _ in range(2):
-        with pytest.raises(
-            TemporaryError, match=r"has not answered for 0 s \(refused\); start it, then run again: stages that"
-        ):
-            absence._patient(answering(httpx.ConnectError("refused")))(REQUEST)
+        client: Any = Answering(*[httpx.ConnectError("refused")] * 3)
+        with pytest.raises(TemporaryError, match=r"has not answered \(refused\); start it, then run again"):
+            absence.await_server(client)
+        assert settings.client.max_retries == 0
+
+
+def test_what_prefect_itself_says_to_a_server_that_is_away() -> None:
+    with pytest.raises(TemporaryError, match=r"has not answered \(refused\); start it"), refusals_of_the_server():
+        raise httpx.ConnectError("refused")
 
 
 @pytest.mark.parametrize("given", ["six", "-1", "inf", "nan"])

@@ -193,7 +193,9 @@ class Clock(InProcess):
         self.now = 0.0
         monkeypatch.setattr("sdc.search.deadline.time.time", lambda: self.now)
 
-    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+    def run(
+        self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any], is_over: Any = None
+    ) -> Iterator[Any]:
         for result in super().run(function, table, units):
             self.now += 1
             yield result

@@ -94,7 +94,7 @@ def test_a_question_that_is_not_answered_in_time_does_not_count(tmp_path: Path) 
         def __init__(self, units: int) -> None:
             self.left = units
 
-        def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        def run(self, function: Any, table: Any, units: Any, is_over: Any = None) -> Iterator[Any]:
             for result in super().run(function, table, units):
                 self.left -= 1
                 if not self.left:
