@@ -276,7 +276,7 @@ def test_weights_of_other_cells_are_refused(tmp_path: Path, lines: list[str], fa
     with pytest.raises(SdcError, match=fault):
         built(file)
     (tmp_path / "weights.csv").unlink()
-    with pytest.raises(ConfigError, match=r"release.in_part.cost.weights"):
+    with pytest.raises(ConfigError, match=r"release\.in_part\.0\.cost\.weights"):
         open_build(file)
 
 
