@@ -103,7 +103,8 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
     """(cells of a view,) whether what is known of each is too narrow, as the release tells it of what the view has.
 
     A cell has at most what each of its marginals has, nothing where a structural zero of the view says so, and what
-    facts of the view say; and at least what one of its marginals has beyond the most of all others there.
+    facts of the view say; at least what one of its marginals has beyond the most of all others there; and then at most
+    what one has beyond the least of all others.
     """
     schema, view = table.schema, table.schema.levels.closed(view)
     low, high = np.zeros(st.cells(view, schema), np.int64), np.full(st.cells(view, schema), known.total)
@@ -122,6 +123,10 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
         most = np.zeros(len(counts), np.int64)
         np.add.at(most, group, high)
         low = np.maximum(low, counts[group] - (most[group] - high))
+    for group, counts in groups:
+        least = np.zeros(len(counts), np.int64)
+        np.add.at(least, group, low)
+        high = np.minimum(high, counts[group] - (least[group] - low))
     return np.asarray(high - low < min_width)
 
 

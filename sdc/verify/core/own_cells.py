@@ -90,7 +90,8 @@ def is_listed(evidence: EvidenceFolder, fact: Fact, cells: Cells) -> Array:
 def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int) -> Array:
     """(n,) which of the cells have less room than the width by what was public before.
 
-    A cell has at most what each of its marginals has, and at least what one of these has beyond the most of all others.
+    A cell has at most what each of its marginals has; at least what one of these has beyond the most of all others; and
+    then at most what one has beyond the least of all others.
     """
     before, told = evidence.before, evidence.levels.telling(view)
     if any(fact.view == view for fact in evidence.in_part.facts):
@@ -113,6 +114,10 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
         most = np.zeros(size_of(group), np.int64)
         np.add.at(most, group, high)
         low = np.maximum(low, of_part - (most[group] - high))
+    for group, of_part in groups:
+        least = np.zeros(size_of(group), np.int64)
+        np.add.at(least, group, low)
+        high = np.minimum(high, of_part - (least[group] - low))
     place = np.ravel_multi_index([own[v].astype(np.int64) for v in told], sizes)
     return np.asarray((high - low < min_width)[place])
 

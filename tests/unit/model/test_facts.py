@@ -341,6 +341,18 @@ def test_a_cell_that_others_tell_is_not_to_be_protected() -> None:
     assert (kept.places.tolist(), kept.counts.tolist()) == ([4], [1])
 
 
+@pytest.mark.parametrize(
+    ("counts", "hidden", "kept"), [([1, 2], [1], []), ([5, 1, 9], [1], []), ([1, 2, 9], [0, 1], [0, 1])]
+)
+def test_the_only_suppressed_cell_is_told_by_the_total(counts: list[int], hidden: list[int], kept: list[int]) -> None:
+    """Which is public: it cannot be protected any more, and hinders nothing. Two cells may still share what is left."""
+    schema = Schema((Variable("a", tuple("xyz"[: len(counts)])),))
+    table = Table.of(schema, np.arange(len(counts))[:, None], np.array(counts))
+    fact = withheld(1, np.array(hidden)[:, None], table.total, "before")
+    public = Knowledge.of(table, NOTHING, NO_ZEROS, NO_FACTS).telling([fact])
+    assert own_cells(table, public, public, 2, 1).places.tolist() == kept
+
+
 # f. Walks
 
 
