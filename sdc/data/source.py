@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import importlib.metadata
 import os
 import re
 import threading
@@ -117,6 +118,12 @@ class Source:
 
     path: str
     parts: tuple[SourcePart, ...]
+
+    @property
+    def readers(self) -> dict[str, str]:
+        """Versions of libraries, of those that only some kinds of parts need, on which it depends what is read."""
+        of_kind = ("pyreadstat",) if self.parts[0].suffix in STATISTICAL else ()
+        return {name: importlib.metadata.version(name) for name in of_kind}
 
     def digest(self, structural_zeros: str | Path | None = None) -> str:
         """SHA-256 over the names and the bytes of the parts, and the structural zeros."""

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from sdc.data.reading import read_table
 from sdc.data.source import open_source
 from sdc.model.errors import InputError
 from sdc.model.table import Table
+from sdc.stages.build import Build
+from sdc.stages.stages import TABLE
 from tests.helpers.commands import Sdc
 from tests.unit.data.test_awkward import READ, USED, counted, independent
 
@@ -223,3 +226,14 @@ def test_a_header_that_miscounts_the_records(wrong: int, suffix: str, tmp_path: 
     else:
         with pytest.raises(InputError, match=r"more records than the \d|cannot be read"):
             read_table(path)
+
+
+def test_a_table_of_another_version_of_the_reader_is_not_reused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written_to(tmp_path / "t.sav", {"code": [1.0, 2.0, 2.0]})
+    content = {"name": "t", "table": {"path": str(tmp_path / "t.sav")}, "risk": {"min_width": 3}}
+    build = Build(BuildConfig.model_validate(content))
+    before, version = TABLE.key(build, {}), metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0" if name == "pyreadstat" else version(name))
+    assert TABLE.key(build, {}) != before
