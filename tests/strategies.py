@@ -418,6 +418,8 @@ class Backwards:
 
     workers, scratch = 3, None
 
-    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+    def run(
+        self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any], is_over: Any = None
+    ) -> Iterator[Any]:
         results = [function(table, unit) for unit in reversed(units)]
         return iter(results[::-1])

@@ -111,6 +111,8 @@ def bounds(
         raise ConfigError(f"--sharp with --method {method}: sharp bounds are by all methods; leave one out")
     if "sharp_seconds" in settings and not sharp:
         raise ConfigError("--seconds is for sharp bounds; add --sharp, or leave it out")
+    if "sharp_seconds" in settings:
+        settings = {"assessment": "sharp", **settings}
     which = _asked_cells(cells)
     if fractional or isinstance(which, list):
         _check_of_sums(sharp, fractional, method)

@@ -95,7 +95,7 @@ def test_release_takes_every_setting(folder: Path, method: str) -> None:
     config = folder / f"{method}.yaml"
     config.write_text(yaml.safe_dump(content))
     subject = Subject.open(str(config))
-    assert subject.search(method, {}).annealing == open_build(config).settings().release.annealing
+    assert subject.section.annealing == open_build(config).settings().release.annealing
     assert not subject.accepts_undecided
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 import shutil
 import sys
@@ -342,7 +343,11 @@ def test_the_verb_says_what_the_command_says(run: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(mixture, "Mixture", Installed)
     _, told = sdc("attack", run / "release", "--truth", run, "--seeds", 2)
     found = in_python.attack(run / "release", truth=run, seeds=2)
-    assert told == {"release": str(run / "release"), **found.facts, "truth": right_of(found).facts}
+    assert told == {
+        "release": str(run / "release"),
+        **json.loads(json.dumps(found.facts)),
+        "truth": right_of(found).facts,
+    }
     rows = right_of(found).to_arrow().to_pydict()
     assert [*rows] == [*"ABCDEF", "count", "outer_lower", "outer_upper", "seed 0", "seed 1", "independence"]
     assert sorted(zip(rows["outer_lower"], rows["outer_upper"], strict=True)) == [(0, 9), (0, 9), (0, 10)]

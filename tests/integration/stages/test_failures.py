@@ -240,8 +240,8 @@ def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
 
 def test_undecided_is_not_released(unproven: int, config: Config) -> None:
     build = built(config())
-    assert build.made.found[0].sub_tables(build.made.table.schema) <= unproven
-    assert any(step.answer is None for step in build.made.found[1])
+    assert build.made.found.release.sub_tables(build.made.table.schema) <= unproven
+    assert any(step.answer is None for step in build.made.found.steps)
     assert document_of(build, "assessment", "assessment.json")["releasable"] is True
 
 
@@ -249,7 +249,7 @@ def test_undecided_is_released_where_the_config_says_so(
     unproven: int, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = built(config(risk={"undecided": "outer"}))
-    assert build.made.found[0].sub_tables(build.made.table.schema) == 59
+    assert build.made.found.release.sub_tables(build.made.table.schema) == 59
     assessment = document_of(build, "assessment", "assessment.json")
     assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
     assert {path.name for path in build.folder.stage("release").iterdir()} == PUBLISHED

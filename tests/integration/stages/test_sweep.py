@@ -78,7 +78,9 @@ class Harmful:
     def __init__(self, harm: Callable[[], Any]) -> None:
         self.harm = harm
 
-    def run(self, function: Callable[[Any, Unit], Any], table: Any, units: Sequence[Unit]) -> Iterator[Any]:
+    def run(
+        self, function: Callable[[Any, Unit], Any], table: Any, units: Sequence[Unit], is_over: Any = None
+    ) -> Iterator[Any]:
         assert isinstance(table, PartedTable)
         for number, unit in enumerate(units):
             if number == 2:

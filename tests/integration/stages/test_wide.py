@@ -45,7 +45,7 @@ def test_the_floor_is_chosen_and_said(built: tuple[Build, list[str]]) -> None:
 
 def test_what_goes_out_is_on_the_list_and_verified(built: tuple[Build, list[str]]) -> None:
     build, _ = built
-    release, listed = build.made.found[0], set(build.made.widths.sub_tables.tolist())
+    release, listed = build.made.found.release, set(build.made.widths.sub_tables.tolist())
     assert release.sub_tables(build.made.table.schema) > VARIABLES
     assert all(element in listed for element in release.frontier if st.dimension(element) > 1)
     assert verify_run(build.folder.path).verified

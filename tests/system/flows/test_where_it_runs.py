@@ -19,7 +19,7 @@ from distributed.utils import key_split
 
 from sdc.config.build import ExecutionConfig
 from sdc.execution import cluster
-from sdc.executor import Executor
+from sdc.executor import Executor, never
 from sdc.model.table import Table
 from sdc.stages.build import open_build
 from sdc.stages.needs import Needs
@@ -96,13 +96,13 @@ def seen() -> Iterator[Seen]:
         def scratch(self) -> Path | None:
             return self.executor.scratch
 
-        def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+        def run(self, function: Any, table: Any, units: Any, is_over: Any = never) -> Iterator[Any]:
             context = TaskRunContext.get()
             assert context is not None
             found.asked.append((context.task.name, function.__name__))
             if isinstance(table, PartedTable):
                 found.parted.add(function.__name__)
-            yield from self.executor.run(function, table, units)
+            yield from self.executor.run(function, table, units, is_over)
             if isinstance(table, Table):
                 found.opened.update(self.executor.run(opened_in_a_worker, table, range(4)))
 

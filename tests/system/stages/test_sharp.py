@@ -32,7 +32,9 @@ class Backwards:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+    def run(
+        self, function: Callable[[Any, Any], Any], table: Any, units: Sequence[Any], is_over: Any = None
+    ) -> Iterator[Any]:
         return iter([function(table, unit) for unit in reversed(units)][::-1])
 
 

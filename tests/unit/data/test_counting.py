@@ -94,7 +94,7 @@ class Watching:
     def __init__(self) -> None:
         self.units: dict[str, list[Any]] = {}
 
-    def run(self, function: Callable[..., Any], table: Any, units: Sequence[Any]) -> Iterator[Any]:
+    def run(self, function: Callable[..., Any], table: Any, units: Sequence[Any], is_over: Any = None) -> Iterator[Any]:
         self.units[function.__name__] = list(units)
         return (function(table, unit) for unit in units)
 

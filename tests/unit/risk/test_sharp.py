@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from sdc.checkpoint import Arrays
-from sdc.executor import IN_PROCESS
+from sdc.executor import IN_PROCESS, never
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
@@ -183,9 +183,9 @@ class Seen:
     def __init__(self) -> None:
         self.units: list[Any] = []
 
-    def run(self, function: Any, table: Any, units: Any) -> Iterator[Any]:
+    def run(self, function: Any, table: Any, units: Any, is_over: Any = never) -> Iterator[Any]:
         self.units += units
-        return IN_PROCESS.run(function, table, units)
+        return IN_PROCESS.run(function, table, units, is_over)
 
 
 def test_no_unit_is_begun_that_may_take_more_than_the_budget(open_case: tuple[Table, Knowledge]) -> None:

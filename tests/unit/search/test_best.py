@@ -184,7 +184,9 @@ def test_a_worker_is_not_believed() -> None:
     class Boasting:
         workers, scratch = 1, None
 
-        def run(self, function: Callable[..., Any], table: Table, units: Sequence[Any]) -> Iterator[Any]:
+        def run(
+            self, function: Callable[..., Any], table: Table, units: Sequence[Any], is_over: Any = None
+        ) -> Iterator[Any]:
             results = InProcess().run(function, table, units)
             everything = Release.of([(1 << len(table.schema)) - 1])
             return (replace(r, release=everything) if isinstance(r, Grown) else r for r in results)
