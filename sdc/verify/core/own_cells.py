@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sdc.verify.core.levels import Array, Cells, SubTable, check, keys_of, size_of
+from sdc.verify.core.levels import Array, Cells, SubTable, check, keys_of
 from sdc.verify.core.proof import Claims, ComponentProof, EvidenceFolder, Fact, folded, is_within, matching
 
 MOST_CELLS = 1 << 22  # of a sub-table
@@ -111,13 +111,9 @@ def _narrow(evidence: EvidenceFolder, view: SubTable, own: Cells, min_width: int
     for _, of_part in groups:
         high = np.minimum(high, of_part)
     for group, of_part in groups:
-        most = np.zeros(size_of(group), np.int64)
-        np.add.at(most, group, high)
-        low = np.maximum(low, of_part - (most[group] - high))
+        low = np.maximum(low, of_part - (folded(np.add, (), group, high) - high))
     for group, of_part in groups:
-        least = np.zeros(size_of(group), np.int64)
-        np.add.at(least, group, low)
-        high = np.minimum(high, of_part - (least[group] - low))
+        high = np.minimum(high, of_part - (folded(np.add, (), group, low) - low))
     place = np.ravel_multi_index([own[v].astype(np.int64) for v in told], sizes)
     return np.asarray((high - low < min_width)[place])
 
