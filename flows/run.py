@@ -32,17 +32,18 @@ def run(
     data     the source in the place of that of the config
     workers  so many here, in the place of those of the config
     watch    whether pages show it at work, on a port of their own or on `watch_port`
-    settings as a config has them, by keys such as "release.method", in the place of its own
+    settings  as a config has them, by keys such as "release.method", in the place of its own
     again    make a new build of a config that was published, in a new folder, judged beside all that its ledger has
 
     It sets what Prefect's environment variables leave open, as the command does, and says how far it is on standard
     error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
     """
-    given = {**(settings or {}), **({} if workers is None else {"execution.workers": workers})}
-    if data is not None:
-        from sdc.config.values import in_folder
+    from sdc.config.file import joined
+    from sdc.config.values import in_folder
 
-        given["table.path"] = in_folder(str(data), Path.cwd())
+    named: dict[str, Any] = {} if workers is None else {"execution.workers": workers}
+    named |= {} if data is None else {"table.path": in_folder(str(data), Path.cwd())}
+    given = joined(settings or {}, named)
     made = through_flow("release_build", checked_path(config), given, watch, watch_port, again=again)
     from sdc.stages.finished import Built  # last: to import it takes seconds
 

@@ -186,14 +186,14 @@ def _option(key: str) -> str:
 
 
 def _settings(words: Sequence[str] | None, short: Mapping[str, str | None]) -> dict[str, Any]:
-    """What --set says, and on top what the options of its own say."""
+    """What --set says, and options of single settings; ConfigError as `joined`."""
     if not words and not any(text is not None for text in short.values()):
         return {}
-    from sdc.config.file import yaml_value
+    from sdc.config.file import joined, yaml_value
     from sdc.config.given import settings_of
 
     given = {key: (SHORT[key].read or yaml_value)(text) for key, text in short.items() if text is not None}
-    return {**settings_of(words or ()), **given}
+    return joined(settings_of(words or ()), given)
 
 
 # Options

@@ -70,6 +70,13 @@ def with_settings(content: Mapping[str, Any], settings: Settings, above: str = "
     return content
 
 
+def joined(settings: Settings, named: Settings) -> dict[str, Any]:
+    """Settings, with more that have a name of their own, by their keys; ConfigError for one that is given both ways."""
+    if twice := next((key for key in named if is_set(settings, key)), None):
+        raise ConfigError(f"{twice} is given by its key and by an option or argument of its own; give it once")
+    return {**settings, **named}
+
+
 def is_set(settings: Settings, key: str) -> bool:
     """Whether a key is among settings, or in a section that is."""
     value: Any = with_settings({}, settings)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 from sdc.canonical import digest_of
 from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.file import Settings, read_config
+from sdc.config.file import Settings, joined, read_config
 from sdc.config.values import in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
@@ -408,12 +408,9 @@ def open_build(
 
     again  a new build of a config that was published already, see `Build.anew`
     """
-    given = dict(settings or {})
-    if data is not None:
-        given["table.path"] = in_folder(str(data), Path.cwd())
-    if workers is not None:
-        given["execution.workers"] = workers
-    build = Build(read_config(config, given))
+    named: dict[str, Any] = {} if data is None else {"table.path": in_folder(str(data), Path.cwd())}
+    named |= {} if workers is None else {"execution.workers": workers}
+    build = Build(read_config(config, joined(settings or {}, named)))
     return build.anew() if again else build
 
 

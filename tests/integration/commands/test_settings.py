@@ -12,6 +12,7 @@ from sdc.commands.options import modern
 from sdc.config.build import BuildConfig
 from sdc.config.file import read_config
 from sdc.config.given import settings_of
+from sdc.model.errors import ConfigError
 from sdc.stages.build import open_build
 from sdc.stages.subject import Subject
 from sdc.storage.runs import run_at
@@ -55,6 +56,15 @@ def test_a_config_shows_what_is_set(sdc: Sdc) -> None:
 )
 def test_a_setting_that_is_none_is_one_message(command: str, words: str, message: str, sdc: Sdc) -> None:
     sdc(command, CZECH_YAML, "--set", words).assert_refused(message)
+
+
+@pytest.mark.parametrize("words", [["risk.min_width=5"], ["risk={min_width: 3}", "risk.small_count=1"]])
+def test_a_setting_that_is_given_in_two_ways_is_refused(words: list[str], sdc: Sdc) -> None:
+    """Neither is passed over; of one way the later counts."""
+    both = [word for given in words for word in ("--set", given)]
+    sdc("assess", CZECH_YAML, "--min-width", 4, *both).assert_refused(r"^sdc: risk\.min_width is given by its key and")
+    with pytest.raises(ConfigError, match=r"table\.path is given by its key and by an option or argument"):
+        open_build(CZECH_YAML, data=str(CZECH), settings={"table.path": str(CZECH)})
 
 
 def test_what_is_at_fault_in_a_file_names_the_file(sdc: Sdc, tmp_path: Path) -> None:
