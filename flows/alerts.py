@@ -15,12 +15,12 @@ from uuid import UUID
 from pydantic import AfterValidator, Field
 
 from sdc.config.values import Section, Text
+from sdc.execution import LOOPBACK
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.events.schemas.automations import AutomationCore
 
-LOOPBACK = "127.0.0.1", "localhost", "::1"
 FAILED, LATE = ("Failed", "Crashed", "TimedOut"), ("Late", "AwaitingConcurrencySlot")
 """States by their names: what is due and has not begun is late, or waits for another run of its deployment."""
 AGAIN = timedelta(days=1)  # what waits for another run comes into its state anew every half minute

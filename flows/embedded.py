@@ -18,10 +18,10 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from urllib.request import urlopen
 
+from sdc.execution import LOOPBACK
 from sdc.model.errors import SdcError, TemporaryError
 
 PATIENCE = 300.0  # a busy machine takes a minute and more to import Prefect
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _SETTINGS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -27,6 +27,7 @@ from sdc.compiled import PACKAGE, kept_base, open_to_others
 from sdc.config.build import BuildConfig
 from sdc.config.file import read_config
 from sdc.config.values import EMBEDDED_CLUSTERS
+from sdc.execution import LOOPBACK
 from sdc.execution.cluster import require_here
 from sdc.model.errors import SdcError
 from sdc.model.extras import DISTRIBUTION
@@ -37,7 +38,6 @@ CONSTRAINTS = PACKAGE.parent / "constraints.txt"  # of a clone; an installed pac
 LEAST_FREE = 100 << 20  # bytes, without which not even a small build ends
 MOST_NAMED = 5
 ANSWER_SECONDS = 5.0
-LOOPBACK = "127.0.0.1", "localhost", "::1"
 NO_POSIX = "exfat", "fuse.gcsfuse", "fuse.goofys", "fuse.mountpoint-s3", "fuse.rclone", "fuse.s3fs", "msdos", "vfat"
 """File systems that keep no permissions, or that rename nothing at one stroke."""
 

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sdc.config.server import ServerConfig
 from sdc.events import FAULTY, SERVER, tell
+from sdc.execution import LOOPBACK
 from sdc.server.web.access import Access, AccessError, Rate, Signed, User
 from sdc.server.web.problems import PROBES, Problem, answer_problem, denied, is_for_programs
 
@@ -36,7 +37,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 PROXY_SECRET = "x-proxy-secret"
-LOCAL_HOSTS = {"localhost", "127.0.0.1", "::1"}
+LOCAL_HOSTS = {*LOOPBACK}
 
 
 class Gateway:
