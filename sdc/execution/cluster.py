@@ -147,7 +147,7 @@ def _local(settings: LocalSettings, memory: int, watch: WatchAddress | None) -> 
         with (
             without_main_script(),  # workers are started until the end: those that died, and more where it is adaptive
             _in_a_few_tries(start) as cluster,
-            Client(cluster) as client,  # type: ignore[no-untyped-call]
+            Client(cluster, timeout=PATIENCE) as client,  # type: ignore[no-untyped-call]
             nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
         ):
             client.register_worker_callbacks(quiet_worker())

@@ -10,7 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from sdc.execution.connection import check_workers
+from sdc.execution.connection import PATIENCE, check_workers
 from sdc.execution.dask_executor import DaskExecutor
 from sdc.execution.jobs import ALMOST_NO_HTTP, STEADY, job_script, job_settings, slurm_library
 from sdc.execution.settings import SlurmSettings, walltime_seconds
@@ -96,7 +96,7 @@ def slurm_executor(settings: SlurmSettings, watch: WatchAddress | None = None) -
         own_scratch(settings.scratch) as scratch,
         dask.config.set(ALMOST_NO_HTTP),
         _submitted(settings, scratch, library.SLURMCluster, watch and watch.loop) as cluster,
-        Client(cluster) as client,  # type: ignore[no-untyped-call]
+        Client(cluster, timeout=PATIENCE) as client,  # type: ignore[no-untyped-call]
         nullcontext() if watch is None else watch.dashboard_of(cluster.scheduler),
     ):
         cluster.adapt(minimum=settings.fewest, maximum=settings.most, **STEADY)
