@@ -51,16 +51,16 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
+from sdc.search.constraints import Constraints, named
 from sdc.search.curve import Curve, CurvePoint, CurveSearch
 from sdc.search.deadline import Deadline
 from sdc.search.decomposable import DecomposableRelease
 from sdc.search.ordered import OrderedRelease
 from sdc.search.why import Reason
 from sdc.search.why import why as reason_of
-from sdc.search.wishes import Wishes, named
 from sdc.stages.answers import chosen_cells, super_cells
 from sdc.stages.assemble import (
     NOBODY,
@@ -178,8 +178,8 @@ def assess(
     on the posterior; InputError as of `criteria`.
     """
     effort = Effort(budget or Budget(), refute_cells, executor=executor)
-    answer = Inquiry(table, known_of(table, public), criteria_of(criteria, keywords), effort=effort).ask(NOTHING)
-    return answer.assessment.named_by(table.schema)
+    evaluator = RiskEvaluator(table, known_of(table, public), criteria_of(criteria, keywords), effort=effort)
+    return evaluator.evaluate(NOTHING).assessment.named_by(table.schema)
 
 
 def why(
@@ -201,10 +201,10 @@ def why(
     given = {"forbid": forbid, "refute_cells": refute_cells, "budget": budget}
     settings = _settings(table, criteria_of(criteria, keywords), executor, given)
     asked = st.told(sub_table, table.schema)
-    inquiry = settings.inquiry(table, known_of(table, public))
+    evaluator = settings.evaluator(table, known_of(table, public))
     width = settings.widths(table).by_sub_table().get(asked)
-    forbidden = not Wishes(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
-    reason = reason_of(inquiry, asked, width)
+    forbidden = not Constraints(forbid=named("forbid", settings.release.forbid, table.schema)).allows(asked)
+    reason = reason_of(evaluator, asked, width)
     return replace(reason, forbidden=forbidden and not reason.released).named_by(table.schema)
 
 

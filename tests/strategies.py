@@ -33,7 +33,7 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Codes, Counts, Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.slices import CELLS_PER_SLICE
 from sdc.risk.verdict import Policy
 from tests import reference
@@ -392,12 +392,12 @@ def unknowing(
     policy: Policy = Policy.REFUSE,
     effort: Effort | None = None,
     zeros: StructuralZeros = NO_ZEROS,
-) -> Inquiry:
+) -> RiskEvaluator:
     """Questions about a table of which nothing is public yet."""
-    return Inquiry(table, knows(table, NOTHING, zeros), criteria, policy, effort or Effort())
+    return RiskEvaluator(table, knows(table, NOTHING, zeros), criteria, policy, effort or Effort())
 
 
-def inquiry_of(
+def evaluator_of(
     table: Table,
     min_width: int = 3,
     *,
@@ -407,7 +407,7 @@ def inquiry_of(
     cells_per_slice: int = CELLS_PER_SLICE,
     policy: Policy = Policy.REFUSE,
     zeros: StructuralZeros = NO_ZEROS,
-) -> Inquiry:
+) -> RiskEvaluator:
     """Questions about min width, put to the table."""
     effort = Effort(budget or Budget(), cells_per_slice=cells_per_slice, executor=executor)
     return unknowing(table, Criteria.of(small_count, min_width), policy, effort, zeros)

@@ -15,7 +15,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.treat.suppression import Dense, Flags
 from tests import reference
@@ -38,8 +38,8 @@ class Case:
     min_width: int
 
     @property
-    def inquiry(self) -> Inquiry:
-        return Inquiry(self.table, self.known, Criteria.of(self.small_count, self.min_width))
+    def evaluator(self) -> RiskEvaluator:
+        return RiskEvaluator(self.table, self.known, Criteria.of(self.small_count, self.min_width))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -119,5 +119,5 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         if len(table.at_risk(small)) and others:
             views = tuple(sorted({int(view) for view in rng.choice(others, rng.integers(1, 4))}))
             case = Case(table, known, views, small, width)
-            if case.inquiry.ask(NOTHING).verdict is Verdict.SAFE:
+            if case.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE:
                 yield case

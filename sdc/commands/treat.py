@@ -307,11 +307,11 @@ def _beside(subject: Subject) -> str:
 def _marginal(subject: Subject, sub_table: str) -> Table:
     """The sub-table; ConfigError where the config forbids it."""
     from sdc.model import subtable as st
-    from sdc.search.wishes import Wishes, named
+    from sdc.search.constraints import Constraints, named
 
     schema = subject.table.schema
     asked = st.parse(sub_table, schema)
-    if not Wishes(forbid=named("forbid", subject.forbid, schema)).allows(asked):
+    if not Constraints(forbid=named("forbid", subject.forbid, schema)).allows(asked):
         raise ConfigError(f"{sub_table} is forbidden by release.forbid of {subject.name}; choose another, or allow it")
     return subject.table.marginal(asked)
 

@@ -268,7 +268,7 @@ class Knowledge:
         return replace(self, totals=NO_TOTALS)
 
     def require_counts_alone(self) -> None:
-        """ReleaseError where totals of weights are known, which no judgement of counts takes into account."""
+        """ReleaseError where totals of weights are known, which no evaluation of counts takes into account."""
         if self.totals.of:
             raise ReleaseError(
                 f"{len(self.totals.of)} tables of totals of weights are known, and counts alone are judged here; judge "

@@ -53,7 +53,7 @@ LATER = ("left", "planned")
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """What a run notes of where that is from which is known of its table; what that is, its `Knowledge` says.
 
     hidden   levels that were added to the table for it, by name, and are never published
@@ -78,7 +78,7 @@ class Origin:
     planned: int | None = None
 
     @property
-    def without_merged(self) -> Origin:
+    def without_merged(self) -> Provenance:
         """Without the levels for what may be coarsened."""
         hidden = self.hidden[: len(self.hidden) - len(self.merged)]
         return replace(self, hidden=hidden, merged=(), tried=(), left=(), planned=None)
@@ -129,11 +129,11 @@ class Origin:
         }
 
 
-def read_origin(folder: Path) -> Origin:
+def read_provenance(folder: Path) -> Provenance:
     """What the table's stage has noted; RunFolderError where it has not."""
     # None stands for none of them; what only later runs say is as it is by default
-    lacking = dict.fromkeys(field.name for field in fields(Origin) if field.name not in LATER)
-    return typed(Origin, {**lacking, **read_more(folder)}, folder / KNOWN)
+    lacking = dict.fromkeys(field.name for field in fields(Provenance) if field.name not in LATER)
+    return typed(Provenance, {**lacking, **read_more(folder)}, folder / KNOWN)
 
 
 def _named(fact: Fact, known: Knowledge) -> dict[str, Any]:
@@ -277,7 +277,7 @@ def _require_variables(relation: EarlierConfig, what: str, names: Collection[str
 
 def with_earlier(
     table: Table, zeros: StructuralZeros, publications: Publications, code_lists: Mapping[str, Sequence[str]] = NO_LISTS
-) -> tuple[Table, Knowledge, Origin]:
+) -> tuple[Table, Knowledge, Provenance]:
     """The table with the levels that publications need, what is known of it with cells that cannot be, and from where.
 
     code_lists  of variables the categories that are published whether or not they have records
@@ -310,7 +310,7 @@ def with_earlier(
     return (
         told.table,
         told.known(zeros, listed_codes(code_lists, table.schema)),
-        Origin(hidden, tuple(sources), declared, tuple(foreign), table.digest),
+        Provenance(hidden, tuple(sources), declared, tuple(foreign), table.digest),
     )
 
 
@@ -335,7 +335,7 @@ def require_keys_apart(publications: Publications, own: Source, csv: CsvConfig) 
             require_disjoint(own, others, relation.key.column, most, csv)
 
 
-def known_anew(known: Knowledge, table: Table, noted: Origin, config: BuildConfig, head: str | None) -> None:
+def known_anew(known: Knowledge, table: Table, noted: Provenance, config: BuildConfig, head: str | None) -> None:
     """Reads what is known of a run's table from all that its config names, up to this head of the ledger.
 
     Whoever may write a run folder may write there that nothing was published before. InputError where what it has

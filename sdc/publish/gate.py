@@ -269,10 +269,10 @@ def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
     own = criteria.own_cells(table, certificate.knowledge, certificate.parts.before(certificate.known))
-    bank = criteria.bank(table, own).learnt(certificate.proof, certificate.knowledge)
+    pool = criteria.pool(table, own).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
     known = certificate.known.telling(certificate.parts.facts)
-    return criteria.judge(table, known, certificate.asked, bank, cheap).assessment
+    return criteria.judge(table, known, certificate.asked, pool, cheap).assessment
 
 
 def _refusal(answer: Assessment, unproven: int) -> str:

@@ -47,7 +47,7 @@ class Publication:
     table       keyed digest of the table it is of
     build       digest of config, data and code that made it
     sub_tables  what was published, by names; all that is within them is public too
-    known       what was public before and was judged with it, as `sdc.public.earlier.Origin` has it
+    known       what was public before and was judged with it, as sdc.public.earlier.Provenance` has it
     universe    population, period and what else was said of whose records they are
     folder      where it was published; metadata, the SHA-256 of what that folder says of itself
     hash        of its entry

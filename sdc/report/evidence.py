@@ -18,7 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.public.earlier import Origin
+from sdc.public.earlier import Provenance
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
@@ -84,7 +84,7 @@ class AuditEvidence:
     guesses: Guesses | str | None = None
     weighted: WeightedCertificate | None = None
     bad_records: Mapping[str, Any] | None = None
-    origin: Origin = field(default_factory=Origin)
+    origin: Provenance = field(default_factory=Provenance)
     again: Mapping[SubTable, Sequence[int]] = field(default_factory=dict)
 
     @property

@@ -19,10 +19,10 @@ def explored(found: Found, widths: CriticalWidths | None = None) -> Any:
         raise InputError(
             f"widths is of the type {type(widths).__name__}; give critical widths, as sdc.widths gives them"
         )
-    judgement = found.judgement
+    evaluation = found.evaluation
     refutations = getattr(found, "refutations", ())
     name = "a release that was found"
-    return widget(query_space(name, found.knowledge, judgement.criteria, found, refutations, widths=widths))
+    return widget(query_space(name, found.knowledge, evaluation.criteria, found, refutations, widths=widths))
 
 
 def widget(space: QuerySpace) -> Any:

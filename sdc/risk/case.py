@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.method import is_small
-from sdc.feasible.bank import Bank, CellRows
+from sdc.feasible.witness_pool import CellRows, WitnessPool
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable
@@ -33,11 +33,11 @@ class Case:
     Where one that is not certified is enough they are held part by part, as far as to the first with such a cell.
     """
 
-    def __init__(self, width: MinWidth, table: Table, knowledge: Knowledge, bank: Bank, effort: Effort) -> None:
-        self._width, self._table, self._bank, self._effort = width, table, bank, effort
-        self._support = Support(knowledge, bank, effort.cells_per_slice)
+    def __init__(self, width: MinWidth, table: Table, knowledge: Knowledge, pool: WitnessPool, effort: Effort) -> None:
+        self._width, self._table, self._pool, self._effort = width, table, pool, effort
+        self._support = Support(knowledge, pool, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
-        self._search = Certifying(width, table, self._support, effort, dict(bank.missed))
+        self._search = Certifying(width, table, self._support, effort, dict(pool.missed))
         self.programs = Programs(width, table, self._support, effort)
         self._methods = dict.fromkeys(["nested" if knowledge.structure.decomposition is None else "decomposable"])
         self._hold(np.zeros(0, np.int64))
@@ -54,8 +54,8 @@ class Case:
                 if self._verdict is not Verdict.SAFE:
                     break
         # the cells not held are wide enough, or in parts that nobody needed to look at
-        others = Others(len(self._bank.at_risk) - len(self._rows), self._support.narrowest())
-        answer, own = self._width.assess(self.bounds, others), self._bank.at_risk.own
+        others = Others(len(self._pool.at_risk) - len(self._rows), self._support.narrowest())
+        answer, own = self._width.assess(self.bounds, others), self._pool.at_risk.own
         return self._with_own(answer) if len(own) else answer
 
     def _with_own(self, answer: Assessment) -> Assessment:
@@ -69,7 +69,7 @@ class Case:
     @property
     def bounds(self) -> CellBounds:
         """Of the cells held: inner ends are those that the components' covers and feasible tables show."""
-        counts, inner = self._bank.at_risk.counts[self._rows], self._support.inner_at(self._rows)
+        counts, inner = self._pool.at_risk.counts[self._rows], self._support.inner_at(self._rows)
         return CellBounds(self._cells, counts, self._outer, inner, " + ".join(self._methods))
 
     @property
@@ -77,23 +77,23 @@ class Case:
         """Steps that it took."""
         return self._search.spent + self.programs.spent
 
-    def bank(self, verdict: Verdict) -> Bank:
+    def pool(self, verdict: Verdict) -> WitnessPool:
         """Of a safe release what its proof needs, for larger ones are asked about next; else all that was found."""
         if verdict is Verdict.SAFE:
-            return self._bank.settled((part.settled() for part in self._support.open), self._search.missed)
-        return self._bank.plus((part.evidence for part in self._support.open), self._search.missed)
+            return self._pool.settled((part.settled() for part in self._support.open), self._search.missed)
+        return self._pool.plus((part.evidence for part in self._support.open), self._search.missed)
 
     def blockers(self, answer: Assessment) -> tuple[tuple[int, ...], ...]:
         """Of an unsafe release the cells that refute it, of an undecided one those that were given up."""
         if answer.verdict is Verdict.UNSAFE:
             return tuple(witness.cell for witness in answer.witnesses)
         open_ = self._search.short(np.array(self._search.given_up, np.int64))
-        cells = self._bank.at_risk.cells[open_[:MAX_WITNESSES]]
+        cells = self._pool.at_risk.cells[open_[:MAX_WITNESSES]]
         return tuple(tuple(cell) for cell in cells.tolist())
 
     def _hold(self, rows: CellRows) -> None:
         """Holds the bounds of these at-risk cells, ascending, and no others."""
-        cells, self._rows, self._outer = self._bank.at_risk.cells, rows, self._support.outer_at(rows)
+        cells, self._rows, self._outer = self._pool.at_risk.cells, rows, self._support.outer_at(rows)
         # of all of them no copy: they may be millions
         self._cells = cells if len(rows) == len(cells) else cells[rows]
 
@@ -116,7 +116,7 @@ class Case:
         return (np.minimum(outer, 255) << 8 | np.minimum(inner, 255)).astype(np.uint16)
 
     def _bound_every(self) -> None:
-        self._hold(np.arange(len(self._bank.at_risk)))
+        self._hold(np.arange(len(self._pool.at_risk)))
         if self._is_exact:
             bounds = self.bounds
             self._bound_ends(self._rows[most_exposed(bounds, np.flatnonzero(~bounds.exact))])

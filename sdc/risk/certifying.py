@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sdc.bounds.method import is_small
-from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
 from sdc.feasible.in_part import InPart, begins, cells_at
 from sdc.feasible.walk import FIRST, OTHERS, can_search
+from sdc.feasible.witness_pool import CellRows
 from sdc.model.table import Table
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from sdc.feasible.bank import Bank
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells, own_cells
 from sdc.feasible.proof import Proof
+from sdc.feasible.witness_pool import WitnessPool
 from sdc.feasible.witnesses import Witnesses
 from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model import subtable as st
@@ -140,69 +140,69 @@ class Criteria:
         if self.n_rule is not None:
             self.n_rule.require_total(table)
 
-    def bank(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> Bank:
-        """A bank for questions about the table, and about small cells of sub-tables in part."""
-        return Bank.of(table, self.small_count, own, witnesses)
+    def pool(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> WitnessPool:
+        """A witness pool for questions about the table, and about small cells of sub-tables in part."""
+        return WitnessPool.of(table, self.small_count, own, witnesses)
 
     def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
         """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""
         return own_cells(table, known, before, self.withheld, self.width.min_width)
 
-    def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
+    def judge(self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort) -> Evaluation:
         """The answer about a release beside what is known. It stops at the first cell that proves it unsafe.
 
-        Pure: the same question with the same bank gets the same answer, whatever was asked before.
+        Pure: the same question with the same witness pool gets the same answer, whatever was asked before.
 
         What breaks a rule on what is published refutes at once. Then come cheap bounds of all at-risk cells. What they
         leave open goes to dearer methods, the most exposed cells first. Small tables get exact ones. In larger tables
         each cell is certified by feasible tables, searched component by component; outer bounds of the `refute_cells`
         most exposed ones that stay open may refute. Inner bounds rest on covers of the components and on tables in the
-        bank, and so does "safe": a certificate has both.
+        witness pool, and so does "safe": a certificate has both.
 
-        ReleaseError where the bank is of another table or of other at-risk cells, or where what is likely cannot be
-        told.
+        ReleaseError where the witness pool is of another table or of other at-risk cells, or where no exact engine
+        gives what is likely.
         """
-        bank.require(table, self.small_count)
+        pool.require(table, self.small_count)
         if effort.depth is not Depth.EVERY and (broken := self.broken(table, known.plus(asked))) is not None:
             nothing = 0, table.total  # which is known of the smallest width
-            answer = Assessment(Verdict.UNSAFE, self.floor, nothing, len(bank.at_risk), 0, (), broken=broken)
-            return Judgement(self, known, asked, answer, bank)
-        return self._judged(table, known, asked, bank, effort)[0]
+            answer = Assessment(Verdict.UNSAFE, self.floor, nothing, len(pool.at_risk), 0, (), broken=broken)
+            return Evaluation(self, known, asked, answer, pool)
+        return self._judged(table, known, asked, pool, effort)[0]
 
     def examine(
-        self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort
-    ) -> tuple[Judgement, CellBounds]:
+        self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort
+    ) -> tuple[Evaluation, CellBounds]:
         """The answer with the bounds of every at-risk cell that it rests on, for an effort that bounds every one."""
-        judgement, case = self._judged(table, known, asked, bank, effort)
-        return judgement, case.bounds
+        evaluation, case = self._judged(table, known, asked, pool, effort)
+        return evaluation, case.bounds
 
     def _judged(
-        self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort
-    ) -> tuple[Judgement, Case]:
-        bank.require(table, self.small_count)
+        self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort
+    ) -> tuple[Evaluation, Case]:
+        pool.require(table, self.small_count)
         knowledge = known.plus(asked)
-        case = Case(self.width, table, knowledge, bank, effort)
+        case = Case(self.width, table, knowledge, pool, effort)
         by_width = case.assessed()
         likely = None if by_width.verdict is Verdict.UNSAFE else self.likely(table, knowledge)
         broken = self.broken(table, knowledge) if effort.depth is Depth.EVERY else None
         answer, found, stopped = (
             _together(by_width, likely, broken),
-            case.bank(by_width.verdict),
+            case.pool(by_width.verdict),
             case.blockers(by_width),
         )
         priced = tuple(case.programs.priced) if by_width.verdict is Verdict.UNSAFE else ()
-        return Judgement(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
+        return Evaluation(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
 
-    def rejudged(self, judgement: Judgement, bounds: CellBounds, bank: Bank) -> Judgement:
-        """The answer that narrower bounds of all at-risk cells give, whose inner ends the bank shows.
+    def rejudged(self, evaluation: Evaluation, bounds: CellBounds, pool: WitnessPool) -> Evaluation:
+        """The answer that narrower bounds of all at-risk cells give, whose inner ends the witness pool shows.
 
         What the release makes likely, and whether it keeps the rules on what is published, does not change.
         """
-        total = judgement.knowledge.total  # no cell is wider; so it is said where there is none
+        total = evaluation.knowledge.total  # no cell is wider; so it is said where there is none
         by_width = self.width.assess(bounds, Others(0, (total, total)))
-        by_width = self.width.with_own(by_width, Support(judgement.knowledge, bank))
-        likely = None if by_width.verdict is Verdict.UNSAFE else judgement.assessment.likely
-        return replace(judgement, assessment=_together(by_width, likely, judgement.assessment.broken), bank=bank)
+        by_width = self.width.with_own(by_width, Support(evaluation.knowledge, pool))
+        likely = None if by_width.verdict is Verdict.UNSAFE else evaluation.assessment.likely
+        return replace(evaluation, assessment=_together(by_width, likely, evaluation.assessment.broken), pool=pool)
 
     def broken(self, table: Table, knowledge: Knowledge) -> Broken | None:
         """What breaks a rule on what is published itself; None where all are kept."""
@@ -229,12 +229,12 @@ def _together(by_width: Assessment, likely: Likely | None, broken: Broken | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Judgement:
+class Evaluation:
     """The answer to one question, with all it rests on: it stays proven whatever is asked later.
 
     known     what was public already
     asked     what would be beside it
-    bank      what was known before and what was found; of a safe release what its proof needs, and no more
+    witness pool      what was known before and what was found; of a safe release what its proof needs, and no more
     spent     steps that it took
     blockers  codes of at-risk cells that stopped the release: refuted ones, or those that the search gave up
     refutation  what shows to anybody that a cell is too narrow, where such is kept and was found
@@ -245,7 +245,7 @@ class Judgement:
     known: Knowledge
     asked: Release
     assessment: Assessment
-    bank: Bank
+    pool: WitnessPool
     spent: int = 0
     blockers: tuple[tuple[int, ...], ...] = ()
     refutation: Refutation | None = None
@@ -253,7 +253,7 @@ class Judgement:
 
     def __repr__(self) -> str:
         """Without a cell: what is printed may be logged."""
-        return f"Judgement({self.assessment!r})"
+        return f"Evaluation({self.assessment!r})"
 
     @cached_property
     def knowledge(self) -> Knowledge:
@@ -278,4 +278,4 @@ class Judgement:
     @cached_property
     def proof(self) -> Proof:
         """What shows that cells can move under the release: what a certificate writes down."""
-        return Support(self.knowledge, self.bank).proof()
+        return Support(self.knowledge, self.pool).proof()

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import at_risk_rows
+from sdc.feasible.witness_pool import at_risk_rows
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.named import Drawn

@@ -1,4 +1,4 @@
-"""What a judgement may cost: budgets, depths, and who does the work."""
+"""What an evaluation may cost: budgets, depths, and who does the work."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Budget:
 
 
 class Depth(IntEnum):
-    """How far a judgement goes; each does what those before it do.
+    """How far an evaluation goes; each does what those before it do.
 
     REFUTE  looks for no proof of safety: a release can be refuted or undecided
     BRIEF   stops at the first cell found hard to certify: the answer is then undecided at best
@@ -61,7 +61,7 @@ class Depth(IntEnum):
 
 @dataclass(frozen=True)
 class Effort:
-    """What a judgement may cost, and who does the work.
+    """What an evaluation may cost, and who does the work.
 
     spent            steps of the budget that earlier questions took
     refute_cells     how many of the most exposed undecided cells get the dearer outer bound

@@ -8,8 +8,8 @@ from typing import ClassVar, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Flags
+from sdc.feasible.witness_pool import CellRows
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
 from sdc.model.table import Counts
@@ -75,7 +75,7 @@ class MinWidth:
     def doubtful(self, support: Support) -> CellRows:
         """At-risk cells without those that their marginal cells alone show to be wide enough."""
         # the lower end is at most the count, and that at most the small count
-        return support.below(self.min_width + support.bank.small_count)
+        return support.below(self.min_width + support.pool.small_count)
 
     def short(self, support: Support, rows: CellRows) -> CellRows:
         """Those of the at-risk cells that are not shown to be wide enough."""

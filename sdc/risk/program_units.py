@@ -14,8 +14,8 @@ import numpy as np
 
 from sdc.bounds.duality import Multipliers
 from sdc.bounds.method import is_small
-from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
+from sdc.feasible.witness_pool import CellRows
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
 from sdc.model.subtable import SubTable

@@ -20,9 +20,9 @@ import numpy.typing as npt
 from sdc.bounds.collapse import sharing
 from sdc.checkpoint import Arrays
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import AtRisk, Bank, CellRows
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.proof import Proof
+from sdc.feasible.witness_pool import AtRisk, CellRows, WitnessPool
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.errors import InputError
 from sdc.model.knowledge import Knowledge
@@ -395,8 +395,8 @@ class _SharpSearch:
         cells_per_slice: int,
     ) -> None:
         self.cells, self.counts, self.room = cells, table.count_at(cells), room_of(cells_per_slice)
-        bank = Bank(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
-        self.support = Support(knowledge, bank if proof is None else bank.learnt(proof, knowledge), cells_per_slice)
+        pool = WitnessPool(AtRisk(table, cells, self.counts), max(1, int(self.counts.max(initial=1))))
+        self.support = Support(knowledge, pool if proof is None else pool.learnt(proof, knowledge), cells_per_slice)
         self.parts = [_Sharpened.of(component) for component in self.support.open]
         self.known = _known_outer(table, cells, start)
         self._settle()

@@ -12,11 +12,11 @@ import numpy as np
 from sdc.bounds import collapse, shuttle
 from sdc.bounds.branch_and_bound import EQUATIONS_A_STEP
 from sdc.feasible import walk
-from sdc.feasible.bank import CellRows
 from sdc.feasible.depth_first import MAX_CELLS as MAX_DEPTH_FIRST
 from sdc.feasible.depth_first import FeasibleTables
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.equations import MAX_SUM
+from sdc.feasible.witness_pool import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals
 from sdc.model.knowledge import Knowledge

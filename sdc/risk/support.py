@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.bounds.method import cheap_bounds
-from sdc.feasible.bank import Bank, CellRows, Evidence
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.in_part import changed_places
 from sdc.feasible.own_cells import NO_OWN_CELLS, OwnCells
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.feasible.walk import FIRST, OTHERS
+from sdc.feasible.witness_pool import CellRows, Evidence, WitnessPool
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, Intervals, combine
 from sdc.model.knowledge import Knowledge
@@ -51,7 +51,7 @@ class Shift(IntEnum):
 class Component:
     """One component under what is known of it, while it is searched.
 
-    What a component shows starts from a bank's evidence and only grows; `evidence` is what it has come to.
+    What a component shows starts from a witness pool's evidence and only grows; `evidence` is what it has come to.
     """
 
     def __init__(self, evidence: Evidence, knowledge: Knowledge, cells_per_slice: int = CELLS_PER_SLICE) -> None:
@@ -165,10 +165,10 @@ class Support:
     at-risk cells: of these only those are looked at whose marginal cells do not speak for them.
     """
 
-    def __init__(self, knowledge: Knowledge, bank: Bank, cells_per_slice: int = CELLS_PER_SLICE) -> None:
-        self.knowledge, self.bank = knowledge, bank
+    def __init__(self, knowledge: Knowledge, pool: WitnessPool, cells_per_slice: int = CELLS_PER_SLICE) -> None:
+        self.knowledge, self.pool = knowledge, pool
         self._components = {
-            variables: Component(bank.of_component(variables), knowledge.within(variables), cells_per_slice)
+            variables: Component(pool.of_component(variables), knowledge.within(variables), cells_per_slice)
             for variables in knowledge.structure.components.cliques
         }
 
@@ -189,7 +189,7 @@ class Support:
     @property
     def inner(self) -> Intervals:
         """(n, 2) of each at-risk cell, each end reached by some feasible table."""
-        return self.inner_at(np.arange(len(self.bank.at_risk)))
+        return self.inner_at(np.arange(len(self.pool.at_risk)))
 
     def inner_at(self, rows: CellRows) -> Intervals:
         """(rows, 2) the same of some at-risk cells."""
@@ -219,19 +219,19 @@ class Support:
         return inner, self._narrowest(lambda c: c.cheap.outer[:, 1], self.outer_at)
 
     def _narrowest(self, upper: Callable[[Component], Counts], ends: Callable[[CellRows], Intervals]) -> int:
-        if not len(self.bank.at_risk):
+        if not len(self.pool.at_risk):
             return self.knowledge.total  # nothing is narrow, and no cell is wider
         uppers = [upper(component) for component in self._all]
         # the lower end of an at-risk cell is at most its count. So whose upper end exceeds the least one by more than
         # the small count is wider than the cell that has the least
-        enough = min(int(u.min()) for u in uppers) + self.bank.small_count + 1
+        enough = min(int(u.min()) for u in uppers) + self.pool.small_count + 1
         rows = self._any_of([(c.frame.row, u < enough) for c, u in zip(self._all, uppers, strict=True)])
         found = (ends(rows[begin : begin + ROWS_AT_ONCE]) for begin in range(0, len(rows), ROWS_AT_ONCE))
         return min(int((some[:, 1] - some[:, 0]).min()) for some in found)
 
     def _any_of(self, marginal_cells: Sequence[tuple[npt.NDArray[np.unsignedinteger], Flags]]) -> CellRows:
         """At-risk cells that are in one of the flagged marginal cells of a component, by (at-risk cells,) and flags."""
-        hit = np.zeros(len(self.bank.at_risk), np.bool_)
+        hit = np.zeros(len(self.pool.at_risk), np.bool_)
         for row, flags in marginal_cells:
             if flags.any():
                 hit |= flags[row]
@@ -263,7 +263,7 @@ class Support:
     @property
     def own_inner(self) -> Intervals:
         """(n, 2) of each small cell of sub-tables in part, by tables of the component that has it."""
-        counts = self.bank.at_risk.own.counts
+        counts = self.pool.at_risk.own.counts
         ends = np.stack([counts, counts], axis=1)
         for component in self.open:
             if len(own := component.frame.own):
@@ -273,7 +273,7 @@ class Support:
     @property
     def own_is_open(self) -> Flags:
         """(n,) of which the sub-table is not released whole: then at-risk cells alone are asked about."""
-        own, found = self.bank.at_risk.own, np.zeros(len(self.bank.at_risk.own), np.bool_)
+        own, found = self.pool.at_risk.own, np.zeros(len(self.pool.at_risk.own), np.bool_)
         for view, rows, _ in own.of_views(self.knowledge.schema):
             found[rows] = view not in self.knowledge.release
         return found
@@ -314,4 +314,4 @@ def support_of(
     proof: Proof, table: Table, small_count: int, knowledge: Knowledge, own: OwnCells = NO_OWN_CELLS
 ) -> Support:
     """What a proof shows of the at-risk cells and of small cells of parts, each difference checked in integers."""
-    return Support(knowledge, Bank.of(table, small_count, own).learnt(proof, knowledge))
+    return Support(knowledge, WitnessPool.of(table, small_count, own).learnt(proof, knowledge))

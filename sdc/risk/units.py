@@ -1,4 +1,4 @@
-"""Units of a judgement, as workers run them: cells of one component to be moved, or to be bounded."""
+"""Units of an evaluation, as workers run them: cells of one component to be moved, or to be bounded."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from sdc.bounds import collapse, exact, integer_program
 from sdc.bounds.method import is_small
 from sdc.feasible import sparsest, walk
-from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences
 from sdc.feasible.in_part import InPart
 from sdc.feasible.walk import Moved, MovedInPart
+from sdc.feasible.witness_pool import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge

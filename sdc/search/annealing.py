@@ -14,7 +14,7 @@ from sdc.config.capabilities import require_together
 from sdc.config.release import AnnealingConfig
 from sdc.config.values import Objective
 from sdc.executor import kept_per_thread
-from sdc.feasible.bank import require_at_risk
+from sdc.feasible.witness_pool import require_at_risk
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, NothingReleasableError, ReleaseError
@@ -27,14 +27,14 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.search import chain_kernel as kernel
+from sdc.search.constraints import Constraints
 from sdc.search.likely_graphs import LikelyGraphs, ValuedGraphs
 from sdc.search.marginal_rows import MAX_KEYS, MarginalRows
-from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
 MAX_BYTES = 512 << 20
 MOST_SOUGHT = 5_000  # steps in which a graph must turn up that keeps a limit on the posterior
-NO_WISHES = Wishes()
+NO_CONSTRAINTS = Constraints()
 
 
 HALVING = 30.0  # degrees: measured on the Czech table, where most edges bring from a hundredth to half of a halving
@@ -115,7 +115,7 @@ class AnnealingChain:
     cooling: kernel.Cooling = COOLING
     weights: Weights | None = None
     max_bytes: int = MAX_BYTES
-    wishes: Wishes = field(default_factory=Wishes)
+    constraints: Constraints = field(default_factory=Constraints)
     objective: Objective = "sub_tables"
 
     def init(self, table: Table, seed: int, start: DecomposableGraph | None = None) -> ChainState:
@@ -129,7 +129,7 @@ class AnnealingChain:
         """
         self.criteria.require_total(table)
         require_at_risk(table, self.criteria.small_count)
-        graph = _checked(start, self.known.flat, self.wishes.flat(table.schema))
+        graph = _checked(start, self.known.flat, self.constraints.flat(table.schema))
         workspace = self._workspace(table)
         # before the start is looked at: where the one-way sub-tables are too much, no start would help
         workspace.require_one_way()
@@ -155,27 +155,27 @@ class AnnealingChain:
         return (self.weights or Weights.equal(len(table.schema))).flat(table.schema)
 
     def _workspace(self, table: Table) -> Workspace:
-        wishes = self.wishes.flat(table.schema)
-        return _workspace(table, self.known, self.criteria, self.max_bytes, wishes, self.objective)
+        constraints = self.constraints.flat(table.schema)
+        return _workspace(table, self.known, self.criteria, self.max_bytes, constraints, self.objective)
 
 
-def smallest_graph(known: Knowledge, wishes: Wishes = NO_WISHES) -> DecomposableGraph:
+def smallest_graph(known: Knowledge, constraints: Constraints = NO_CONSTRAINTS) -> DecomposableGraph:
     """Where a chain starts: no edges but for what a structural zero or a required sub-table joins, made chordal."""
-    needed = _needed(known.flat, wishes)
+    needed = _needed(known.flat, constraints)
     return DecomposableGraph.from_cliques(chordal_cover(needed, len(known.schema)).frontier, known.schema.flat)
 
 
-def _needed(known: Knowledge, wishes: Wishes) -> Release:
+def _needed(known: Knowledge, constraints: Constraints) -> Release:
     if known.facts:
         require_together("decomposable", "earlier")
-    return Release.of([*known.zeros.subtables, *wishes.require, *(1 << v for v in range(len(known.schema)))])
+    return Release.of([*known.zeros.subtables, *constraints.require, *(1 << v for v in range(len(known.schema)))])
 
 
-def _checked(start: DecomposableGraph | None, known: Knowledge, wishes: Wishes) -> DecomposableGraph:
+def _checked(start: DecomposableGraph | None, known: Knowledge, constraints: Constraints) -> DecomposableGraph:
     """The start graph, or the smallest one; it joins the variables of all that is needed, and of nothing forbidden."""
-    schema, needed = known.schema, _needed(known, wishes)
-    graph = smallest_graph(known, wishes) if start is None else _given(start, schema, needed)
-    if forbidden := [clique for clique in graph.cliques if not wishes.allows(clique)]:
+    schema, needed = known.schema, _needed(known, constraints)
+    graph = smallest_graph(known, constraints) if start is None else _given(start, schema, needed)
+    if forbidden := [clique for clique in graph.cliques if not constraints.allows(clique)]:
         which = "smallest graph with what is required" if start is None else "start graph"
         raise ReleaseError(
             f"the {which} has the clique {st.label(forbidden[0], schema)}, which contains a forbidden sub-table: no "
@@ -200,9 +200,9 @@ def _given(start: DecomposableGraph, schema: Schema, needed: Release) -> Decompo
 
 @kept_per_thread(maxsize=1)
 def _workspace(
-    table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, wishes: Wishes, objective: Objective
+    table: Table, known: Knowledge, criteria: Criteria, max_bytes: int, constraints: Constraints, objective: Objective
 ) -> Workspace:
-    return Workspace(table, known, criteria, max_bytes, wishes, objective)
+    return Workspace(table, known, criteria, max_bytes, constraints, objective)
 
 
 class Workspace:
@@ -218,7 +218,7 @@ class Workspace:
         known: Knowledge,
         criteria: Criteria,
         max_bytes: int,
-        wishes: Wishes = NO_WISHES,
+        constraints: Constraints = NO_CONSTRAINTS,
         objective: Objective = "sub_tables",
     ) -> None:
         keeps = partial(_keeps, criteria, table, known.zeros)
@@ -230,9 +230,9 @@ class Workspace:
         # half the memory holds twice the rows; every count is at most the total
         dtype = np.int32 if table.total < 1 << 31 else np.int64
         self.work = _new_work(len(table.schema), len(self.at_risk), np.dtype(dtype), max_bytes)
-        joined = [*known.zeros.subtables, *wishes.require]
+        joined = [*known.zeros.subtables, *constraints.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
-        self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, wishes.forbid, keeps)
+        self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, constraints.forbid, keeps)
         self.likely = LikelyGraphs(known, criteria.limit, self.rows) if criteria.limit else None
         self.valued = ValuedGraphs(table, known) if objective == "reconstruction" else None
         self.work.numbers[kernel.ASKS] = self._asks

@@ -17,13 +17,14 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
-from sdc.risk.criteria import Judgement
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.criteria import Evaluation
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Verdict
 from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
+from sdc.search.constraints import Constraints
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
@@ -34,7 +35,6 @@ from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import Refused, SearchStep
-from sdc.search.wishes import Wishes
 from sdc.utility.halvings import require_listable
 
 SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
@@ -60,7 +60,7 @@ class Candidate:
     @staticmethod
     def of(method: str, found: FoundRelease) -> Candidate:
         """A release by the name of what found it."""
-        return Candidate(method, found.sub_tables, found.value, found.judgement.margin[0])
+        return Candidate(method, found.sub_tables, found.value, found.evaluation.margin[0])
 
     @property
     def text(self) -> str:
@@ -70,7 +70,7 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoundRelease(Found):
-    """A release with the judgement that accepted it, and how it was found.
+    """A release with the evaluation that accepted it, and how it was found.
 
     method       one of `METHODS`
     value        its utility by the weights of the search, or by how many halvings it brings a reconstruction nearer
@@ -117,7 +117,7 @@ class FoundRelease(Found):
     def rank(self) -> tuple[Verdict, float, int, tuple[int, ...]]:
         """Larger is better: what is proven first, then utility, the width proven, and as in annealing the frontier."""
         frontier = tuple(-element for element in self.release.frontier)
-        return self.judgement.verdict, self.value, self.judgement.margin[0], frontier
+        return self.evaluation.verdict, self.value, self.evaluation.margin[0], frontier
 
 
 @dataclass(frozen=True)
@@ -164,15 +164,15 @@ class ReleaseSearch:
         if (everything := self._everything(method)) is not None:
             return self._ended(everything)
         self._require_risks(method)
-        required = fitting(self._required(method), self.ordered.wishes, self.ordered.inquiry.table.schema)
+        required = fitting(self._required(method), self.ordered.constraints, self.ordered.evaluator.table.schema)
         if required is None:
             return Begun(self, self)
         beside, required, partly = self._in_part(required)
         # what does not fit is not required any more: every search begins with what does
-        kept = tuple(t for t in self.ordered.wishes.require if t not in (*required.refused, *required.in_part))
+        kept = tuple(t for t in self.ordered.constraints.require if t not in (*required.refused, *required.in_part))
         kept = kept if partly is None else (*kept, *partly.coarser)
-        proven = None if method == "decomposable" else required.judgement
-        return Begun(self, beside._wishing(replace(self.ordered.wishes, require=kept), proven), required, partly)
+        proven = None if method == "decomposable" else required.evaluation
+        return Begun(self, beside._wishing(replace(self.ordered.constraints, require=kept), proven), required, partly)
 
     def _ended(self, found: FoundRelease) -> FoundRelease:
         return replace(found, objective=self._objective, ended_after={**self.before, **found.ended_after})
@@ -188,7 +188,7 @@ class ReleaseSearch:
         if method == "simulatable":
             require_together(method, OBJECTIVE)
         if method != "decomposable" or not self._schema.levels.is_flat:
-            require_listable(self.ordered.inquiry.table)
+            require_listable(self.ordered.evaluator.table)
 
     def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, FoundParts | None]:
         """Beside what goes out in part of what was refused, where that is wished for, which is last.
@@ -197,34 +197,34 @@ class ReleaseSearch:
         why.
         """
         ordered = self.ordered
-        wished = [wish for wish in ordered.wishes.in_part if wish.view in required.refused]
+        wished = [wish for wish in ordered.constraints.in_part if wish.view in required.refused]
         if not wished:
             return self, required, None
-        found = in_part(self._inquiry(), required.judgement, wished, self.deadline)
-        if found.refused and not ordered.wishes.best_subset:
+        found = in_part(self._evaluator(), required.evaluation, wished, self.deadline)
+        if found.refused and not ordered.constraints.best_subset:
             raise NotReleasableError("; ".join(found.refused.values()))
         left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
-        beside = replace(ordered, inquiry=found.inquiry)
+        beside = replace(ordered, evaluator=found.evaluator)
         partly = (*found.parts.views, *found.coarsened)
-        told = replace(required, refused=left, judgement=found.judgement, in_part=partly)
+        told = replace(required, refused=left, evaluation=found.evaluation, in_part=partly)
         return replace(self, ordered=beside, parts=found.parts), told, found
 
     def _everything(self, method: str) -> FoundRelease | None:
         """All that is not forbidden: where no cell is at risk, and no count is excluded, nothing needs protecting."""
         if self._has_risks:
             return None
-        wishes, small = self.ordered.wishes, self.ordered.inquiry.criteria.small_count
-        public = Release.of(wishes.require if wishes.only_required else wishes.largest(self._schema))
+        constraints, small = self.ordered.constraints, self.ordered.evaluator.criteria.small_count
+        public = Release.of(constraints.require if constraints.only_required else constraints.largest(self._schema))
         reason = f"No cell is at risk: no count is from 1 to {small}, so every sub-table may be released."
-        if wishes.only_required:
+        if constraints.only_required:
             reason = f"{reason} {reasons.NOTHING_ELSE}"
-        judgement = self._inquiry().ask(public)
-        accepted = self._inquiry().accepts(judgement)
-        return FoundRelease(judgement, method, self._value(public), reason=reason) if accepted else None
+        evaluation = self._evaluator().evaluate(public)
+        accepted = self._evaluator().accepts(evaluation)
+        return FoundRelease(evaluation, method, self._value(public), reason=reason) if accepted else None
 
     @property
     def _has_risks(self) -> bool:
-        return len(self.ordered.inquiry.bank.at_risk) > 0
+        return len(self.ordered.evaluator.pool.at_risk) > 0
 
     def _require_risks(self, method: str) -> None:
         """InputError where chains, which look at small cells alone, would have none."""
@@ -237,17 +237,17 @@ class ReleaseSearch:
     def _required(self, method: str) -> Required | None:
         if method == "decomposable":
             return self.decomposable.required()
-        return replace(self.ordered, inquiry=self._inquiry()).required()
+        return replace(self.ordered, evaluator=self._evaluator()).required()
 
-    def _wishing(self, wishes: Wishes, proven: Judgement | None) -> ReleaseSearch:
-        ordered = replace(self.ordered, wishes=wishes, proven=proven)
-        return replace(self, ordered=ordered, decomposable=replace(self.decomposable, wishes=wishes))
+    def _wishing(self, constraints: Constraints, proven: Evaluation | None) -> ReleaseSearch:
+        ordered = replace(self.ordered, constraints=constraints, proven=proven)
+        return replace(self, ordered=ordered, decomposable=replace(self.decomposable, constraints=constraints))
 
     def _by(
         self, method: str, resume: SearchState | None, step: Callable[[str, Callable[[], Any]], Any]
     ) -> FoundRelease:
         """What the method finds beside what is required."""
-        if self.ordered.wishes.only_required:
+        if self.ordered.constraints.only_required:
             only: FoundRelease = step(GREEDY, self.by_order)
             return replace(only, method=method, reason=reasons.NOTHING_ELSE)
         if method != "best":
@@ -264,44 +264,44 @@ class ReleaseSearch:
 
     def by_order(self, known: FoundRelease | None = None) -> FoundRelease:
         """The ordered release; the feasible tables known of another release are tried again."""
-        found = replace(self.ordered, inquiry=self._inquiry(known)).run()
-        return self._grown("ordered", found.judgement, found, reasons.left(self.ordered, found))
+        found = replace(self.ordered, evaluator=self._evaluator(known)).run()
+        return self._grown("ordered", found.evaluation, found, reasons.left(self.ordered, found))
 
     def by_bisection(self, known: FoundRelease | None = None, *, or_nothing: bool = False) -> FoundRelease:
         """The longest prefix of the list; the feasible tables known of another release are tried again."""
         own = self.ordered
-        asked = self._inquiry(known), own.widths, own.on_step, own.wishes, None, own.deadline
+        asked = self._evaluator(known), own.widths, own.on_step, own.constraints, None, own.deadline
         found = BisectionSearch(*asked, proven=own.proven, or_nothing=or_nothing).run()
         left = reasons.cut(own), reasons.of_prefixes(found) if found.is_ended else ""
-        return self._grown("bisection", found.judgement, found, " ".join(filter(None, left)) or None)
+        return self._grown("bisection", found.evaluation, found, " ".join(filter(None, left)) or None)
 
     def _grown(
-        self, method: str, judgement: Judgement, found: OrderedRelease | Grown, reason: str | None
+        self, method: str, evaluation: Evaluation, found: OrderedRelease | Grown, reason: str | None
     ) -> FoundRelease:
         more: dict[str, Any] = {"reason": reason, "refutations": found.refutations, **_course(found, "questions")}
-        return FoundRelease(judgement, method, self._value(found.release), found.steps, **more)
+        return FoundRelease(evaluation, method, self._value(found.release), found.steps, **more)
 
     def by_annealing(self, resume: SearchState | None = None) -> FoundRelease:
         """The best decomposable release. It is not extended: then it would not be decomposable."""
-        found = replace(self.decomposable, inquiry=self.decomposable.inquiry.anew()).run(resume)
+        found = replace(self.decomposable, evaluator=self.decomposable.evaluator.anew()).run(resume)
         value, ended, reason = self._value(found.release), dict[str, int](), None
         if found.is_ended:
             ended = {"rounds": found.rounds}
             rounds = f"{found.rounds} round{'s' * (found.rounds != 1)}"
             reason = f"The chains were told to end after {rounds}; more may release more."
         more: dict[str, Any] = {"graph": found.graph, "trace": found.trace, "reason": reason, "ended_after": ended}
-        return FoundRelease(found.judgement, "decomposable", value, **more)
+        return FoundRelease(found.evaluation, "decomposable", value, **more)
 
     def by_simulation(self) -> FoundRelease:
         """What grows by decisions that tell nothing, and what these cost."""
-        found = replace(self.simulatable, inquiry=self.simulatable.inquiry.anew()).run()
+        found = replace(self.simulatable, evaluator=self.simulatable.evaluator.anew()).run()
         value = self._value(found.release)
         reason = self._cost(found.release, value)
-        return FoundRelease(found.judgement, "simulatable", value, reason=reason, simulated=found.steps)
+        return FoundRelease(found.evaluation, "simulatable", value, reason=reason, simulated=found.steps)
 
     def _cost(self, release: Release, value: float) -> str | None:
         """What the ordered search would release instead; None where it finds nothing, which must not decide here."""
-        if not self.ordered.inquiry.criteria.monotone:
+        if not self.ordered.evaluator.criteria.monotone:
             return None
         try:
             other = self.run("ordered")
@@ -324,11 +324,11 @@ class ReleaseSearch:
         """
         chains = self.decomposable
         if not self.can_anneal():
-            inquiry, wishes = chains.inquiry, replace(chains.wishes, require=(), in_part=())
+            evaluator, constraints = chains.evaluator, replace(chains.constraints, require=(), in_part=())
             alone = Knowledge(
-                self._schema, inquiry.table.total, NOTHING, inquiry.known.zeros, (), listed=inquiry.known.listed
+                self._schema, evaluator.table.total, NOTHING, evaluator.known.zeros, (), listed=evaluator.known.listed
             )
-            chains = replace(chains, inquiry=inquiry.knowing(alone, alone), wishes=wishes)
+            chains = replace(chains, evaluator=evaluator.knowing(alone, alone), constraints=constraints)
         # what else is looked at may take as long as the chains
         search = replace(self, decomposable=replace(chains, deadline=chains.deadline.halved))
         return search.by_annealing(resume) if self._has_risks and _may_anneal(chains) else None
@@ -343,9 +343,9 @@ class ReleaseSearch:
         """The greedy extension of what is required, and that of the annealed release where there is one."""
         if annealed is None:
             return self.by_order(), None
-        inquiry = self.ordered.inquiry
-        are_units, growing = fits_a_worker(inquiry.table), self
-        if not are_units or inquiry.executor.workers < 2:
+        evaluator = self.ordered.evaluator
+        are_units, growing = fits_a_worker(evaluator.table), self
+        if not are_units or evaluator.executor.workers < 2:
             # one growth comes after the other, and each is to have some time
             growing = replace(self, ordered=replace(self.ordered, deadline=self.deadline.halved))
         if are_units:
@@ -372,7 +372,7 @@ class ReleaseSearch:
         others = [one for one in found if one is not winner and one.method != "bisection"]
         told = ""
         if annealed is None:
-            told = reasons.alone(ordered, bool(self.ordered.wishes.require or self.ordered.wishes.forbid))
+            told = reasons.alone(ordered, bool(self.ordered.constraints.require or self.ordered.constraints.forbid))
         if others:
             told = f"{told} {reasons.better(winner, max(others, key=lambda one: one.rank))}".strip()
         ended = {part: number for one in found for part, number in one.ended_after.items()}
@@ -387,29 +387,29 @@ class ReleaseSearch:
 
     def can_anneal(self) -> bool:
         """Whether chains, which judge a graph by itself, may look for one with all that is required and public."""
-        known = self._inquiry().known
+        known = self._evaluator().known
         return self._has_risks and known.release == NOTHING and not known.facts and _may_anneal(self.decomposable)
 
     def extended(self, found: FoundRelease) -> FoundRelease:
         """The release with what can be added to it, as far as questions are allowed; these are added to its steps."""
-        search = replace(self.ordered, inquiry=self._inquiry(), deadline=self.deadline)
-        start, first = (found.judgement, NOTHING) if self.can_anneal() else (search.least, found.release)
+        search = replace(self.ordered, evaluator=self._evaluator(), deadline=self.deadline)
+        start, first = (found.evaluation, NOTHING) if self.can_anneal() else (search.least, found.release)
         larger = search.extended(start, first)
-        return self._with_extension(found, larger.judgement, larger)
+        return self._with_extension(found, larger.evaluation, larger)
 
     def _beyond(self, prefix: FoundRelease) -> FoundRelease:
         """The longest prefix with what can be added to it."""
-        larger = replace(self.ordered, inquiry=self._inquiry(), checkpoint=NOT_KEPT).extended(prefix.judgement)
-        return self._with_extension(prefix, larger.judgement, larger, "bisection_extension")
+        larger = replace(self.ordered, evaluator=self._evaluator(), checkpoint=NOT_KEPT).extended(prefix.evaluation)
+        return self._with_extension(prefix, larger.evaluation, larger, "bisection_extension")
 
     def _with_extension(
-        self, found: FoundRelease, judgement: Judgement, larger: OrderedRelease | Grown, part: str = "extension"
+        self, found: FoundRelease, evaluation: Evaluation, larger: OrderedRelease | Grown, part: str = "extension"
     ) -> FoundRelease:
-        """The judgement is that of the larger release; `part` is what `ended_after` calls the extension."""
+        """The evaluation is that of the larger release; `part` is what `ended_after` calls the extension."""
         course = _course(larger, part)
         return replace(
             found,
-            judgement=judgement,
+            evaluation=evaluation,
             value=self._value(larger.release),
             steps=(*found.steps, *larger.steps),
             refutations=(*found.refutations, *larger.refutations),
@@ -420,43 +420,43 @@ class ReleaseSearch:
 
     def _grown_side_by_side(self, annealed: FoundRelease) -> tuple[FoundRelease, FoundRelease]:
         """The ordered release and the annealed one extended, each by a worker."""
-        inquiry = self.ordered.inquiry
-        effort = replace(inquiry.effort, executor=IN_PROCESS)
-        search, asked = self.ordered, (inquiry.known, inquiry.criteria, inquiry.policy, effort)
+        evaluator = self.ordered.evaluator
+        effort = replace(evaluator.effort, executor=IN_PROCESS)
+        search, asked = self.ordered, (evaluator.known, evaluator.criteria, evaluator.policy, effort)
         proven = None if search.proven is None else Grown(search.proven.release, search.proven.proof)
         own: dict[str, Any] = {"deadline": search.deadline, "checkpoint": search.checkpoint, "proven": proven}
-        own |= {"objective": self._objective, "witnesses": inquiry.witnesses}
-        alone = Growth(*asked, search.widths, search.wishes, search.weights, **own)
-        first, start = NOTHING, annealed.judgement
+        own |= {"objective": self._objective, "witnesses": evaluator.witnesses}
+        alone = Growth(*asked, search.widths, search.constraints, search.weights, **own)
+        first, start = NOTHING, annealed.evaluation
         if not self.can_anneal():
-            first, start = annealed.release, replace(search, inquiry=self._inquiry()).least
+            first, start = annealed.release, replace(search, evaluator=self._evaluator()).least
         beside = replace(alone, start=Grown(start.release, start.proof), first=first, deadline=self.deadline)
-        executor = self.deadline.limits(inquiry.executor, SECONDS_TO_END)
-        ordered, other = executor.run(grow, inquiry.table, [alone, beside])
+        executor = self.deadline.limits(evaluator.executor, SECONDS_TO_END)
+        ordered, other = executor.run(grow, evaluator.table, [alone, beside])
         grown = self._grown("ordered", self._proven(ordered), ordered, reasons.left(search, ordered))
         return grown, self._with_extension(annealed, self._proven(other), other)
 
-    def _proven(self, grown: Grown) -> Judgement:
-        """The judgement of what a worker found, by its proof and no further search."""
+    def _proven(self, grown: Grown) -> Evaluation:
+        """The evaluation of what a worker found, by its proof and no further search."""
         for step in grown.steps:
             self.ordered.on_step(step)
-        judgement = grown.judgement(self._inquiry())
-        if judgement is None:
+        evaluation = grown.evaluation(self._evaluator())
+        if evaluation is None:
             raise RuntimeError("a worker's release is not proven by what it sent; this is a fault of the search")
-        return judgement
+        return evaluation
 
-    def _inquiry(self, known: FoundRelease | None = None) -> Inquiry:
-        inquiry = self.ordered.inquiry.anew()
+    def _evaluator(self, known: FoundRelease | None = None) -> RiskEvaluator:
+        evaluator = self.ordered.evaluator.anew()
         if known is not None:
-            inquiry.resume(known.judgement)
-        return inquiry
+            evaluator.resume(known.evaluation)
+        return evaluator
 
     def _value(self, release: Release) -> float:
         return self.decomposable.value(release)
 
     @property
     def _schema(self) -> Schema:
-        return self.ordered.inquiry.table.schema
+        return self.ordered.evaluator.table.schema
 
 
 @dataclass(frozen=True)
@@ -476,7 +476,7 @@ class Begun:
 
     def finish(self, found: FoundRelease) -> FoundRelease:
         """The release that was found, with what became of the required sub-tables."""
-        required, partly, wishes = self.required, self.partly, self.whole.ordered.wishes
+        required, partly, constraints = self.required, self.partly, self.whole.ordered.constraints
         if required is None:
             return self.whole._ended(found)
         schema = self.whole._schema
@@ -488,7 +488,7 @@ class Begun:
         if partly is not None:
             ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_parts(partly, schema)
         ended |= found.ended_after
-        told_first = reasons.of_levels(wishes, schema), reasons.of_required(required), told_of_parts
+        told_first = reasons.of_levels(constraints, schema), reasons.of_required(required), told_of_parts
         reason = " ".join(filter(None, (*told_first, found.reason))) or None
         more: dict[str, Any] = {"refutations": tuple(told.values()), "reason": reason, "ended_after": ended}
         return self.whole._ended(replace(found, required=required.beside(found.release), **more))
@@ -496,12 +496,12 @@ class Begun:
 
 def _may_anneal(chains: DecomposableSearch) -> bool:
     """Whether the smallest decomposable release with all variables is safe; every other contains it."""
-    inquiry, wishes = chains.inquiry.anew(), chains.wishes
-    if inquiry.known.facts:
+    evaluator, constraints = chains.evaluator.anew(), chains.constraints
+    if evaluator.known.facts:
         return False
-    smallest = smallest_graph(inquiry.known, wishes)
-    cliques = map(inquiry.table.schema.levels.closed, smallest.cliques)
-    return all(map(wishes.allows, cliques)) and inquiry.ask(smallest.release).verdict is Verdict.SAFE
+    smallest = smallest_graph(evaluator.known, constraints)
+    cliques = map(evaluator.table.schema.levels.closed, smallest.cliques)
+    return all(map(constraints.allows, cliques)) and evaluator.evaluate(smallest.release).verdict is Verdict.SAFE
 
 
 def require_method(method: str) -> None:

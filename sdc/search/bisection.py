@@ -9,7 +9,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 from sdc.search.ordered import OrderedRelease, OrderedSearch, ordered_list
 
 
@@ -39,10 +39,10 @@ class BisectionSearch(OrderedSearch):
         return self._found(longest or start, required, left)
 
     def _candidates(self) -> tuple[SubTable, ...]:
-        listed = ordered_list(self.widths, self.inquiry.criteria.floor, self.wishes)
-        return tuple(self.inquiry.criteria.keeping(self.inquiry.table, self.inquiry.known.zeros, listed))
+        listed = ordered_list(self.widths, self.evaluator.criteria.floor, self.constraints)
+        return tuple(self.evaluator.criteria.keeping(self.evaluator.table, self.evaluator.known.zeros, listed))
 
-    def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Judgement | None, int]:
+    def _longest(self, start: Release, listed: Sequence[SubTable]) -> tuple[Evaluation | None, int]:
         """The longest prefix that is accepted beside the start, None where there is none; and how many longer ones are
         left of which nothing is known, as the search was told to end."""
         longest, releasable, refused = None, 0, len(listed) + 1
@@ -60,9 +60,9 @@ class BisectionSearch(OrderedSearch):
                 f"the search was told to end after {len(self._steps)} questions, before a prefix of the list was "
                 "proven; give it more time"
             )
-        name = st.label(first, self.inquiry.table.schema)
+        name = st.label(first, self.evaluator.table.schema)
         said = "does not keep" if self._steps[-1].answer is False else "is not shown to keep"
         return NothingReleasableError(
             f"no prefix of the list may go out: already its first sub-table {name} {said} the minimum width "
-            f"{self.inquiry.criteria.floor}; ask for a smaller one, or choose ordered, which tries every sub-table"
+            f"{self.evaluator.criteria.floor}; ask for a smaller one, or choose ordered, which tries every sub-table"
         )

@@ -26,10 +26,10 @@ from sdc.model.release import Release
 from sdc.model.schema import Coarser, Schema, Variable, merged_label, with_refinements
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
-from sdc.search.wishes import PartWish
 from sdc.search.withholding import shown
 
 Ints = npt.NDArray[np.int64]
@@ -52,13 +52,17 @@ class Merged:
 
 
 def merged(
-    inquiry: Inquiry, wishes: Sequence[PartWish], hidden: SubTable, beside: Release, deadline: Deadline = NEVER
+    evaluator: RiskEvaluator,
+    constraints: Sequence[ProtectionRequest],
+    hidden: SubTable,
+    beside: Release,
+    deadline: Deadline = NEVER,
 ) -> Merged:
     """The table with levels of which one may take the place of an axis in each sub-table that may be coarsened.
 
     hidden  levels of the table that are nobody's
     beside  what is to go out whole; it counts for nothing where it is not shown to be safe
-    deadline  asked before each walk; the inquiry's units are limited by it too
+    deadline  asked before each walk; the evaluator's units are limited by it too
 
     Of a sub-table categories of the axis that loses least are merged, or of the one wished for, and only within a
     category of the levels that the axis has; what is lost are cells in merged categories, or records and cells. Of an
@@ -67,12 +71,12 @@ def merged(
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
-    schema, small = inquiry.table.schema, inquiry.criteria.withheld
-    mergings = [_best(inquiry.table, wish, hidden, small) for wish in wishes if "coarsen" in wish.how]
+    schema, small = evaluator.table.schema, evaluator.criteria.withheld
+    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "coarsen" in wish.how]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
-    asked, groups, found = inquiry, dict[int, Ints](), dict[SubTable, str]()
+    asked, groups, found = evaluator, dict[int, Ints](), dict[SubTable, str]()
     with suppress(DeadlineError):
-        asked = _beside(inquiry, beside, deadline)
+        asked = _beside(evaluator, beside, deadline)
         while waiting:
             merging = waiting[0]
             before = groups.get(merging.variable, merging.alone)
@@ -87,15 +91,15 @@ def merged(
         levels = dict.fromkeys([*_levels_of(wish, schema, hidden), *filter(None, [found.get(wish.view)])])
         tried += ((st.label(wish.view, schema), level) for level in _by_cells(wish.view, levels, after))
     left = tuple(st.label(merging.wish.view, schema) for merging in waiting)
-    return Merged(asked.table, known_at(inquiry.known, after), tuple(tried), left)
+    return Merged(asked.table, known_at(evaluator.known, after), tuple(tried), left)
 
 
-def _beside(inquiry: Inquiry, beside: Release, deadline: Deadline) -> Inquiry:
+def _beside(evaluator: RiskEvaluator, beside: Release, deadline: Deadline) -> RiskEvaluator:
     """What knows a release where that is shown to be safe."""
     deadline.check()
-    judgement = inquiry.ask(beside)
-    asked = inquiry.knowing(inquiry.knows(beside) if inquiry.accepts(judgement) else inquiry.known)
-    asked.bank = judgement.bank
+    evaluation = evaluator.evaluate(beside)
+    asked = evaluator.knowing(evaluator.knows(beside) if evaluator.accepts(evaluation) else evaluator.known)
+    asked.pool = evaluation.pool
     return asked
 
 
@@ -118,26 +122,26 @@ def without_levels(table: Table, known: Knowledge, levels: SubTable) -> tuple[Ta
 
 
 def _planned(
-    inquiry: Inquiry, merging: _Merging, before: Ints, deadline: Deadline
-) -> tuple[Inquiry, str | None, Ints] | None:
+    evaluator: RiskEvaluator, merging: _Merging, before: Ints, deadline: Deadline
+) -> tuple[RiskEvaluator, str | None, Ints] | None:
     """What is known with the sub-table at the first level that is shown to be safe; no level where it is whole.
 
     before  groups of the axis' categories that it begins with; last come those that it ends with. None where no level
             is.
     """
-    schema, criteria = inquiry.table.schema, inquiry.criteria
+    schema, criteria = evaluator.table.schema, evaluator.criteria
     small, view, axis = criteria.withheld, schema.levels.closed(merging.wish.view), merging.variable
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
-    if not merging.small(merging.alone, least) and criteria.keeps(inquiry.table, inquiry.known.zeros, view):
+    if not merging.small(merging.alone, least) and criteria.keeps(evaluator.table, evaluator.known.zeros, view):
         deadline.check()
-        support, narrow = shown(inquiry, [view])
+        support, narrow = shown(evaluator, [view])
         if not len(narrow):
-            return _knowing(inquiry, inquiry.known.plus(Release.of([view])), support), None, before
+            return _knowing(evaluator, evaluator.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
     while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.most:
-        at, level = _with_level(inquiry, groups, axis, merging.adjacent)
+        at, level = _with_level(evaluator, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
         deadline.check()
@@ -147,35 +151,37 @@ def _planned(
         # what was found is feasible where less is told
         found = [(part.variables & st.full(len(schema)), part.differences) for part in support.proof().parts]
         open_ = np.zeros(len(groups), np.bool_)
-        open_[at.bank.at_risk.cells[narrow, column]] = True
+        open_[at.pool.at_risk.cells[narrow, column]] = True
         groups = merging.groups(groups, small, open_)
         if groups.max() + 1 == number:
             return None
     return None
 
 
-def _with_level(inquiry: Inquiry, groups: Ints, axis: int, adjacent: bool) -> tuple[Inquiry, str]:
-    """An inquiry about the table with a level more, unless it has it, by its name; what was found stays."""
-    table, schema = inquiry.table, inquiry.table.schema
+def _with_level(evaluator: RiskEvaluator, groups: Ints, axis: int, adjacent: bool) -> tuple[RiskEvaluator, str]:
+    """An evaluator about the table with a level more, unless it has it, by its name; what was found stays."""
+    table, schema = evaluator.table, evaluator.table.schema
     for v in st.members(schema.levels.coarser[axis]):
         if np.array_equal(numbered(schema.levels.groups[v]), groups):
-            return inquiry, schema.names[v]
+            return evaluator, schema.names[v]
     level = _level(groups, schema, axis, adjacent)
     own = Table(with_refinements([*schema.variables, level]), table.codes, table.counts)
-    at = Inquiry(own, known_at(inquiry.known, own.schema), inquiry.criteria, inquiry.policy, inquiry.effort)
-    return _knowing(at, at.known, Support(inquiry.known, inquiry.bank)), level.name
+    at = RiskEvaluator(
+        own, known_at(evaluator.known, own.schema), evaluator.criteria, evaluator.policy, evaluator.effort
+    )
+    return _knowing(at, at.known, Support(evaluator.known, evaluator.pool)), level.name
 
 
-def _knowing(inquiry: Inquiry, known: Knowledge, support: Support) -> Inquiry:
+def _knowing(evaluator: RiskEvaluator, known: Knowledge, support: Support) -> RiskEvaluator:
     """Where that is known, with what supports less of it."""
-    told = inquiry.knowing(known)
+    told = evaluator.knowing(known)
     closed = known.schema.levels.closed
     claimed = ((closed(part.variables), part.differences) for part in support.proof().parts)
-    told.bank = told.bank.with_evidence(claimed, known, {})
+    told.pool = told.pool.with_evidence(claimed, known, {})
     return told
 
 
-def _levels_of(wish: PartWish, schema: Schema, hidden: SubTable) -> Iterator[str]:
+def _levels_of(wish: ProtectionRequest, schema: Schema, hidden: SubTable) -> Iterator[str]:
     """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
     for axis in wish.axes(schema):
         for v in st.members(schema.levels.coarser[axis] & ~hidden):
@@ -189,7 +195,7 @@ def _by_cells(view: SubTable, levels: Iterable[str], schema: Schema) -> list[str
     return sorted(levels, key=lambda name: -st.cells(st.with_level(own, schema.index(name), schema), schema))
 
 
-def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _Merging:
+def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: int) -> _Merging:
     """Of the axes of a sub-table the one whose merged categories cost least."""
     schema = table.schema
     axes = wish.axes(schema)
@@ -207,7 +213,7 @@ def _best(table: Table, wish: PartWish, hidden: SubTable, small_count: int) -> _
     return min(mergings, key=rank)
 
 
-def _merging(table: Table, wish: PartWish, axis: int, hidden: SubTable) -> _Merging:
+def _merging(table: Table, wish: ProtectionRequest, axis: int, hidden: SubTable) -> _Merging:
     schema = table.schema
     told = st.members(schema.levels.telling(wish.view))
     dense, place = table.marginal(wish.view).dense, told.index(axis)
@@ -265,7 +271,7 @@ class _Merging:
     costs    (categories,) of each that is merged with another
     """
 
-    wish: PartWish
+    wish: ProtectionRequest
     variable: int
     counts: Ints
     parents: Ints

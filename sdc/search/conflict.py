@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from sdc.feasible.bank import CellRows, Evidence
 from sdc.feasible.differences import Differences, Flags
+from sdc.feasible.witness_pool import CellRows, Evidence
 from sdc.model import subtable as st
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
@@ -15,26 +15,26 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 
 Parts = tuple[Sequence[SubTable], Sequence[SubTable]]
 
 
-def parted(judgement: Judgement, stopped: Judgement, candidates: Sequence[SubTable]) -> Parts:
+def parted(evaluation: Evaluation, stopped: Evaluation, candidates: Sequence[SubTable]) -> Parts:
     """Candidates that were refused together, in two parts, each in its order: what is likely to be accepted first.
 
-    judgement  that of the release which they were to be added to
+    evaluation  that of the release which they were to be added to
     stopped    that of the release with all of them
 
     The first part keeps every difference by which the cells that stopped them are certified in the smaller release:
     whatever stops it is another cell. Of these cells as many are looked at as leave something to both parts. Where
     there is none, halves.
     """
-    part, bank = np.zeros(len(candidates), np.bool_), judgement.bank
-    keys = bank.table.schema.keys
+    part, pool = np.zeros(len(candidates), np.bool_), evaluation.pool
+    keys = pool.table.schema.keys
     for cell in stopped.blockers:
-        row = keys.matching(bank.at_risk.cells, np.array([cell], np.uint16))
-        both = part | _breaking(list(bank.evidence.values()), row, candidates)
+        row = keys.matching(pool.at_risk.cells, np.array([cell], np.uint16))
+        both = part | _breaking(list(pool.evidence.values()), row, candidates)
         if both.all():
             break
         part = both

@@ -10,7 +10,7 @@ from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.named import Drawn, Rows
 from sdc.risk.critical_width import CriticalWidths, critical_widths
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
@@ -69,29 +69,29 @@ class CurveSearch:
 
     def _points(self, small_count: int) -> Iterator[CurvePoint]:
         ordered = replace(self.search.ordered, widths=self._widths(small_count))
-        inquiry = ordered.inquiry
+        evaluator = ordered.evaluator
         known: Mapping[str, FoundRelease] = {}
         for min_width in sorted(set(self.min_widths), reverse=True):
             # a budget for each width, or the points would depend on how many there are
-            criteria = replace(inquiry.criteria, small_count=small_count, width=MinWidth(min_width))
-            inquiry = inquiry.anew(criteria)
+            criteria = replace(evaluator.criteria, small_count=small_count, width=MinWidth(min_width))
+            evaluator = evaluator.anew(criteria)
             start = known["decomposable"].graph if "decomposable" in known else None
-            chains = replace(self.search.decomposable, inquiry=inquiry, start=start, checkpoint=lambda state: None)
-            search = replace(self.search, ordered=replace(ordered, inquiry=inquiry), decomposable=chains)
+            chains = replace(self.search.decomposable, evaluator=evaluator, start=start, checkpoint=lambda state: None)
+            search = replace(self.search, ordered=replace(ordered, evaluator=evaluator), decomposable=chains)
             known = self._found(search, known)
             for method in (method for method in METHODS if method in self.methods):
-                point = _point(method, inquiry, known.get(method))
+                point = _point(method, evaluator, known.get(method))
                 self.on_point(point)
                 yield point
 
     def _widths(self, small_count: int) -> CriticalWidths:
-        inquiry, widths = self.search.ordered.inquiry, self.search.ordered.widths
+        evaluator, widths = self.search.ordered.evaluator, self.search.ordered.widths
         least = min(self.min_widths)
         # the widths at hand, unless what is needed was left out by a floor that was given
-        if small_count == inquiry.criteria.small_count and (widths.most or widths.floor <= least):
+        if small_count == evaluator.criteria.small_count and (widths.most or widths.floor <= least):
             return widths
         floor, most = least if widths.floor else 0, widths.most
-        table, executor = inquiry.table, inquiry.executor
+        table, executor = evaluator.table, evaluator.executor
         return critical_widths(table, small_count=small_count, floor=floor, most=most, executor=executor)
 
     def _found(self, search: ReleaseSearch, known: Mapping[str, FoundRelease]) -> dict[str, FoundRelease]:
@@ -163,22 +163,22 @@ class LikelyCurve:
         return tuple(points)
 
     def _search(self, most: float | None, best: DecomposableRelease | None) -> DecomposableSearch:
-        criteria = self.chains.inquiry.criteria
+        criteria = self.chains.evaluator.criteria
         limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_above=most)
-        inquiry = self.chains.inquiry.anew(replace(criteria, limit=limit))
+        evaluator = self.chains.evaluator.anew(replace(criteria, limit=limit))
         start = self.chains.start if best is None else best.graph
-        return replace(self.chains, inquiry=inquiry, start=start, checkpoint=lambda state: None)
+        return replace(self.chains, evaluator=evaluator, start=start, checkpoint=lambda state: None)
 
     def _point(self, most: float | None, found: DecomposableRelease) -> LikelyPoint:
         """What a release makes likely, judged anew: it may be one of a stricter limit."""
-        table, inquiry = self.chains.inquiry.table, self.chains.inquiry
+        table, evaluator = self.chains.evaluator.table, self.chains.evaluator
         limit = PosteriorLimit(threshold=self.threshold, max_above=most or 0.0)
-        told = limit.judge(table, inquiry.knows(found.release), table.at_risk(inquiry.criteria.small_count))
+        told = limit.judge(table, evaluator.knows(found.release), table.at_risk(evaluator.criteria.small_count))
         return LikelyPoint(most, self.threshold, found.sub_tables, found.value, told.fraction, told.highest)
 
 
-def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePoint:
-    criteria, schema = inquiry.criteria, inquiry.table.schema
+def _point(method: str, evaluator: RiskEvaluator, found: FoundRelease | None) -> CurvePoint:
+    criteria, schema = evaluator.criteria, evaluator.table.schema
     if found is None:
         return CurvePoint(method, criteria.small_count, criteria.width.min_width, 0, 0.0, 0, 0, None)
     release = found.release
@@ -190,5 +190,5 @@ def _point(method: str, inquiry: Inquiry, found: FoundRelease | None) -> CurvePo
         found.value,
         cells(release, schema),
         degrees_of_freedom(release, schema),
-        found.judgement.margin[0],
+        found.evaluation.margin[0],
     )

@@ -13,15 +13,15 @@ from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError
 from sdc.model.release import Release
 from sdc.model.table import Table
-from sdc.risk.criteria import Judgement
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.criteria import Evaluation
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.search.annealing import AnnealingChain, ChainState, cooling_of, smallest_graph
 from sdc.search.chain_kernel import Cooling, temperature
+from sdc.search.constraints import Constraints
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.found import Found
 from sdc.search.required import Required, RequiredSearch
-from sdc.search.wishes import Wishes
 from sdc.utility.halvings import Halvings
 from sdc.utility.measures import Weights, weighted_sub_tables
 
@@ -85,17 +85,17 @@ class DecomposableSearch:
     InputError for weights of other variables.
     """
 
-    inquiry: Inquiry
+    evaluator: RiskEvaluator
     annealing: AnnealingConfig = field(default_factory=AnnealingConfig)
     weights: Weights | None = None
     start: DecomposableGraph | None = None
     checkpoint: Callable[[SearchState], None] = lambda state: None
-    wishes: Wishes = field(default_factory=Wishes)
+    constraints: Constraints = field(default_factory=Constraints)
     deadline: Deadline = NEVER
     objective: Objective = "sub_tables"
 
     def __post_init__(self) -> None:
-        variables = len(self.inquiry.table.schema)
+        variables = len(self.evaluator.table.schema)
         if self.weights is not None and len(self.weights.variables) != variables:
             raise InputError(f"{len(self.weights.variables)} weights for {variables} variables; give one to each")
 
@@ -114,48 +114,48 @@ class DecomposableSearch:
                 break
             self.checkpoint(state)
         best = max((chain.best for chain in state.chains), key=lambda found: found.rank)
-        judgement = self.inquiry.ask(best.graph.release)
-        if judgement.verdict is not Verdict.SAFE:
+        evaluation = self.evaluator.evaluate(best.graph.release)
+        if evaluation.verdict is not Verdict.SAFE:
             raise RuntimeError("a chain left the releases that satisfy the criterion; this is a fault of the search")
-        schema, value = self.inquiry.table.schema, best.value
+        schema, value = self.evaluator.table.schema, best.value
         if not schema.levels.is_flat:  # to the chains a level is a variable of its own
-            value = self.value(judgement.release)
+            value = self.value(evaluation.release)
         is_ended = not self._is_over(state)
-        return DecomposableRelease(judgement, best.graph, value, state.agreed, state.trace, state.round, is_ended)
+        return DecomposableRelease(evaluation, best.graph, value, state.agreed, state.trace, state.round, is_ended)
 
     def value(self, release: Release) -> float:
         """The utility of any release; InputError where it is by a reconstruction that needs too many cells."""
         if self.objective == "reconstruction":
-            return Halvings(self.inquiry.table, self.inquiry.known).of(release)
-        return weighted_sub_tables(release, self._weights, self.inquiry.table.schema)
+            return Halvings(self.evaluator.table, self.evaluator.known).of(release)
+        return weighted_sub_tables(release, self._weights, self.evaluator.table.schema)
 
     @property
     def _weights(self) -> Weights:
-        return self.weights or Weights.equal(len(self.inquiry.table.schema))
+        return self.weights or Weights.equal(len(self.evaluator.table.schema))
 
     def required(self) -> Required | None:
         """Which required sub-tables fit into one decomposable release, by the smallest around them; None for none."""
-        if not self.wishes.require:
+        if not self.constraints.require:
             return None
-        inquiry = self.inquiry.anew()
+        evaluator = self.evaluator.anew()
 
-        def ask(release: Release) -> Judgement:
-            return inquiry.ask(smallest_graph(inquiry.known, Wishes(release.frontier)).release)
+        def evaluate(release: Release) -> Evaluation:
+            return evaluator.evaluate(smallest_graph(evaluator.known, Constraints(release.frontier)).release)
 
-        def accepts(judgement: Judgement) -> bool:
+        def accepts(evaluation: Evaluation) -> bool:
             # a limit on the posterior is not monotone: what breaks it now may keep it with more
-            return inquiry.criteria.width.is_wide(judgement.assessment.min_width[0])
+            return evaluator.criteria.width.is_wide(evaluation.assessment.min_width[0])
 
-        schema = inquiry.table.schema
-        worth = {t: self._weights.of_sub_table(t, schema) for t in self.wishes.require}
-        nothing = ask(Release.of([]))
+        schema = evaluator.table.schema
+        worth = {t: self._weights.of_sub_table(t, schema) for t in self.constraints.require}
+        nothing = evaluate(Release.of([]))
         if not accepts(nothing):
             return None  # nothing decomposable may go out, whatever is required: the search says so
-        return RequiredSearch(ask, accepts, worth).run(self.wishes.require, nothing)
+        return RequiredSearch(evaluate, accepts, worth).run(self.constraints.require, nothing)
 
     def _init(self) -> SearchState:
         seeds = np.random.SeedSequence(self.annealing.seed).generate_state(self.annealing.chains, np.uint64).tolist()
-        chains = tuple(self._chain(k).init(self.inquiry.table, seed, self.start) for k, seed in enumerate(seeds))
+        chains = tuple(self._chain(k).init(self.evaluator.table, seed, self.start) for k, seed in enumerate(seeds))
         return SearchState(self._settings, 0, 0, chains, ())
 
     def _own(self, state: SearchState) -> SearchState:
@@ -169,10 +169,10 @@ class DecomposableSearch:
     @property
     def _settings(self) -> str:
         """What the result depends on, as text."""
-        table, criteria = self.inquiry.table, self.inquiry.criteria
+        table, criteria = self.evaluator.table, self.evaluator.criteria
         start = None if self.start is None else self.start.text(table.schema)
-        own = f"{self.objective}, {self.annealing}, {self.weights}, {start}, {self.wishes}"
-        zeros = f"{self.inquiry.known.zeros}, " if self.inquiry.known.zeros else ""
+        own = f"{self.objective}, {self.annealing}, {self.weights}, {start}, {self.constraints}"
+        zeros = f"{self.evaluator.known.zeros}, " if self.evaluator.known.zeros else ""
         return f"table {table.digest[:12]}, {zeros}{criteria}, {own}"
 
     def _is_over(self, state: SearchState) -> bool:
@@ -184,8 +184,8 @@ class DecomposableSearch:
         """One round: every chain a unit of its own, then the exchanges."""
         until = -(-self.annealing.steps * (state.round + 1) // self.annealing.rounds)
         units = [(self._chain(k), chain, until - chain.step) for k, chain in enumerate(state.chains)]
-        executor = self.deadline.limits(self.inquiry.executor)
-        chains = tuple(executor.run(annealing_chains, self.inquiry.table, units))
+        executor = self.deadline.limits(self.evaluator.executor)
+        chains = tuple(executor.run(annealing_chains, self.evaluator.table, units))
         rows = tuple(self._row(state.round, k, chain) for k, chain in enumerate(chains))
         before, after = ({chain.best.value for chain in all_chains} for all_chains in (state.chains, chains))
         agreed = state.agreed + 1 if len(after) == 1 and before == after else int(len(after) == 1)
@@ -195,8 +195,10 @@ class DecomposableSearch:
 
     def _chain(self, position: int) -> AnnealingChain:
         """The chain at that place of the ladder, or any of those that cool alike."""
-        known, criteria, cooling = self.inquiry.known, self.inquiry.criteria, self._cooling(position)
-        return AnnealingChain(known, criteria, cooling, self.weights, wishes=self.wishes, objective=self.objective)
+        known, criteria, cooling = self.evaluator.known, self.evaluator.criteria, self._cooling(position)
+        return AnnealingChain(
+            known, criteria, cooling, self.weights, constraints=self.constraints, objective=self.objective
+        )
 
     def _cooling(self, position: int) -> Cooling:
         return cooling_of(self.annealing, position, self.objective)

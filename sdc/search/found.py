@@ -1,4 +1,4 @@
-"""What every search ends with: a release, and the judgement that let it through."""
+"""What every search ends with: a release, and the evaluation that let it through."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sdc.model.named import Drawn
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.risk.assessment import Assessment
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 from sdc.risk.critical_width import CriticalWidths
 
 MOST_NAMED = 6
@@ -21,19 +21,19 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Found(Drawn):
-    """A release with its judgement, as it was when the search accepted it."""
+    """A release with its evaluation, as it was when the search accepted it."""
 
-    judgement: Judgement
+    evaluation: Evaluation
     exploring: ClassVar[Callable[..., Any]]
 
     @property
     def release(self) -> Release:
-        return self.judgement.release
+        return self.evaluation.release
 
     @property
     def knowledge(self) -> Knowledge:
         """What everybody knows once it is out."""
-        return self.judgement.knowledge
+        return self.evaluation.knowledge
 
     @property
     def names(self) -> Schema:
@@ -69,7 +69,7 @@ class Found(Drawn):
 
     @property
     def assessment(self) -> Assessment:
-        return self.judgement.assessment
+        return self.evaluation.assessment
 
     def explore(self, widths: CriticalWidths | None = None) -> Any:
         """The query space in a notebook: under the cursor what a sub-table would add and exclude.
@@ -84,4 +84,4 @@ class Found(Drawn):
     @property
     def proof(self) -> Proof:
         """What shows that the release is safe."""
-        return self.judgement.proof
+        return self.evaluation.proof

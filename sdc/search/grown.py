@@ -14,9 +14,9 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model.release import Release
 from sdc.model.schema import Schema
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 from sdc.risk.effort import Depth
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation
 from sdc.search.step import SearchStep
 
@@ -53,16 +53,16 @@ class Grown:
         release = Release.of(arrays["release"].tolist())
         return Grown(release, Proof(tuple(_parts(arrays)), ()), steps, refutations=refutations)
 
-    def judgement(self, inquiry: Inquiry) -> Judgement | None:
+    def evaluation(self, evaluator: RiskEvaluator) -> Evaluation | None:
         """The one that lets the release out, by what is told here, which is checked in integers.
 
-        None where that does not hold; the inquiry has learnt what does.
+        None where that does not hold; the evaluator has learnt what does.
         """
-        if not all(one.holds(inquiry.table, inquiry.known.zeros) for one in self.refutations):
+        if not all(one.holds(evaluator.table, evaluator.known.zeros) for one in self.refutations):
             return None
-        inquiry.learn(self.proof, self.release)
-        judgement = inquiry.ask(self.release, Depth.REFUTE)
-        return judgement if inquiry.accepts(judgement) else None
+        evaluator.learn(self.proof, self.release)
+        evaluation = evaluator.evaluate(self.release, Depth.REFUTE)
+        return evaluation if evaluator.accepts(evaluation) else None
 
 
 def _parts(arrays: Arrays) -> Iterator[ComponentProof]:

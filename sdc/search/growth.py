@@ -15,14 +15,14 @@ from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Depth, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
+from sdc.search.constraints import Constraints
 from sdc.search.deadline import NEVER, Deadline
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
-from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights
 
 MOST_CELLS = 100_000  # non-zero cells: the worker has for itself what the build's process has of a larger table
@@ -42,7 +42,7 @@ class Growth:
     policy: Policy
     effort: Effort
     widths: CriticalWidths
-    wishes: Wishes = field(default_factory=Wishes)
+    constraints: Constraints = field(default_factory=Constraints)
     weights: Weights | None = None
     start: Grown | None = None
     first: Release = NOTHING
@@ -68,16 +68,16 @@ def grow(table: Table, growth: Growth) -> Grown:
 
     kept = Refutations(growth.known.zeros)
     of = growth.criteria, growth.policy, growth.effort
-    inquiry = Inquiry(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
-    asked = inquiry, growth.widths, on_step, growth.wishes, growth.weights, growth.deadline, growth.checkpoint
+    evaluator = RiskEvaluator(table, growth.known, *of, refutations=kept, witnesses=growth.witnesses)
+    asked = evaluator, growth.widths, on_step, growth.constraints, growth.weights, growth.deadline, growth.checkpoint
     search = OrderedSearch(*asked, objective=growth.objective)
     if growth.start is not None:
-        inquiry.learn(growth.start.proof, growth.start.release)
-        found = search.extended(inquiry.ask(growth.start.release), growth.first)
+        evaluator.learn(growth.start.proof, growth.start.release)
+        found = search.extended(evaluator.evaluate(growth.start.release), growth.first)
     else:
         if growth.proven is not None:
-            inquiry.learn(growth.proven.proof, growth.proven.release)
-            search.proven = inquiry.ask(growth.proven.release, Depth.REFUTE)
+            evaluator.learn(growth.proven.proof, growth.proven.release)
+            search.proven = evaluator.evaluate(growth.proven.release, Depth.REFUTE)
         found = search.run()
     course = found.steps, found.unasked, found.is_ended, found.refutations, found.resumed
     return Grown(found.release, found.proof, *course)

@@ -25,7 +25,7 @@ from sdc.model import subtable as st
 from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
 from sdc.risk.certifying import WALK_STEPS
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Component
 from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
 from sdc.search.deadline import Deadline
@@ -78,13 +78,13 @@ def _weights(cost: Cost, counts: Ints) -> Ints:
     return np.zeros_like(counts) if cost == "cells" else counts
 
 
-def _flags(inquiry: Inquiry, view: SubTable, places: Ints | None) -> Flags:
+def _flags(evaluator: RiskEvaluator, view: SubTable, places: Ints | None) -> Flags:
     """(cells of the view,) those at these places, in C order, but those that are known to be 0."""
-    schema = inquiry.table.schema
+    schema = evaluator.table.schema
     found = np.zeros(st.cells(view, schema), np.bool_)
     if places is not None:
         found[places] = True
-        found &= ~inquiry.known.zeros.excluded(view, schema).reshape(-1)
+        found &= ~evaluator.known.zeros.excluded(view, schema).reshape(-1)
     return found
 
 
@@ -97,7 +97,7 @@ class Hiding:
 
     def __init__(
         self,
-        inquiry: Inquiry,
+        evaluator: RiskEvaluator,
         component: Component,
         views: Sequence[SubTable],
         narrow: Ints,
@@ -105,8 +105,8 @@ class Hiding:
         costs: Mapping[SubTable, Cost],
         again: Mapping[SubTable, Ints],
     ) -> None:
-        frame, small = component.frame, inquiry.criteria.withheld
-        self._inquiry, self._part, self._schema = inquiry, frame.table, frame.table.schema
+        frame, small = component.frame, evaluator.criteria.withheld
+        self._evaluator, self._part, self._schema = evaluator, frame.table, frame.table.schema
         self.variables, self._views = frame.variables, tuple(views)
         hiding = tuple(st.within(view, frame.variables) for view in views)
         before = [one for one in frame.own.of_views(self._schema) if one[0] not in hiding]
@@ -117,9 +117,9 @@ class Hiding:
         counts = [self._part.marginal(view).dense.reshape(-1) for view in hiding]
         inside = np.concatenate(counts)
         is_small = (inside > 0) & (inside <= small)
-        whole = inquiry.table.schema
+        whole = evaluator.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
-        withheld = [_flags(inquiry, view, again.get(view)) for view in views]
+        withheld = [_flags(evaluator, view, again.get(view)) for view in views]
         always = is_small | np.concatenate(withheld)
         pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
@@ -143,10 +143,10 @@ class Hiding:
 
     def _targets(self, component: Component, narrow: Ints, ends: Ints) -> tuple[tuple[Ints, Ints], Ints, Ints]:
         """How far each goes down and up already, how far it has to, and as far as going down counts."""
-        frame, width = component.frame, self._inquiry.criteria.width.min_width
+        frame, width = component.frame, self._evaluator.criteria.width.min_width
         rows, place = component.places(narrow)
         useful = np.zeros(len(rows), np.int64)
-        np.maximum.at(useful, place, self._inquiry.bank.at_risk.counts[narrow])
+        np.maximum.at(useful, place, self._evaluator.pool.at_risk.counts[narrow])
         self._cells, inner, counts = frame.cells[rows], component.inner[rows], frame.counts[rows]
         own = self._counts[self._places]
         useful = np.concatenate([useful, own])
@@ -164,7 +164,7 @@ class Hiding:
         cells without the sub-tables is taken where it costs nothing, and last of all whatever it costs.
         """
         known = Pool(self)
-        evidence = self._inquiry.bank.of_component(self.variables)
+        evidence = self._evaluator.pool.of_component(self.variables)
         known.add(evidence.differences.rows(evidence.feasible(self._known)))
         self._take(known, free=True)
         if self._selection.is_begun and self._takes_programs:
@@ -197,7 +197,7 @@ class Hiding:
 
     @property
     def _is_over(self) -> bool:
-        return self.spent >= self._inquiry.effort.budget.steps
+        return self.spent >= self._evaluator.effort.budget.steps
 
     def _batch(self, targets: Ints, a_round: Round) -> None:
         pool = Pool(self)
@@ -232,7 +232,7 @@ class Hiding:
         pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
         units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
-            pieces, self._inquiry.executor.run(move_in_part, self._inquiry.table, units), strict=True
+            pieces, self._evaluator.executor.run(move_in_part, self._evaluator.table, units), strict=True
         ):
             pool.add(found.differences)
             gone[piece[found.rows]] = np.abs(found.gone)
@@ -295,7 +295,7 @@ class Hiding:
                     self._prove(place)
 
     def _mend_once(self, deadline: Deadline, tries: range, until: int) -> None:
-        seen, until = np.zeros(len(self._counts), np.bool_), min(until, self._inquiry.effort.budget.steps)
+        seen, until = np.zeros(len(self._counts), np.bool_), min(until, self._evaluator.effort.budget.steps)
         while len(waiting := self._selection.extra[~seen[self._selection.extra]]) and self.spent < until:
             places = waiting[: -(-len(waiting) // MENDED)]
             deadline.check()
@@ -329,7 +329,7 @@ class Hiding:
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
         unit = ProvenUnit(self.variables, self._known.telling(told), tuple(map(self._group, targets.tolist())), *asked)
-        (found,) = self._inquiry.executor.run(move_groups, self._inquiry.table, [unit])
+        (found,) = self._evaluator.executor.run(move_groups, self._evaluator.table, [unit])
         pool.add(found.differences)
         self.spent += found.steps
         return found.are_moved

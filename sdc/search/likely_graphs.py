@@ -46,7 +46,7 @@ class LikelyGraphs:
         places = np.array([self._rows.of(subtable) for subtable in signs])
         tree = SumRows(self._rows.held, places, np.array(list(signs.values())))
         cells, found = self._truth.likely(tree, lambda asked: self._laws(graph, asked).at_truth)
-        # half of what is called equal: the judgement in the end is never stricter
+        # half of what is called equal: the evaluation in the end is never stricter
         marginals = self._rows.marginals
         if not self._limit.keeps(found, len(marginals), EQUAL / 2):
             return False

@@ -16,13 +16,13 @@ from sdc.model.parts import Part, Parts, rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 from sdc.risk.effort import Depth
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.rounding import controlled_rounding
-from sdc.search.wishes import PartWish
 from sdc.search.withholding import InParts, withhold
 
 
@@ -30,8 +30,8 @@ from sdc.search.withholding import InParts, withhold
 class FoundParts:
     """What goes out in part.
 
-    inquiry    knows it
-    judgement  of all that goes out whole with it
+    evaluator    knows it
+    evaluation  of all that goes out whole with it
     refused    sub-tables that do not go out in part either, and why
     coarsened  those that go out with merged categories; coarser  and what goes out of them, which is whole itself
     left       those of the refused that the deadline came before
@@ -40,8 +40,8 @@ class FoundParts:
     """
 
     parts: Parts
-    inquiry: Inquiry
-    judgement: Judgement
+    evaluator: RiskEvaluator
+    evaluation: Evaluation
     refused: Mapping[SubTable, str] = field(default_factory=dict)
     coarsened: tuple[SubTable, ...] = ()
     coarser: tuple[SubTable, ...] = ()
@@ -50,77 +50,81 @@ class FoundParts:
     together: bool = False
 
 
-def in_part(inquiry: Inquiry, whole: Judgement, wishes: Sequence[PartWish], deadline: Deadline = NEVER) -> FoundParts:
+def in_part(
+    evaluator: RiskEvaluator, whole: Evaluation, constraints: Sequence[ProtectionRequest], deadline: Deadline = NEVER
+) -> FoundParts:
     """Sub-tables that were refused go out coarser, rounded, or but for some cells, so that all is proven to be safe.
 
-    whole  the judgement that let out what fits
+    whole  the evaluation that let out what fits
 
     They are looked at together first, in half of the time: what each withholds protects the others. Where that is not
     proven by then, or withholds more than is wished for, one after another, each in the first of the ways wished for
     that does. Those of which none does are refused, and so are those that the deadline comes before.
     """
     # all that is known is before what is looked for now
-    beside = replace(inquiry, known=inquiry.known.plus(whole.release), bank=whole.bank, refutations=None, before=None)
-    found, ended = _together(beside, wishes, deadline.halved)
+    beside = replace(
+        evaluator, known=evaluator.known.plus(whole.release), pool=whole.pool, refutations=None, before=None
+    )
+    found, ended = _together(beside, constraints, deadline.halved)
     is_together = found is not None
     if found is None:
-        found = _one_by_one(beside, wishes, deadline)
+        found = _one_by_one(beside, constraints, deadline)
         if found.left or found.is_ended:
             ended = {**ended, "in_part": len(found.tables)}
     # of some nothing had to be withheld: these are whole
     release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
     parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
-    known = inquiry.known.telling(parts.facts)
+    known = evaluator.known.telling(parts.facts)
     # of earlier ones nothing is told but what was before; a later one is beside all that goes out whole
-    told = inquiry.knowing(known, parts.before(inquiry.known) if parts.tables else None)
-    told.bank = told.bank.with_evidence(_evidence(found.inquiry), known.plus(release), {})
-    judgement = told.ask(release, Depth.REFUTE)
-    if not told.accepts(judgement):
+    told = evaluator.knowing(known, parts.before(evaluator.known) if parts.tables else None)
+    told.pool = told.pool.with_evidence(_evidence(found.evaluator), known.plus(release), {})
+    evaluation = told.evaluate(release, Depth.REFUTE)
+    if not told.accepts(evaluation):
         raise RuntimeError(
             "sub-tables in part are not proven by what was found for them; this is a fault of the search"
         )
-    elsewhere, asked = {*parts.views, *found.refused}, [wish.view for wish in wishes]
+    elsewhere, asked = {*parts.views, *found.refused}, [wish.view for wish in constraints]
     coarsened = tuple(t for t in asked if t not in release and t not in elsewhere)
     coarser = tuple(t for t in (part.view for part in found.tables) if t in release and t not in asked)
-    return FoundParts(parts, told, judgement, found.refused, coarsened, coarser, found.left, ended, is_together)
+    return FoundParts(parts, told, evaluation, found.refused, coarsened, coarser, found.left, ended, is_together)
 
 
 def _together(
-    inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline
+    evaluator: RiskEvaluator, constraints: Sequence[ProtectionRequest], deadline: Deadline
 ) -> tuple[_Told | None, Mapping[str, int]]:
     """All at once; None where that is not proven, and where the deadline ended it how many were.
 
     One alone is not sought twice.
     """
-    if len(wishes) == 1:
+    if len(constraints) == 1:
         return None, {}
     try:
-        found = _told(inquiry, wishes, deadline)
+        found = _told(evaluator, constraints, deadline)
     except NotReleasableError:
         return None, {}
     except DeadlineError:
         return None, {"in_part_together": 0}
-    return found, {"in_part_together": len(wishes)} if found.is_ended else {}
+    return found, {"in_part_together": len(constraints)} if found.is_ended else {}
 
 
-def _one_by_one(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline) -> _Told:
+def _one_by_one(evaluator: RiskEvaluator, constraints: Sequence[ProtectionRequest], deadline: Deadline) -> _Told:
     """Each beside those before it."""
-    found, refused, left = _Told(inquiry), dict[SubTable, str](), list[SubTable]()
-    for wish in wishes:
+    found, refused, left = _Told(evaluator), dict[SubTable, str](), list[SubTable]()
+    for wish in constraints:
         try:
-            found = _by_its_ways(found, wish, deadline, wish is wishes[-1])
+            found = _by_its_ways(found, wish, deadline, wish is constraints[-1])
         except NotReleasableError as error:
             refused[wish.view] = str(error)
         except DeadlineError:
             left.append(wish.view)
-            name = st.label(wish.view, inquiry.table.schema)
+            name = st.label(wish.view, evaluator.table.schema)
             refused[wish.view] = (
                 f"the search was told to end before {name} was proven in part; give it more time, or require less"
             )
     return replace(found, refused=refused, left=tuple(left))
 
 
-def _by_its_ways(found: _Told, wish: PartWish, deadline: Deadline, is_last: bool) -> _Told:
+def _by_its_ways(found: _Told, wish: ProtectionRequest, deadline: Deadline, is_last: bool) -> _Told:
     """With a sub-table in the first of its ways that does; NotReleasableError where none does.
 
     As little as can be is withheld of the last: those before it leave room for it.
@@ -128,25 +132,25 @@ def _by_its_ways(found: _Told, wish: PartWish, deadline: Deadline, is_last: bool
     why = list[str]()
     for how in wish.how:
         try:
-            own = _told(found.inquiry, [replace(wish, how=(how,))], deadline, is_last)
+            own = _told(found.evaluator, [replace(wish, how=(how,))], deadline, is_last)
         except NotReleasableError as fault:
             why.append(str(fault))
         else:
-            return _Told(own.inquiry, (*found.tables, *own.tables), is_ended=found.is_ended or own.is_ended)
+            return _Told(own.evaluator, (*found.tables, *own.tables), is_ended=found.is_ended or own.is_ended)
     raise NotReleasableError("; ".join(why))
 
 
-def rounded_beside(inquiry: Inquiry, view: SubTable, base: int) -> Part:
-    """A sub-table rounded to multiples of a base beside what an inquiry knows.
+def rounded_beside(evaluator: RiskEvaluator, view: SubTable, base: int) -> Part:
+    """A sub-table rounded to multiples of a base beside what an evaluator knows.
 
     NotReleasableError where that is not proven.
     """
-    (part,) = _told(inquiry, [PartWish(view, ("round",), base=base)], NEVER).tables
+    (part,) = _told(evaluator, [ProtectionRequest(view, ("round",), base=base)], NEVER).tables
     return part
 
 
-def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
-    for evidence in inquiry.bank.evidence.values():
+def _evidence(evaluator: RiskEvaluator) -> Iterator[tuple[SubTable, Differences]]:
+    for evidence in evaluator.pool.evidence.values():
         yield evidence.variables, evidence.differences
 
 
@@ -154,55 +158,57 @@ def _evidence(inquiry: Inquiry) -> Iterator[tuple[SubTable, Differences]]:
 class _Told:
     """Sub-tables in part, and what is known with them; else as `FoundParts` and `InParts`."""
 
-    inquiry: Inquiry
+    evaluator: RiskEvaluator
     tables: tuple[Part, ...] = ()
     refused: Mapping[SubTable, str] = field(default_factory=dict)
     left: tuple[SubTable, ...] = ()
     is_ended: bool = False
 
 
-def _told(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline, mends: bool = True) -> _Told:
+def _told(
+    evaluator: RiskEvaluator, constraints: Sequence[ProtectionRequest], deadline: Deadline, mends: bool = True
+) -> _Told:
     """Each in the first of its ways; NotReleasableError where that is not proven, or tells too little of them.
 
     DeadlineError where it is not done in time.
     """
-    told, coarser = inquiry, list[Part]()
-    for wish in (wish for wish in wishes if wish.how[0] == "coarsen"):
+    told, coarser = evaluator, list[Part]()
+    for wish in (wish for wish in constraints if wish.how[0] == "coarsen"):
         told, whole = _coarsened(told, wish, deadline)
         coarser.append(whole)
-    multiples = [_rounded(inquiry, wish, deadline) for wish in wishes if wish.how[0] == "round"]
-    withheld = [wish for wish in wishes if wish.how[0] == "withhold"]
+    multiples = [_rounded(evaluator, wish, deadline) for wish in constraints if wish.how[0] == "round"]
+    withheld = [wish for wish in constraints if wish.how[0] == "withhold"]
     if multiples:
         # what is withheld is sought beside what is rounded, which is safe by itself or not
         facts = (fact for part in multiples for fact in part.facts)
-        told, judgement = _with(told, told.known.telling(facts), deadline)
-        _require_safe(told, judgement, [part.view for part in multiples], "rounded")
+        told, evaluation = _with(told, told.known.telling(facts), deadline)
+        _require_safe(told, evaluation, [part.view for part in multiples], "rounded")
     if not withheld:
         return _Told(told, (*coarser, *multiples))
     found = _withheld(told, withheld, deadline, mends)
-    return _Told(found.inquiry, (*coarser, *multiples, *found.parts), is_ended=found.is_ended)
+    return _Told(found.evaluator, (*coarser, *multiples, *found.parts), is_ended=found.is_ended)
 
 
 def _with(
-    inquiry: Inquiry, known: Knowledge, deadline: Deadline, depth: Depth = Depth.FULL
-) -> tuple[Inquiry, Judgement]:
-    """What knows more, and its judgement of that; DeadlineError where that has no answer in time."""
+    evaluator: RiskEvaluator, known: Knowledge, deadline: Deadline, depth: Depth = Depth.FULL
+) -> tuple[RiskEvaluator, Evaluation]:
+    """What knows more, and its evaluation of that; DeadlineError where that has no answer in time."""
     deadline.check()
-    told = inquiry.knowing(known)
-    told.bank = told.bank.with_evidence(_evidence(inquiry), known, {})
-    judgement = told.ask(NOTHING, depth, deadline.limits(told.executor))
-    return replace(told, bank=judgement.bank), judgement
+    told = evaluator.knowing(known)
+    told.pool = told.pool.with_evidence(_evidence(evaluator), known, {})
+    evaluation = told.evaluate(NOTHING, depth, deadline.limits(told.executor))
+    return replace(told, pool=evaluation.pool), evaluation
 
 
-def _coarsened(inquiry: Inquiry, wish: PartWish, deadline: Deadline) -> tuple[Inquiry, Part]:
+def _coarsened(evaluator: RiskEvaluator, wish: ProtectionRequest, deadline: Deadline) -> tuple[RiskEvaluator, Part]:
     """What is known with the sub-table at the first of its coarser levels that is proven; NotReleasableError without.
 
     All of it is told, so that it is no part but whole.
     """
-    schema = inquiry.table.schema
+    schema = evaluator.table.schema
     for view in wish.coarser:
-        told, judgement = _with(inquiry, inquiry.known.plus(Release.of([view])), deadline, Depth.BRIEF)
-        if judgement.verdict is Verdict.SAFE:
+        told, evaluation = _with(evaluator, evaluator.known.plus(Release.of([view])), deadline, Depth.BRIEF)
+        if evaluation.verdict is Verdict.SAFE:
             return told, Part(Fact(view, source=st.label(view, schema)))
     name, number = st.label(wish.view, schema), len(wish.coarser)
     if not wish.all_tried:
@@ -219,9 +225,9 @@ def _coarsened(inquiry: Inquiry, wish: PartWish, deadline: Deadline) -> tuple[In
     )
 
 
-def _rounded(inquiry: Inquiry, wish: PartWish, deadline: Deadline) -> Part:
+def _rounded(evaluator: RiskEvaluator, wish: ProtectionRequest, deadline: Deadline) -> Part:
     """The sub-table by controlled rounding; NotReleasableError where there is none."""
-    table, schema = inquiry.table, inquiry.table.schema
+    table, schema = evaluator.table, evaluator.table.schema
     name, axes = st.label(wish.view, schema), _by_axis(wish.view, schema)
     deadline.check()
     try:
@@ -237,17 +243,19 @@ def _by_axis(view: SubTable, schema: Schema) -> list[SubTable]:
     return [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
 
 
-def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline, mends: bool) -> InParts:
-    """The sub-tables in part, and an inquiry that knows them; NotReleasableError where that is not proven.
+def _withheld(
+    evaluator: RiskEvaluator, constraints: Sequence[ProtectionRequest], deadline: Deadline, mends: bool
+) -> InParts:
+    """The sub-tables in part, and an evaluator that knows them; NotReleasableError where that is not proven.
 
     DeadlineError where that has no answer in time, or too much is withheld by then.
     """
-    schema = inquiry.table.schema
-    views = [wish.view for wish in wishes]
-    again = {wish.view: np.array(wish.again, np.int64) for wish in wishes}
-    costs = {wish.view: np.array(wish.cost) if isinstance(wish.cost, tuple) else wish.cost for wish in wishes}
-    found = withhold(inquiry, views, costs=costs, again=again, deadline=deadline, mends=mends)
-    for wish, hidden in zip(wishes, found.hidden, strict=True):
+    schema = evaluator.table.schema
+    views = [wish.view for wish in constraints]
+    again = {wish.view: np.array(wish.again, np.int64) for wish in constraints}
+    costs = {wish.view: np.array(wish.cost) if isinstance(wish.cost, tuple) else wish.cost for wish in constraints}
+    found = withhold(evaluator, views, costs=costs, again=again, deadline=deadline, mends=mends)
+    for wish, hidden in zip(constraints, found.hidden, strict=True):
         if hidden.mean() > wish.most:
             if found.is_ended:
                 raise DeadlineError
@@ -257,19 +265,19 @@ def _withheld(inquiry: Inquiry, wishes: Sequence[PartWish], deadline: Deadline, 
             )
     if deadline.is_over:
         # nothing more is looked for: what was found for it is mostly all that the proof needs
-        judgement = found.inquiry.ask(NOTHING, Depth.REFUTE)
-        if judgement.verdict is not Verdict.SAFE:
+        evaluation = found.evaluator.evaluate(NOTHING, Depth.REFUTE)
+        if evaluation.verdict is not Verdict.SAFE:
             raise DeadlineError
     else:
-        judgement = found.inquiry.ask(NOTHING, Depth.FULL, deadline.limits(inquiry.executor))
-    _require_safe(found.inquiry, judgement, views, "in part")
+        evaluation = found.evaluator.evaluate(NOTHING, Depth.FULL, deadline.limits(evaluator.executor))
+    _require_safe(found.evaluator, evaluation, views, "in part")
     return found
 
 
-def _require_safe(inquiry: Inquiry, judgement: Judgement, views: Sequence[SubTable], how: str) -> None:
-    if judgement.verdict is not Verdict.SAFE:
-        together = ", ".join(st.label(view, inquiry.table.schema) for view in views)
-        if (broken := judgement.assessment.broken) is not None:
+def _require_safe(evaluator: RiskEvaluator, evaluation: Evaluation, views: Sequence[SubTable], how: str) -> None:
+    if evaluation.verdict is not Verdict.SAFE:
+        together = ", ".join(st.label(view, evaluator.table.schema) for view in views)
+        if (broken := evaluation.assessment.broken) is not None:
             raise NotReleasableError(f"{together} {how}: {broken.text}", broken.detail)
         what = "whatever is withheld" if how == "in part" else "nor every small cell of what is rounded"
         advice = "give a larger budget, or publish coarser categories"

@@ -12,18 +12,18 @@ from sdc.search.step import SearchStep, outlook
 
 if TYPE_CHECKING:
     from sdc.search.best import FoundRelease
+    from sdc.search.constraints import Constraints
     from sdc.search.grown import Grown
     from sdc.search.ordered import OrderedRelease
     from sdc.search.parts import FoundParts
     from sdc.search.required import Required
-    from sdc.search.wishes import Wishes
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
 
 
 def cut(search: OrderedSearch) -> str:
     """What to say where more sub-tables reach the width than were listed."""
-    said = search.widths.cut(search.inquiry.criteria.floor)
+    said = search.widths.cut(search.evaluator.criteria.floor)
     return f"{said}; the search asked about none of the others." if said else ""
 
 
@@ -32,9 +32,9 @@ def left(search: OrderedSearch, found: OrderedRelease | Grown) -> str | None:
     return " ".join(filter(None, (cut(search), _unasked(search, found)))) or None
 
 
-def of_levels(wishes: Wishes, schema: Schema) -> str:
+def of_levels(constraints: Constraints, schema: Schema) -> str:
     """What to say where it was told to end before all levels were made that may take the place of an axis."""
-    left = ", ".join(st.label(wish.view, schema) for wish in wishes.in_part if not wish.all_tried)
+    left = ", ".join(st.label(wish.view, schema) for wish in constraints.in_part if not wish.all_tried)
     if not left:
         return ""
     return (
@@ -77,7 +77,7 @@ def _unasked(search: OrderedSearch, found: OrderedRelease | Grown) -> str:
             f"The search was told to end after {questions(steps)}: {unasked} sub-tables were left that nobody asked "
             f"about{more}; more time may release more."
         )
-    most = search.wishes.questions_for(len(search.inquiry.bank.at_risk))
+    most = search.constraints.questions_for(len(search.evaluator.pool.at_risk))
     return (
         f"After {most} questions {unasked} sub-tables were left that nobody asked about; more questions may release "
         "more."
@@ -99,9 +99,9 @@ def questions(steps: Sequence[SearchStep]) -> str:
 
 def alone(ordered: FoundRelease, wished: bool) -> str:
     """Why no decomposable release was compared."""
-    has = "all variables" + (" and every structural zero in a clique" if ordered.judgement.knowledge.zeros else "")
+    has = "all variables" + (" and every structural zero in a clique" if ordered.evaluation.knowledge.zeros else "")
     has += " and what is wished" if wished else ""
-    rule = " and keeps the rules" if ordered.judgement.criteria.rules else ""
+    rule = " and keeps the rules" if ordered.evaluation.criteria.rules else ""
     return (
         f"The ordered release stands alone: no decomposable release with {has} reaches the minimum width "
         f"{ordered.assessment.min_width_required}{rule}."
@@ -114,7 +114,7 @@ def better(winner: FoundRelease, loser: FoundRelease) -> str:
     utility = "utility" if winner.halvings is None else "value"
     if winner.release == loser.release:
         return f"Both methods end at the same release, of {utility} {_amount(winner)}."
-    if winner.judgement.verdict > loser.judgement.verdict:
+    if winner.evaluation.verdict > loser.evaluation.verdict:
         return f"The {_name(winner)} wins: it is proven safe, and the {name} is not."
     if value > loser.value:
         return f"The {_name(winner)} wins: its {utility} is {_amount(winner)}, that of the {name} {_amount(loser)}."

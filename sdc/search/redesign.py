@@ -14,8 +14,8 @@ from sdc.model.named import Rows
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
-from sdc.risk.inquiry import Inquiry
-from sdc.search.wishes import Wishes
+from sdc.risk.evaluator import RiskEvaluator
+from sdc.search.constraints import Constraints
 
 MOST_ASKED = 200
 
@@ -57,16 +57,18 @@ def pasted(section: Mapping[str, Any]) -> str:
     return text.strip().removeprefix("{").removesuffix("}")
 
 
-def redesign(inquiry: Inquiry, release: Release, sub_table: SubTable, wishes: Wishes) -> Redesign | None:
+def redesign(
+    evaluator: RiskEvaluator, release: Release, sub_table: SubTable, constraints: Constraints
+) -> Redesign | None:
     """The sub-table at coarser levels, or without a variable, that is safe with a release and keeps the most cells.
 
     Each variable may give way to a coarser level of it, and any variable may be left out. Asked from the
     most cells on, of equal ones those with more variables first; none where none of the first `MOST_ASKED` may go out
-    that the wishes allow.
+    that the constraints allow.
     """
-    schema = inquiry.table.schema
-    for candidate in islice(filter(wishes.allows, candidates(sub_table, schema)), MOST_ASKED):
-        if inquiry.accepts(inquiry.anew().ask(release.add(candidate))):
+    schema = evaluator.table.schema
+    for candidate in islice(filter(constraints.allows, candidates(sub_table, schema)), MOST_ASKED):
+        if evaluator.accepts(evaluator.anew().evaluate(release.add(candidate))):
             return Redesign.of(sub_table, candidate, schema, {"require": [st.label(candidate, schema)]})
     return None
 

@@ -20,7 +20,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Budget
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.blockers import Cell, Stopped, blockers, near
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker
@@ -70,28 +70,28 @@ def attempt(table: Table, unit: Attempt) -> Release:
     growth, start, recoded = unit.growth, unit.start, unit.recode.table(table)
     if not len(recoded.at_risk(growth.criteria.small_count)):
         return Release.of([st.full(len(recoded.schema))])
-    inquiry = Inquiry(recoded, growth.known, growth.criteria, growth.policy, growth.effort)
-    inquiry.learn(start.proof, start.release)
-    judgement = inquiry.ask(start.release)
-    if not inquiry.accepts(judgement):
+    evaluator = RiskEvaluator(recoded, growth.known, growth.criteria, growth.policy, growth.effort)
+    evaluator.learn(start.proof, start.release)
+    evaluation = evaluator.evaluate(start.release)
+    if not evaluator.accepts(evaluation):
         return Release.of([])
-    return OrderedSearch(inquiry, growth.widths).extended(judgement).release
+    return OrderedSearch(evaluator, growth.widths).extended(evaluation).release
 
 
 def remedies(
-    found: Grown, inquiry: Inquiry, variables: int, tell: Callable[[Remedy], None] = lambda remedy: None
+    found: Grown, evaluator: RiskEvaluator, variables: int, tell: Callable[[Remedy], None] = lambda remedy: None
 ) -> tuple[Remedy, ...]:
     """The most promising recodes of at most so many variables, tried on what stopped the release; best first.
 
     Of each a merge of two categories, see `promising`, and leaving it out. Whether more could be released, once what
     was stopped is, is not asked.
     """
-    table, effort, stopped = inquiry.table, inquiry.effort, blockers(found.steps)
+    table, effort, stopped = evaluator.table, evaluator.effort, blockers(found.steps)
     # a worker has for itself what this process has of a larger table
     executor, within = (effort.executor, IN_PROCESS) if fits_a_worker(table) else (IN_PROCESS, effort.executor)
     budget = Budget(effort.budget.seconds_per_cell, min(effort.budget.seconds, MOST_SECONDS))
-    asked = replace(inquiry, effort=replace(effort, budget=budget, executor=within))
-    merges = islice(promising(table, inquiry.known, inquiry.criteria.small_count, stopped), variables)
+    asked = replace(evaluator, effort=replace(effort, budget=budget, executor=within))
+    merges = islice(promising(table, evaluator.known, evaluator.criteria.small_count, stopped), variables)
     tried = [recode for recode in _each(merges) if _asked(recode, stopped)]
     done = []
     for begin in range(0, len(tried), executor.workers):
@@ -112,13 +112,13 @@ def _each(merges: Iterable[Recode]) -> Iterator[Recode]:
             yield replace(recode, merged=tuple(range(recode.before.sizes[recode.variable])))
 
 
-def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], inquiry: Inquiry) -> Attempt:
+def _attempt(recode: Recode, found: Grown, stopped: Sequence[Stopped], evaluator: RiskEvaluator) -> Attempt:
     sub_tables = np.array([recode.sub_table(t) for t in _asked(recode, stopped)], np.uint64)
-    least = inquiry.criteria.floor  # nobody looks at their widths, which are others after a recode
+    least = evaluator.criteria.floor  # nobody looks at their widths, which are others after a recode
     widths = CriticalWidths(sub_tables, np.full(len(sub_tables), least), least, len(sub_tables))
     start = Grown(recode.release(found.release), _recoded(found.proof, recode))
-    known = recode.known(inquiry.known)
-    return Attempt(recode, Growth(known, inquiry.criteria, inquiry.policy, inquiry.effort, widths), start)
+    known = recode.known(evaluator.known)
+    return Attempt(recode, Growth(known, evaluator.criteria, evaluator.policy, evaluator.effort, widths), start)
 
 
 def _asked(recode: Recode, stopped: Sequence[Stopped]) -> tuple[SubTable, ...]:

@@ -14,10 +14,10 @@ from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Broken, Witness
-from sdc.risk.criteria import Judgement
+from sdc.risk.criteria import Evaluation
 from sdc.risk.refutation import Refutation
+from sdc.search.constraints import Constraints
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
-from sdc.search.wishes import Wishes
 
 Conflicting = tuple[SubTable, ...]
 MOST_TOLD = 5
@@ -59,7 +59,7 @@ class Required:
     """What became of the required sub-tables.
 
     sub_tables  all of them
-    judgement   that lets those out that fit
+    evaluation   that lets those out that fit
     refused     those that do not, or are not shown to, none where all fit
     conflicts   minimal conflicting sets: each has one of the refused, and without these no other is left
     is_best     whether no subset that fits is worth more; else questions ran out, and it is the best that was found
@@ -69,7 +69,7 @@ class Required:
     """
 
     sub_tables: Conflicting
-    judgement: Judgement
+    evaluation: Evaluation
     refused: Conflicting = ()
     conflicts: tuple[Conflict, ...] = ()
     is_best: bool = True
@@ -135,38 +135,38 @@ class RequiredSearch:
     the cheapest set that hits all is left out; what is left is worth no more than what was taken, or fits, and then no
     subset is worth more, or it has another minimal conflict.
 
-    ask        the judgement of a release; accepts  whether it may go out; what is not proven may not
+    evaluate   the evaluation of a release; accepts  whether it may go out; what is not proven may not
     worth      of each required sub-table, above 0
     questions  after so many no other conflict is looked for: the best that was accepted until then is taken
     deadline   may end it before any question, or while one is asked, by `DeadlineError`; where not all fit it has half
                of the time that is left then: the other half is for what else may go out
     """
 
-    ask: Callable[[Release], Judgement]
-    accepts: Callable[[Judgement], bool]
+    evaluate: Callable[[Release], Evaluation]
+    accepts: Callable[[Evaluation], bool]
     worth: Mapping[SubTable, Fraction]
     questions: int = 2_000
     deadline: Deadline = NEVER
     _asked: int = 0
-    _best: tuple[Fraction, Judgement | None] = (Fraction(0), None)
+    _best: tuple[Fraction, Evaluation | None] = (Fraction(0), None)
 
-    def run(self, required: Sequence[SubTable], nothing: Judgement) -> Required:
-        """What fits, from the judgement of the grand total alone; told to end, the best of what fitted by then."""
+    def run(self, required: Sequence[SubTable], nothing: Evaluation) -> Required:
+        """What fits, from the evaluation of the grand total alone; told to end, the best of what fitted by then."""
         # what is worth little is left out rather, so it comes last, where a conflict takes its members from
         ordered = sorted(required, key=lambda t: (-self.worth[t], required.index(t)))
         conflicts, is_ended = list[Conflict](), False
         try:
-            judgement = self._ask(required)
-            if self.accepts(judgement):
+            evaluation = self._ask(required)
+            if self.accepts(evaluation):
                 return self._best_of(required, nothing, is_best=True)
             self.deadline = self.deadline.halved
             self._taken([], ordered, is_refused=True)
             left = ordered
             while self._asked < self.questions:
-                conflicts.append(self._conflict(left, judgement))
+                conflicts.append(self._conflict(left, evaluation))
                 out = cheapest_hitting_set([set(conflict.sub_tables) for conflict in conflicts], self.worth)
                 left = [t for t in ordered if t not in out]
-                if self._worth_of(left) <= self._best[0] or self.accepts(judgement := self._ask(left)):
+                if self._worth_of(left) <= self._best[0] or self.accepts(evaluation := self._ask(left)):
                     return self._best_of(required, nothing, conflicts, is_best=True)
         except DeadlineError:
             is_ended = True
@@ -175,27 +175,27 @@ class RequiredSearch:
     def _best_of(
         self,
         required: Sequence[SubTable],
-        nothing: Judgement,
+        nothing: Evaluation,
         conflicts: Sequence[Conflict] = (),
         is_best: bool = False,
         is_ended: bool = False,
     ) -> Required:
         """With the best that was accepted."""
-        judgement = self._best[1] or nothing
-        refused = tuple(t for t in required if t not in judgement.release)
-        return Required(tuple(required), judgement, refused, tuple(conflicts), is_best, is_ended, self._asked)
+        evaluation = self._best[1] or nothing
+        refused = tuple(t for t in required if t not in evaluation.release)
+        return Required(tuple(required), evaluation, refused, tuple(conflicts), is_best, is_ended, self._asked)
 
     def _worth_of(self, subtables: Sequence[SubTable]) -> Fraction:
         return sum((self.worth[t] for t in subtables), Fraction(0))
 
-    def _ask(self, subtables: Sequence[SubTable]) -> Judgement:
+    def _ask(self, subtables: Sequence[SubTable]) -> Evaluation:
         self.deadline.check()
-        judgement = self.ask(Release.of(subtables))
+        evaluation = self.evaluate(Release.of(subtables))
         self._asked += 1
         worth = self._worth_of(subtables)
-        if worth > self._best[0] and self.accepts(judgement):
-            self._best = worth, judgement
-        return judgement
+        if worth > self._best[0] and self.accepts(evaluation):
+            self._best = worth, evaluation
+        return evaluation
 
     def _taken(self, kept: list[SubTable], candidates: list[SubTable], is_refused: bool = False) -> list[SubTable]:
         """What is kept with those of the candidates that fit beside it: all at once, or by halves one after another."""
@@ -208,12 +208,12 @@ class RequiredSearch:
         # where all of the first half fit, the question about the other one is that about the whole
         return self._taken(larger, candidates[half:], is_refused=len(larger) == len(kept) + half)
 
-    def _conflict(self, candidates: list[SubTable], judgement: Judgement) -> Conflict:
+    def _conflict(self, candidates: list[SubTable], evaluation: Evaluation) -> Conflict:
         """A minimal conflicting set within one that conflicts, found by halves (Junker 2004, QuickXplain)."""
         found = self._within([], [], candidates)
         last = self._ask(found)
         # undecided cells may be others when it is asked about less: what is said is of the set that is named
-        said = judgement if self.accepts(last) else last
+        said = evaluation if self.accepts(last) else last
         witnesses = said.assessment.witnesses
         is_refuted = said.assessment.releasable is False
         first = witnesses[0] if witnesses else None
@@ -231,21 +231,21 @@ class RequiredSearch:
         return [*self._within([*base, *later], later, one), *later]
 
 
-def fitting(found: Required | None, wishes: Wishes, schema: Schema) -> Required | None:
+def fitting(found: Required | None, constraints: Constraints, schema: Schema) -> Required | None:
     """What was found; NothingReleasableError where not all fit and no subset is wished for, or none was found yet."""
     if found is None or not found.refused:
         return found
-    if {*found.refused} <= {one.view for one in wishes.in_part}:
+    if {*found.refused} <= {one.view for one in constraints.in_part}:
         return found  # these go out in part
-    if found.is_ended and not (wishes.best_subset and len(found.refused) < len(found.sub_tables)):
+    if found.is_ended and not (constraints.best_subset and len(found.refused) < len(found.sub_tables)):
         what, more = ("any", "or require less")
-        if not wishes.best_subset:
+        if not constraints.best_subset:
             what, more = "all", "require less, or ask for the best subset of them"
         raise NothingReleasableError(
             f"the search was told to end after {found.asked} question{'s' * (found.asked != 1)}, before {what} of the "
             f"required sub-tables were proven together; give it more time, {more}"
         )
-    if not wishes.best_subset:
+    if not constraints.best_subset:
         raise _refusal(found, schema)
     return found
 

@@ -27,10 +27,10 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import Constraints
 from sdc.search.found import Found
-from sdc.search.wishes import Wishes
 from sdc.utility.measures import Weights, weighted_sub_tables
 
 MAX_VARIABLES = 16  # all their sub-tables are candidates
@@ -80,11 +80,11 @@ class SimulatableSearch:
     and what contains it, is not asked again. The true table is asked in the end, about the whole release.
     """
 
-    inquiry: Inquiry
+    evaluator: RiskEvaluator
     simulation: SimulatableConfig = field(default_factory=SimulatableConfig)
     weights: Weights | None = None
     on_step: Callable[[SimulatedStep], None] = lambda step: None
-    wishes: Wishes = field(default_factory=Wishes)
+    constraints: Constraints = field(default_factory=Constraints)
 
     def run(self) -> SimulatableRelease:
         """The release, judged by the criterion.
@@ -93,7 +93,7 @@ class SimulatableSearch:
         nothing that was decided before has told so. ConfigError for structural zeros, InputError for too many
         variables.
         """
-        table = self.inquiry.table
+        table = self.evaluator.table
         self._check(table)
         released, steps, refused = Release.of([st.GRAND_TOTAL]), list[SimulatedStep](), list[SubTable]()
         while (candidate := self._next(released, refused)) is not None:
@@ -109,37 +109,37 @@ class SimulatableSearch:
             else:
                 refused.append(candidate)
         self._require(released)
-        judgement = self.inquiry.ask(released)
-        if not self.inquiry.accepts(judgement):
-            (low, high), likely, broken = judgement.margin, judgement.assessment.likely, judgement.assessment.broken
-            by_width = f"min width {low} to {high}, required {self.inquiry.criteria.floor}"
+        evaluation = self.evaluator.evaluate(released)
+        if not self.evaluator.accepts(evaluation):
+            (low, high), likely, broken = evaluation.margin, evaluation.assessment.likely, evaluation.assessment.broken
+            by_width = f"min width {low} to {high}, required {self.evaluator.criteria.floor}"
             raise NothingReleasableError(
                 f"the release that grew, of {released.sub_tables(table.schema)} sub-tables, breaks the criterion in "
                 f"the true table ({broken.text if broken else by_width}"
                 f"{'; ' + likely.text if likely else ''}); nothing is published, "
                 f"choose a smaller share than {self.simulation.share:g} of draws that may break it"
             )
-        return SimulatableRelease(judgement, tuple(steps))
+        return SimulatableRelease(evaluation, tuple(steps))
 
     def _check(self, table: Table) -> None:
-        self.inquiry.criteria.require_total(table)
+        self.evaluator.criteria.require_total(table)
         if len(table.schema) > MAX_VARIABLES:
             raise InputError(
                 f"the table has {len(table.schema)} variables, and the method simulatable looks at all sub-tables of "
                 f"at most {MAX_VARIABLES}; choose fewer variables, or the method ordered"
             )
-        if self.inquiry.known.zeros:
+        if self.evaluator.known.zeros:
             require_together("simulatable", ZEROS)
-        if self.inquiry.known.facts:
+        if self.evaluator.known.facts:
             require_together("simulatable", "earlier")
         if not table.schema.levels.is_flat:
             require_together("simulatable", HIERARCHIES)
 
     def _require(self, released: Release) -> None:
         """NothingReleasableError where a required sub-table was refused, which is as public as every decision."""
-        lacking = [t for t in self.wishes.require if t not in released]
-        if lacking and not self.wishes.best_subset:
-            names = ", ".join(st.label(t, self.inquiry.table.schema) for t in lacking)
+        lacking = [t for t in self.constraints.require if t not in released]
+        if lacking and not self.constraints.best_subset:
+            names = ", ".join(st.label(t, self.evaluator.table.schema) for t in lacking)
             raise NothingReleasableError(
                 f"the required {names} cannot be added by decisions that tell nothing: too many draws break the "
                 "criterion with it, or the release would not stay decomposable; require less, allow a larger share, "
@@ -148,13 +148,13 @@ class SimulatableSearch:
 
     def _next(self, released: Release, refused: Sequence[SubTable]) -> SubTable | None:
         """The first candidate that is left and keeps the release decomposable."""
-        schema = self.inquiry.table.schema
+        schema = self.evaluator.table.schema
         variables = len(schema)
         listed = _in_order(schema, self.weights or Weights.equal(variables))
         # what is required is as public as the rest of the order
-        within = Release.of(self.wishes.require)
-        first = [t for t in listed if t in within] if self.wishes.require else []
-        for candidate in self.wishes.allowed([*first, *listed]):
+        within = Release.of(self.constraints.require)
+        first = [t for t in listed if t in within] if self.constraints.require else []
+        for candidate in self.constraints.allowed([*first, *listed]):
             if candidate in released or any(candidate & smaller == smaller for smaller in refused):
                 continue
             if decompose(Release.of([*released.frontier, candidate]), variables) is not None:
@@ -168,7 +168,7 @@ class SimulatableSearch:
         """
         simulation, breaking = self.simulation, 0
         for units in self._units(released, larger):
-            table, executor = self.inquiry.table, self.inquiry.executor
+            table, executor = self.evaluator.table, self.evaluator.executor
             for broken in executor.run(broken_draws, table, units):
                 breaking += broken
                 if breaking > simulation.most:
@@ -177,9 +177,9 @@ class SimulatableSearch:
 
     def _units(self, released: Release, larger: Release) -> Iterator[list[_DrawnQuestion]]:
         """Questions, as many at once as would be needed to refuse, and as many again."""
-        seeds = _seeds(self.simulation, released, self.inquiry.table.schema)
+        seeds = _seeds(self.simulation, released, self.evaluator.table.schema)
         cut = [seeds[begin : begin + DRAWS_PER_UNIT] for begin in range(0, len(seeds), DRAWS_PER_UNIT)]
-        units = [_DrawnQuestion(self.inquiry.criteria, released, larger, some) for some in cut]
+        units = [_DrawnQuestion(self.evaluator.criteria, released, larger, some) for some in cut]
         for begin in range(0, len(units), 4):
             yield units[begin : begin + 4]
 
@@ -216,7 +216,7 @@ def _keeps(drawn: Table, criteria: Criteria, release: Release) -> bool:
         return criteria.broken(drawn, known.plus(release)) is None
     # of a decomposable release the bounds are explicit: nothing is searched
     effort = Effort(depth=Depth.REFUTE)
-    return criteria.judge(drawn, known, release, criteria.bank(drawn), effort).verdict is Verdict.SAFE
+    return criteria.judge(drawn, known, release, criteria.pool(drawn), effort).verdict is Verdict.SAFE
 
 
 @lru_cache(maxsize=DRAWS_PER_UNIT * 4)

@@ -17,7 +17,7 @@ class SearchStep:
     length     candidates asked about, where these are all or a prefix; else sub-tables released so far
     added      the sub-tables tried together; none where they are all candidates or a prefix
     answer     True releasable, False refuted, None undecided
-    blockers   codes of the at-risk cells that stopped it, see `Judgement`
+    blockers   codes of the at-risk cells that stopped it, see `Evaluation`
     refutation  the name of what proves that it is refuted; None where nothing was found that does
     spent      steps of the budget that it took
     left       questions that may come after it at most; 0 where that is not known

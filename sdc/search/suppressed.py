@@ -16,10 +16,10 @@ from sdc.model.parts import Part, Parts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.support import Support, support_of
 from sdc.run_format import METADATA, SUB_TABLE
-from sdc.search.wishes import PartWish
+from sdc.search.constraints import ProtectionRequest
 
 MUCH = 0.1  # of the records in suppressed cells of a table: more is warned of
 LARGEST, NAMED = 3, 1  # suppressed cells of a table; cells that one of them protects
@@ -82,17 +82,19 @@ class Suppression:
         )
 
 
-def suppressions(judgement: Judgement, parts: Parts, wishes: Sequence[PartWish]) -> tuple[Suppression, ...]:
+def suppressions(
+    evaluation: Evaluation, parts: Parts, constraints: Sequence[ProtectionRequest]
+) -> tuple[Suppression, ...]:
     """Of each suppressed table, by the proof of a release with it."""
-    bank = judgement.bank
-    proven = support_of(judgement.proof, bank.table, bank.small_count, judgement.knowledge, bank.at_risk.own)
-    costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in wishes}
+    pool = evaluation.pool
+    proven = support_of(evaluation.proof, pool.table, pool.small_count, evaluation.knowledge, pool.at_risk.own)
+    costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in constraints}
     hidden = (part for part in parts.tables if part.withheld)
-    return tuple(_suppression(part, proven, judgement.criteria, costs.get(part.view, "records")) for part in hidden)
+    return tuple(_suppression(part, proven, evaluation.criteria, costs.get(part.view, "records")) for part in hidden)
 
 
 def _suppression(part: Part, proven: Support, criteria: Criteria, cost: str) -> Suppression:
-    table, schema, largest = proven.bank.table, proven.knowledge.schema, list[SuppressedCell]()
+    table, schema, largest = proven.pool.table, proven.knowledge.schema, list[SuppressedCell]()
     counts, places = table.marginal(part.view).dense.reshape(-1), part.places(schema)
     inside, share = schema.restrict(st.members(part.view)), int(counts[places].sum()) / table.total
     for place in places[np.argsort(-counts[places], kind="stable")][:LARGEST].tolist():
@@ -109,11 +111,11 @@ def _protected(part: Part, place: int, proven: Support, criteria: Criteria) -> l
     schema, width, left = proven.knowledge.schema, criteria.width, proven.without(part.view, place)
     short = np.setdiff1d(width.short_own(left), width.short_own(proven))
     found = list[dict[str, str]]()
-    for view, rows, places in proven.bank.at_risk.own.of_views(schema):
+    for view, rows, places in proven.pool.at_risk.own.of_views(schema):
         inside = schema.restrict(st.members(view))
         found += [_named(inside, at) for at in places[np.isin(rows, short)].tolist()]
     rows = np.setdiff1d(width.short(left, width.doubtful(left)), width.short(proven, width.doubtful(proven)))
-    at_risk = map(schema.named, proven.bank.at_risk.cells[rows].tolist())
+    at_risk = map(schema.named, proven.pool.at_risk.cells[rows].tolist())
     return found + [cell for cell in at_risk if cell not in found]
 
 

@@ -14,8 +14,8 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Assessment, Witness, assessment_facts
-from sdc.risk.criteria import Judgement
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.criteria import Evaluation
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation, refutation_facts
 from sdc.risk.verdict import Verdict
 
@@ -127,37 +127,41 @@ class Reason(Named):
         return f"refused, proven: a cell has a width of {self.refutation.width} at most for whoever knows {under}"
 
 
-def why(inquiry: Inquiry, sub_table: SubTable, critical_width: int | None = None) -> Reason:
+def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | None = None) -> Reason:
     """Judges a sub-table alone, with the one-way sub-tables, and with all that is public; and finds the least it meets.
 
     What is public, by this release or an earlier one, is all that may conflict: each part of it is asked about apart.
     """
-    release, schema = inquiry.known.release, inquiry.table.schema
+    release, schema = evaluator.known.release, evaluator.table.schema
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
-    facts = [fact for fact in inquiry.known.published if fact.view == sub_table and fact.between and not fact.universe]
+    facts = [
+        fact for fact in evaluator.known.published if fact.view == sub_table and fact.between and not fact.universe
+    ]
     told = facts[0].between if facts and within is None else None
     # that its cells are suppressed is no reason why
-    criteria = inquiry.criteria if told is None else replace(inquiry.criteria, kept=None)
-    inquiry = replace(inquiry, known=replace(inquiry.known, release=NOTHING), criteria=criteria)
-    alone, one_way, judged = (_asked(inquiry, [*others, sub_table]) for others in ([], singles, list(release.frontier)))
+    criteria = evaluator.criteria if told is None else replace(evaluator.criteria, kept=None)
+    evaluator = replace(evaluator, known=replace(evaluator.known, release=NOTHING), criteria=criteria)
+    alone, one_way, judged = (
+        _asked(evaluator, [*others, sub_table]) for others in ([], singles, list(release.frontier))
+    )
     together = judged.assessment
     said = alone.assessment, one_way.assessment, together
     conflicts: tuple[SubTable, ...] = ()
     if together.verdict is Verdict.UNSAFE:
         refutation = judged.refutation
-        conflicts = conflict(inquiry, release.frontier if refutation is None else refutation.support, sub_table)
+        conflicts = conflict(evaluator, release.frontier if refutation is None else refutation.support, sub_table)
     parts = tuple(part for part in release.parts_of(sub_table) if part)
     reason = Reason(sub_table, within is not None, within, critical_width, *said, conflicts, parts=parts)
     reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
     if told is None:
         return reason
-    cells = told.cells[told.nothing(inquiry.known.total)]
-    records = inquiry.table.marginal(sub_table).count_at(cells).sum()
-    return replace(reason, withheld=len(cells), hidden=float(records / inquiry.table.total))
+    cells = told.cells[told.nothing(evaluator.known.total)]
+    records = evaluator.table.marginal(sub_table).count_at(cells).sum()
+    return replace(reason, withheld=len(cells), hidden=float(records / evaluator.table.total))
 
 
-def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:
+def conflict(evaluator: RiskEvaluator, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:
     """Sub-tables that refute another one with it, minimal under inclusion of what they release.
 
     refuting  sub-tables that do: a released frontier, or the support of a refutation, which are fewer
@@ -165,27 +169,27 @@ def conflict(inquiry: Inquiry, refuting: Sequence[SubTable], sub_table: SubTable
     One is left out, or gives way to its own sub-tables, as long as the rest still refutes; by deletion, so that the
     set is minimal, not the smallest that there is. It depends on the order of those given alone.
     """
-    inquiry = replace(inquiry, refutations=None)  # each is asked about for its answer
+    evaluator = replace(evaluator, refutations=None)  # each is asked about for its answer
     kept = [held for held in refuting if not st.is_within(held, sub_table)]
     open_ = list(kept)
     while open_:
         tried = open_.pop(0)
         rest = [held for held in kept if held != tried]
-        least = st.maximal([*rest, *(child for child in st.children(tried, inquiry.table.schema) if child)])
-        if _refuted(inquiry, [*least, sub_table]):
+        least = st.maximal([*rest, *(child for child in st.children(tried, evaluator.table.schema) if child)])
+        if _refuted(evaluator, [*least, sub_table]):
             # what is within the sub-table itself, it brings along
             added = [held for held in least if held not in rest and not st.is_within(held, sub_table)]
             kept, open_ = [*rest, *added], [*open_, *added]
     return tuple(sorted(kept))
 
 
-def _refuted(inquiry: Inquiry, sub_tables: list[SubTable]) -> bool:
-    return _asked(inquiry, sub_tables).verdict is Verdict.UNSAFE
+def _refuted(evaluator: RiskEvaluator, sub_tables: list[SubTable]) -> bool:
+    return _asked(evaluator, sub_tables).verdict is Verdict.UNSAFE
 
 
-def _asked(inquiry: Inquiry, sub_tables: list[SubTable]) -> Judgement:
+def _asked(evaluator: RiskEvaluator, sub_tables: list[SubTable]) -> Evaluation:
     """Each question with a budget of its own, so that no answer depends on those before."""
-    return inquiry.anew().ask(Release.of(sub_tables))
+    return evaluator.anew().evaluate(Release.of(sub_tables))
 
 
 def reason_facts(reason: Reason, schema: Schema, labels: Labels = NO_LABELS) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from sdc.model.parts import Part, withholding
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Counts
 from sdc.risk.certifying import Certifying
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.hiding import Cost, Hiding
@@ -54,13 +54,13 @@ class OwnCells:
 class InParts:
     """Sub-tables in part beside what was known.
 
-    inquiry  what at-risk cells rest on; it knows each view as a fact
+    evaluator  what at-risk cells rest on; it knows each view as a fact
     parts    what is published of each view, though an earlier publication may have told the same
     hidden   of each view (cells,) flags in C order; own  its small cells
     is_ended  whether the deadline ended the search for less
     """
 
-    inquiry: Inquiry
+    evaluator: RiskEvaluator
     parts: tuple[Part, ...]
     hidden: tuple[Flags, ...]
     own: tuple[OwnCells, ...]
@@ -68,7 +68,7 @@ class InParts:
 
 
 def withhold(
-    inquiry: Inquiry,
+    evaluator: RiskEvaluator,
     views: Sequence[SubTable],
     start: Mapping[SubTable, Flags] | None = None,
     costs: Mapping[SubTable, Cost] | None = None,
@@ -76,7 +76,7 @@ def withhold(
     deadline: Deadline = NEVER,
     mends: bool = True,
 ) -> InParts:
-    """Cells of each view to withhold beside what an inquiry knows, which is to be safe; it is not judged here.
+    """Cells of each view to withhold beside what an evaluator knows, which is to be safe; it is not judged here.
 
     start  of some views (cells,) flags in C order of cells that cost nothing to withhold
     costs  of some views what is to be little; of the others records
@@ -92,8 +92,8 @@ def withhold(
     cannot be helped by withholding; ReleaseError where a component is too large for walks; DeadlineError where the
     deadline is over before.
     """
-    table, is_ended = inquiry.table, False
-    limited = replace(inquiry, effort=replace(inquiry.effort, executor=deadline.limits(inquiry.executor)))
+    table, is_ended = evaluator.table, False
+    limited = replace(evaluator, effort=replace(evaluator.effort, executor=deadline.limits(evaluator.executor)))
     closed = tuple(map(table.schema.levels.closed, views))
     for view in closed:
         if (cells := st.cells(view, table.schema)) > MOST_CELLS:
@@ -117,30 +117,30 @@ def withhold(
     for search in searches:
         hidden |= search.hidden_by_view()
     parts = tuple(withholding(view, np.flatnonzero(hidden[view]), table.schema, table.total) for view in closed)
-    known = inquiry.known.telling(part.fact for part in parts)
+    known = evaluator.known.telling(part.fact for part in parts)
     chosen = {search.variables: search.chosen for search in searches}
     claimed = [
         (part.variables, Differences.concatenated([part.differences, *filter(None, [chosen.get(part.variables)])]))
         for part in support.proof().parts
     ]
-    public = inquiry.knowing(known)
-    public.bank = public.bank.with_evidence(claimed, known, {})
+    public = evaluator.knowing(known)
+    public.pool = public.pool.with_evidence(claimed, known, {})
     own = _own(public, closed)
     for view in closed:
-        _require_wide(view, own[view], inquiry)
+        _require_wide(view, own[view], evaluator)
     of_views = tuple(hidden[view] for view in closed), tuple(own[view] for view in closed)
     return InParts(public, parts, *of_views, is_ended)
 
 
-def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells]:
-    """Of each sub-table in part its small cells, as the inquiry's bank shows them to move."""
-    table, kept, found = inquiry.table, inquiry.bank.at_risk.own, dict[SubTable, OwnCells]()
-    ends, none = Support(inquiry.known, inquiry.bank).own_inner, np.zeros(0, np.int64)
+def _own(evaluator: RiskEvaluator, views: Sequence[SubTable]) -> dict[SubTable, OwnCells]:
+    """Of each sub-table in part its small cells, as the evaluator's witness pool shows them to move."""
+    table, kept, found = evaluator.table, evaluator.pool.at_risk.own, dict[SubTable, OwnCells]()
+    ends, none = Support(evaluator.known, evaluator.pool).own_inner, np.zeros(0, np.int64)
     own = {view: (rows, places) for view, rows, places in kept.of_views(table.schema)}
     for view in views:
         rows, places = own.get(view, (none, none))
         counts = table.marginal(view).dense.reshape(-1)
-        small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.withheld))
+        small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.withheld))
         inner, is_kept = np.stack([counts[small], counts[small]], axis=1), np.isin(small, places)
         inner[is_kept] = ends[rows]
         cells = table.schema.restrict(st.members(view)).keys.unpack(small)
@@ -148,33 +148,33 @@ def _own(inquiry: Inquiry, views: Sequence[SubTable]) -> dict[SubTable, OwnCells
     return found
 
 
-def _require_wide(view: SubTable, own: OwnCells, inquiry: Inquiry) -> None:
+def _require_wide(view: SubTable, own: OwnCells, evaluator: RiskEvaluator) -> None:
     """NotReleasableError where a small cell is not shown to keep the width, and not refuted without the view."""
-    if short := int((~own.refuted & (own.inner[:, 1] - own.inner[:, 0] < inquiry.criteria.width.min_width)).sum()):
+    if short := int((~own.refuted & (own.inner[:, 1] - own.inner[:, 0] < evaluator.criteria.width.min_width)).sum()):
         raise NotReleasableError(
-            f"{short} of {len(own.counts)} small cells of {st.label(view, inquiry.table.schema)} were not proven to "
-            f"keep a width of {inquiry.criteria.width.min_width}, whatever else of it is withheld; give a larger "
+            f"{short} of {len(own.counts)} small cells of {st.label(view, evaluator.table.schema)} were not proven to "
+            f"keep a width of {evaluator.criteria.width.min_width}, whatever else of it is withheld; give a larger "
             "budget, or publish coarser categories"
         )
 
 
 def shown(
-    inquiry: Inquiry, views: Sequence[SubTable], found: Iterable[tuple[SubTable, Differences]] = ()
+    evaluator: RiskEvaluator, views: Sequence[SubTable], found: Iterable[tuple[SubTable, Differences]] = ()
 ) -> tuple[Support, Ints]:
     """What supports at-risk cells where all of the views is shown, after one short walk of each that is in doubt.
 
     And (n,) the rows of those that are not shown to keep the width then. Differences that were `found` before, by the
     components that they are of, support them too.
     """
-    public = inquiry.known.telling(Fact(view, source=st.label(view, inquiry.table.schema)) for view in views)
-    known_proof = Support(inquiry.known, inquiry.bank).proof()
-    bank = inquiry.bank.learnt(known_proof, public)
-    support = Support(public, bank.with_evidence(found, public, bank.missed))
-    width = inquiry.criteria.width
+    public = evaluator.known.telling(Fact(view, source=st.label(view, evaluator.table.schema)) for view in views)
+    known_proof = Support(evaluator.known, evaluator.pool).proof()
+    pool = evaluator.pool.learnt(known_proof, public)
+    support = Support(public, pool.with_evidence(found, public, pool.missed))
+    width = evaluator.criteria.width
     # who is not found to move soon is walked again, by moves that are paid for
-    budget = inquiry.effort.budget
+    budget = evaluator.effort.budget
     short = replace(budget, seconds_per_cell=min(budget.seconds_per_cell, SHORT_WALK))
-    certifying = Certifying(width, inquiry.table, support, replace(inquiry.effort, budget=short), {})
+    certifying = Certifying(width, evaluator.table, support, replace(evaluator.effort, budget=short), {})
     waiting = width.short(support, width.doubtful(support))
     # walks of who is too narrow then fail, and those that fail take longest
     certifying.walk_once(waiting[width.is_wide(_most(support, views, waiting))])

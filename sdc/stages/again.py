@@ -47,7 +47,7 @@ def redesigns(
     """
     found = list[Redesign | None]()
     if levels:
-        found.append(redesign(settings.inquiry(table, known), release, refused, settings.wished(known)))
+        found.append(redesign(settings.evaluator(table, known), release, refused, settings.wished(known)))
     if merging:
         found.append(coarsened(table, known, settings, release, refused))
     return Redesigns(sorted(filter(None, found), key=lambda one: one.lost))
@@ -64,21 +64,21 @@ def coarsened(
     label, beside = st.label(refused, table.schema), [st.label(t, table.schema) for t in release.frontier if t]
     section: dict[str, Any] = {"require": beside} if beside else {}
     section["in_part"] = [{"of": label, "how": "coarsen"}]
-    weights, inquiry = settings.weights(table.schema), settings.inquiry(table, known)
+    weights, evaluator = settings.weights(table.schema), settings.evaluator(table, known)
     worth = [weights.of_sub_table(t, table.schema) for t in release.frontier if t]
     if weights.of_sub_table(refused, table.schema) > min(worth, default=inf):
         return None
-    if inquiry.accepts(inquiry.ask(release.add(refused), Depth.BRIEF)):
+    if evaluator.accepts(evaluator.evaluate(release.add(refused), Depth.BRIEF)):
         return None
     try:
         asked = replace(settings, release=with_given(settings.release, section))
         levelled, before, origin = asked.coarser(table, known)
         search = release_search(levelled, before, replace(asked, origin=origin), no_widths())
-        ordered = search.ordered
-        whole = ordered.inquiry.ask(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
-        if not ordered.inquiry.accepts(whole):
+        evaluator = search.ordered.evaluator
+        whole = evaluator.evaluate(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
+        if not evaluator.accepts(whole):
             return None
-        found = in_part(ordered.inquiry.anew(), whole, ordered.wishes.in_part)
+        found = in_part(evaluator.anew(), whole, search.ordered.constraints.in_part)
     except InputError:
         return None
     return next((Redesign.of(refused, instead, levelled.schema, section) for instead in found.coarser), None)

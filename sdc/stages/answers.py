@@ -17,8 +17,8 @@ from sdc.checkpoint import NOT_KEPT, Arrays, Checkpoint
 from sdc.config.analysis import MOST_SEEDS
 from sdc.events import STEP, tell
 from sdc.executor import IN_PROCESS, Executor
-from sdc.feasible.bank import require_at_risk
 from sdc.feasible.equations import every_cell
+from sdc.feasible.witness_pool import require_at_risk
 from sdc.intruder.guesses import Right
 from sdc.intruder.summary import Summary
 from sdc.model.cell_bounds import CellBounds

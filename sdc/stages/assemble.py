@@ -19,23 +19,23 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
-from sdc.public.earlier import Origin
+from sdc.public.earlier import Provenance
 from sdc.public.published import Published, read_published
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
 from sdc.search.coarsening import merged
+from sdc.search.constraints import Constraints, ProtectionRequest
 from sdc.search.deadline import NEVER, Deadline
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import SearchStep
-from sdc.search.wishes import PartWish, Wishes
 from sdc.storage.proofs import KeptProofs, witnesses_of
 from sdc.utility.halvings import Halvings
 from sdc.utility.ipf import Stop
@@ -107,26 +107,26 @@ class SearchSettings:
     listing: Listing = ALL_WIDTHS
     release: ReleaseConfig = field(default_factory=ReleaseConfig)
     executor: Executor = IN_PROCESS
-    origin: Origin = field(default_factory=Origin)
+    origin: Provenance = field(default_factory=Provenance)
     like: Sequence[Published] = ()
     proofs: Callable[[], KeptProofs | None] = field(default=lambda: None, repr=False)
 
     @property
     def effort(self) -> Effort:
-        """What a judgement may cost."""
+        """What an evaluation may cost."""
         release = self.release
         budget = Budget(release.seconds_per_cell, release.seconds)
         return Effort(budget, release.refute_cells, release.cells_per_slice, self.executor)
 
-    def inquiry(self, table: Table, known: Knowledge, before: Knowledge | None = None) -> Inquiry:
+    def evaluator(self, table: Table, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:
         """What asks the criterion about the table; InputError for a small count below 1.
 
-        before  what tells of cells of sub-tables in part without these, see `Inquiry`
+        before  what tells of cells of sub-tables in part without these, see `RiskEvaluator`
         """
         kept, witnesses = Refutations(known.zeros), witnesses_of(table, known, self.proofs())
         criteria = self.criteria if self.release.reveal_suppressed else self.criteria.beside(table, known)
         asked = criteria, self.policy, self.effort
-        return Inquiry(table, known, *asked, refutations=kept, before=before, witnesses=witnesses)
+        return RiskEvaluator(table, known, *asked, refutations=kept, before=before, witnesses=witnesses)
 
     def weights(self, schema: Schema) -> Weights:
         """What each sub-table counts; InputError for a name the table does not have, or a weight not above 0."""
@@ -138,27 +138,27 @@ class SearchSettings:
         assert isinstance(self.release.demand, Mapping)
         return Demand.of(schema, self.release.demand)
 
-    def wished(self, known: Knowledge) -> Wishes:
+    def wished(self, known: Knowledge) -> Constraints:
         """What the release must have and must not have; InputError for patterns that do not fit what is there."""
         schema = known.schema
         hidden = st.members(self.origin.hides(schema))
         # names of the table alone; of a hidden level no search asks but with what tells it
         named = schema.restrict(st.members(st.full(len(schema)) & ~st.of(hidden)))
-        wishes = Wishes.of(named, self.release)
-        if (public := next((t for t in wishes.forbid if t in known.release), None)) is not None:
+        constraints = Constraints.of(named, self.release)
+        if (public := next((t for t in constraints.forbid if t in known.release), None)) is not None:
             raise InputError(f"forbid has {st.label(public, schema)}, which was published before; take it out")
-        for one in wishes.in_part:
+        for one in constraints.in_part:
             if "round" in one.how:
                 require_no_levels(one.view, named)
         return replace(
-            wishes,
-            require=tuple(map(schema.levels.closed, wishes.require)),
-            in_part=self._as_before([self._coarser(one, schema) for one in wishes.in_part], schema),
-            forbid=tuple(map(schema.levels.closed, wishes.forbid)),
+            constraints,
+            require=tuple(map(schema.levels.closed, constraints.require)),
+            in_part=self._as_before([self._coarser(one, schema) for one in constraints.in_part], schema),
+            forbid=tuple(map(schema.levels.closed, constraints.forbid)),
             levels=tuple((1 << v, schema.levels.finer(v)) for v in hidden),
         )
 
-    def _coarser(self, wish: PartWish, schema: Schema) -> PartWish:
+    def _coarser(self, wish: ProtectionRequest, schema: Schema) -> ProtectionRequest:
         """By the levels of this schema, with what it may be coarsened to."""
         levels, label = schema.levels, st.label(wish.view, schema)
         tried = [schema.index(level) for of, level in self.origin.tried if of == label]
@@ -167,19 +167,19 @@ class SearchSettings:
             wish, view=levels.closed(wish.view), coarser=tuple(coarser), all_tried=label not in self.origin.left
         )
 
-    def _as_before(self, wishes: Sequence[PartWish], schema: Schema) -> tuple[PartWish, ...]:
+    def _as_before(self, constraints: Sequence[ProtectionRequest], schema: Schema) -> tuple[ProtectionRequest, ...]:
         """With the cells that an earlier edition withholds; InputError where it does of no such sub-table."""
         editions = {frozenset(one.table.schema.names): one for one in self.like}
-        found = list[PartWish]()
-        for wish in wishes:
+        found = list[ProtectionRequest]()
+        for wish in constraints:
             own = schema.restrict(st.members(schema.levels.telling(wish.view)))
             edition = editions.get(frozenset(own.names))
             again = () if edition is None else tuple(sorted(own.keys.pack(edition.withheld_in(own)).tolist()))
             found.append(replace(wish, again=again))
-        if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in wishes):
+        if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in constraints):
             raise InputError(
                 f"like withholds cells of {', '.join(one.label for one in self.like)}, and in_part is of "
-                f"{', '.join(st.label(wish.view, schema) for wish in wishes)}; name an edition of one of these, or "
+                f"{', '.join(st.label(one.view, schema) for one in constraints)}; name an edition of one of these, or "
                 "leave it out"
             )
         return tuple(found)
@@ -202,16 +202,18 @@ class SearchSettings:
         start = self.release.annealing.start
         return None if start is None else DecomposableGraph.parse(start, schema)
 
-    def coarser(self, table: Table, known: Knowledge, deadline: Deadline = NEVER) -> tuple[Table, Knowledge, Origin]:
+    def coarser(
+        self, table: Table, known: Knowledge, deadline: Deadline = NEVER
+    ) -> tuple[Table, Knowledge, Provenance]:
         """The table with the levels on which sub-tables may go out that may be coarsened, and which these are.
 
         deadline  when no more of them are made; InputError as `merged`
         """
-        wishes, hidden = self.wished(known), self.origin.hides(table.schema)
-        partly = {wish.view for wish in wishes.in_part}
-        beside = Release.of(t for t in wishes.require if t not in partly)
+        constraints, hidden = self.wished(known), self.origin.hides(table.schema)
+        partly = {wish.view for wish in constraints.in_part}
+        beside = Release.of(t for t in constraints.require if t not in partly)
         limited = replace(self, executor=deadline.limits(self.executor))
-        found = merged(limited.inquiry(table, known), wishes.in_part, hidden, beside, deadline)
+        found = merged(limited.evaluator(table, known), constraints.in_part, hidden, beside, deadline)
         levels = found.table.schema.names[len(table.schema) :]
         own = replace(
             self.origin,
@@ -219,7 +221,7 @@ class SearchSettings:
             merged=levels,
             tried=found.tried,
             left=found.left,
-            planned=sum("coarsen" in one.how for one in wishes.in_part) - len(found.left) if found.left else None,
+            planned=sum("coarsen" in one.how for one in constraints.in_part) - len(found.left) if found.left else None,
         )
         return found.table, found.known, own
 
@@ -268,13 +270,13 @@ def release_search(
 
     InputError where the settings do not fit the table.
     """
-    inquiry, weights = settings.inquiry(table, known), settings.weights(table.schema)
-    start, wishes, release = settings.start_graph(table.schema), settings.wished(known), settings.release
-    shared = wishes, deadline, release.objective
-    chains = DecomposableSearch(inquiry, release.annealing, weights, start, watch.on_round, *shared)
-    simulatable = SimulatableSearch(inquiry, release.simulatable, weights, watch.on_simulated, wishes)
-    own = wishes, weights, deadline, checkpoint
-    ordered = OrderedSearch(inquiry, widths, watch.on_step, *own, objective=release.objective)
+    evaluator, weights = settings.evaluator(table, known), settings.weights(table.schema)
+    start, constraints, release = settings.start_graph(table.schema), settings.wished(known), settings.release
+    shared = constraints, deadline, release.objective
+    chains = DecomposableSearch(evaluator, release.annealing, weights, start, watch.on_round, *shared)
+    simulatable = SimulatableSearch(evaluator, release.simulatable, weights, watch.on_simulated, constraints)
+    own = constraints, weights, deadline, checkpoint
+    ordered = OrderedSearch(evaluator, widths, watch.on_step, *own, objective=release.objective)
     before = {} if settings.origin.planned is None else {"coarsening": settings.origin.planned}
     return ReleaseSearch(ordered, chains, simulatable, deadline, before)
 

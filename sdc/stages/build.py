@@ -36,12 +36,12 @@ from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.progress import Measured
 from sdc.public.earlier import (
-    Origin,
+    Provenance,
     Publications,
     Relations,
     listed_codes,
     read_folders,
-    read_origin,
+    read_provenance,
     read_publications,
     relation_digest,
     require_keys_apart,
@@ -143,7 +143,7 @@ class Build:
     """
 
     config: BuildConfig
-    given: Origin | None = None
+    given: Provenance | None = None
     again: int = 0
 
     @staticmethod
@@ -197,15 +197,15 @@ class Build:
         return read_publications(self.config, self._folders, self.base)
 
     @property
-    def origin(self) -> Origin:
+    def origin(self) -> Provenance:
         """Where what is known of the table is from: as its stage has noted it, or as it was given.
 
         Of nothing before there is a table. RunFolderError where the stage has noted nothing.
         """
         folder = self.folder.stage(TABLE)
         if self.given is not None or not folder.is_dir():
-            return self.given or Origin()
-        return read_origin(folder)
+            return self.given or Provenance()
+        return read_provenance(folder)
 
     @property
     def hidden(self) -> SubTable:
@@ -264,7 +264,7 @@ class Build:
         listed = listed_codes(self.config.table.code_lists, counted.table.schema)
         return Knowledge.of(counted.table, NOTHING, counted.zeros, (), listed)
 
-    def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Origin]:
+    def with_earlier(self, counted: CountedRecords) -> tuple[Table, Knowledge, Provenance]:
         """The table with the levels that earlier publications need, what is known of it, and from where.
 
         InputError as `require_keys_apart` and `with_earlier`.
@@ -336,7 +336,7 @@ class Build:
         """What is decided about, and published in the end."""
         return GateSubject(self.made.table.digest, self.criteria, self.policy)
 
-    def settings(self, executor: Executor = IN_PROCESS, origin: Origin | None = None) -> SearchSettings:
+    def settings(self, executor: Executor = IN_PROCESS, origin: Provenance | None = None) -> SearchSettings:
         """The config as the searches take it.
 
         origin  of what is known of the table, instead of what its stage has noted
@@ -345,7 +345,7 @@ class Build:
         asked = self.criteria, self.policy, self.listing, self.config.release, executor, origin, self.like
         return SearchSettings(*asked, partial(self.proofs, origin))
 
-    def proofs(self, origin: Origin) -> KeptProofs | None:
+    def proofs(self, origin: Provenance) -> KeptProofs | None:
         """The proofs of all entries of the ledger that are of this table; None where there are none."""
         ledger = self.publications.ledger
         own = [] if ledger is None else [e for e in reversed(ledger.entries) if e.table == ledger.keyed(origin.table)]
@@ -443,6 +443,6 @@ def plain(section: BaseModel | None) -> dict[str, Any] | None:
 
 
 def effort_settings(config: BuildConfig) -> dict[str, Any]:
-    """What a judgement may cost."""
+    """What an evaluation may cost."""
     names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
     return config.release.model_dump(mode="json", include=names)

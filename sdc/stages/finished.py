@@ -20,8 +20,8 @@ from sdc.model.weights import RecordWeights
 from sdc.paths import checked_path
 from sdc.report.space import QuerySpace, query_space
 from sdc.run_format import RELEASE, REPORT, WIDTHS
+from sdc.search.constraints import Constraints, named
 from sdc.search.why import why as reason_of
-from sdc.search.wishes import Wishes, named
 from sdc.stages.report import PAGE
 from sdc.stages.subject import Subject, require_recorded
 from sdc.storage.runs import Run, read_run, require_run, run_at
@@ -290,11 +290,11 @@ def _why(subject: Subject, names: tuple[str, ...]) -> str:
     if unknown := _unknown(names, schema):
         return f"the table has no {', '.join(unknown)}"
     asked = st.named(names, schema)
-    if not Wishes(forbid=named("forbid", subject.forbid, schema)).allows(asked):
+    if not Constraints(forbid=named("forbid", subject.forbid, schema)).allows(asked):
         return "release.forbid names it, or a sub-table within it"
     assert subject.build is not None
     try:
-        inquiry = subject.build.settings().inquiry(subject.table, subject.public(None))
+        evaluator = subject.build.settings().evaluator(subject.table, subject.public(None))
     except InputError as error:
         return str(error)
-    return reason_of(inquiry, asked).text(schema)
+    return reason_of(evaluator, asked).text(schema)

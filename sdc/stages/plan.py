@@ -41,15 +41,15 @@ from sdc.risk.case import CELLS_PER_UNIT
 from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import CriticalWidths, widths_of_sub_lattice
 from sdc.risk.effort import Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.reaching import Above, widths_above
 from sdc.risk.sweep_plan import SweepPlan, sweep_plan
 from sdc.search.annealing import AnnealingChain
+from sdc.search.constraints import Constraints, limits_of
 from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import MOST_ASKED
 from sdc.search.remedies import MOST_SECONDS
 from sdc.search.simulatable import DRAWS_PER_UNIT
-from sdc.search.wishes import Wishes, limits_of
 from sdc.stages.build import Build
 from sdc.stages.needs import WORKER_BYTES, listed
 from sdc.stages.report import MOST_MERGED, MOST_REDESIGNED
@@ -104,7 +104,7 @@ def plan_build(build: Build, executor: Executor, *, quick: bool = False) -> dict
     build = replace(build, given=origin)
     # the one stage that is run and not tried: all others need its table
     seconds = time.perf_counter() - begun
-    at_risk = len(build.settings().criteria.bank(table).at_risk)
+    at_risk = len(build.settings().criteria.pool(table).at_risk)
     check_names(build, known, table)
     own = build.needs
     own.require(table)
@@ -284,7 +284,7 @@ class _Projection:
         if release.method == "bisection":
             return len(self.table.schema)  # of a list of 2^K at most
         breadth, questions = limits_of(release, len(self.table.schema))
-        return Wishes(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
+        return Constraints(breadth=breadth, questions=questions).questions_for(len(self._at_risk))
 
     def _asked_seconds(self, workers: int, questions: int, most: float = math.inf) -> tuple[float, float]:
         """Of so many questions at the speed found, and of the whole budget for feasible tables, of a reference core.
@@ -382,9 +382,11 @@ def _questions(table: Table, kind: UnitKind) -> float:
     variables, ends = range(len(table.schema)), list[float]()
     small = [st.of(kept) for size in (1, 2, 3) for kept in combinations(variables, size)]
     listed = CriticalWidths(np.array(small, np.uint64), np.full(len(small), kind.criteria.floor), 0, 0)
-    inquiry = Inquiry(table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice))
-    wishes = Wishes(breadth=kind.breadth, questions=QUESTIONS)
-    OrderedSearch(inquiry, listed, lambda step: ends.append(time.perf_counter()), wishes).run()
+    evaluator = RiskEvaluator(
+        table, _known(table, NOTHING), kind.criteria, effort=Effort(cells_per_slice=kind.cells_per_slice)
+    )
+    constraints = Constraints(breadth=kind.breadth, questions=QUESTIONS)
+    OrderedSearch(evaluator, listed, lambda step: ends.append(time.perf_counter()), constraints).run()
     return float(np.mean(np.diff(ends)[-LATER:])) if len(ends) > 1 else 0.0
 
 

@@ -374,17 +374,17 @@ def publish_release(
     The folder appears whole or not at all. ReleaseError where the release is not proven safe, or is of another table;
     ConfigError where the folder exists or cannot be made; InputError for labels of what the table does not have.
     """
-    judgement, out = found.judgement, Path(folder).absolute()
+    evaluation, out = found.evaluation, Path(folder).absolute()
     parts = found.parts if isinstance(found, FoundRelease) else NO_PARTS
-    criteria, told = judgement.criteria, {*parts.facts}
-    known = replace(judgement.known, facts=tuple(fact for fact in judgement.known.facts if fact not in told))
+    criteria, told = evaluation.criteria, {*parts.facts}
+    known = replace(evaluation.known, facts=tuple(fact for fact in evaluation.known.facts if fact not in told))
     # before the gate, whose checks may take longer
     require_new(out)
     texts = _texts_of(table, {**(about or {}), "title": title, "formulas": formulas}, labels or {})
     # the table that was judged, not the one given: the gate compares the two
-    digest = judgement.bank.table.digest
+    digest = evaluation.pool.table.digest
     small_count, min_width = criteria.small_count, criteria.floor
-    certificate = Certificate(digest, known, judgement.asked, small_count, min_width, judgement.proof, parts)
+    certificate = Certificate(digest, known, evaluation.asked, small_count, min_width, evaluation.proof, parts)
     cleared = clear(table, known, certificate, criteria, Policy.REFUSE)
     with RunFolder(out.parent).writing(out.name, public=True) as into:
         write_publication(cleared, GateSubject(table.digest, criteria, Policy.REFUSE), title, into, texts=texts)

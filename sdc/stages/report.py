@@ -77,8 +77,8 @@ def remedy(work: Work, into: Path) -> None:
     build, made, settings = work.build, work.build.made, given(work.build.config.remedies, "remedies")
     start = Grown(made.found.release, made.certificate(SEARCH).proof, made.found.steps)
     searched = build.settings(work.executor)
-    inquiry = searched.inquiry(made.table, made.known)
-    tried = remedies(start, inquiry, settings.variables, lambda remedy: work.say(_describe_remedy(remedy)))
+    evaluator = searched.evaluator(made.table, made.known)
+    tried = remedies(start, evaluator, settings.variables, lambda remedy: work.say(_describe_remedy(remedy)))
     results.write_remedies(tried, made.table.schema, into)
     merging = MOST_MERGED * build.config.may_coarsen
     redesigned = [_redesigned(build, searched, t, place < merging) for place, t in enumerate(_refused(build))]

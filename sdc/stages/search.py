@@ -98,7 +98,7 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
     for part in found.parts.tables:
         if part.base:
             say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
-    suppressed = suppressions(found.judgement, found.parts, build.settings().wished(build.made.known).in_part)
+    suppressed = suppressions(found.evaluation, found.parts, build.settings().wished(build.made.known).in_part)
     for told in suppressed:
         say(f"search: {told.sub_table} in part, {told.text}")
     for warning in filter(None, (told.warning for told in suppressed)):
@@ -201,19 +201,19 @@ def assess(work: Work, into: Path) -> None:
     """What the search proved is proven again from its certificate; then every cell is bounded as far as can be."""
     build, made = work.build, work.build.made
     in_part = made.found.parts
-    inquiry = build.settings(work.executor).inquiry(made.table, made.beside, in_part.before(made.known))
+    evaluator = build.settings(work.executor).evaluator(made.table, made.beside, in_part.before(made.known))
     release, schema = made.found.release, made.table.schema
     # from the files: what is published rests on what was written, not on what the search remembers
-    inquiry.learn(made.certificate(SEARCH).proof, release)
-    judgement, bounds = inquiry.examine(release)
+    evaluator.learn(made.certificate(SEARCH).proof, release)
+    evaluation, bounds = evaluator.examine(release)
     by = None
     if (seconds := build.config.seconds_to_sharpen) is not None:
         # part by part: a build that is killed goes on without those that are done
         checkpoint = work.checkpoint()
-        judgement, bounds, by = inquiry.sharpen(judgement, bounds, seconds, checkpoint.found, keeping(checkpoint))
-    low, high = judgement.margin
-    work.say(f"assessment: min width {low} to {high}, {judgement.assessment.open_cells} cells undecided")
-    if judgement.assessment.sharpness is not None:
-        work.say(f"assessment: {judgement.assessment.sharpness.told('at-risk cell', seconds)}")
-    write_assessment(judgement.assessment, bounds, schema, into, by)
-    write_certificate(certificate_of(build, release, judgement.proof, in_part), schema, into)
+        evaluation, bounds, by = evaluator.sharpen(evaluation, bounds, seconds, checkpoint.found, keeping(checkpoint))
+    low, high = evaluation.margin
+    work.say(f"assessment: min width {low} to {high}, {evaluation.assessment.open_cells} cells undecided")
+    if evaluation.assessment.sharpness is not None:
+        work.say(f"assessment: {evaluation.assessment.sharpness.told('at-risk cell', seconds)}")
+    write_assessment(evaluation.assessment, bounds, schema, into, by)
+    write_certificate(certificate_of(build, release, evaluation.proof, in_part), schema, into)

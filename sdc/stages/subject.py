@@ -36,13 +36,13 @@ from sdc.model.weights import RecordWeights
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import support_of
 from sdc.risk.verdict import Policy
 from sdc.run_format import ASSESSMENT, SEARCH, TABLE
+from sdc.search.constraints import named as sub_tables
 from sdc.search.parts import rounded_beside
 from sdc.search.suppressed import Suppression
-from sdc.search.wishes import named as sub_tables
 from sdc.stages.build import Build, Outputs
 from sdc.storage.certificate import Certificate
 from sdc.storage.proofs import witnesses_of
@@ -210,8 +210,8 @@ class Subject:
         """Of the same release, judged as a build does: with what was proven before. Errors as `public`, `certified`."""
         asked, effort = self._asked(given), Effort(self.budget, executor=executor)
         before, witnesses = self.parts.before(self._whole), self.witnesses(self.known)
-        inquiry = Inquiry(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
-        return inquiry.ask(asked).assessment.named_by(self.table.schema)
+        evaluator = RiskEvaluator(self.table, self.known, criteria, effort=effort, before=before, witnesses=witnesses)
+        return evaluator.evaluate(asked).assessment.named_by(self.table.schema)
 
     def certified(self, bounds: CellBounds, small_count: int) -> CellBounds:
         """Bounds under a run's release, with the tables by which its certificate shows how far at-risk cells move.
@@ -261,7 +261,9 @@ class Subject:
         if view in public.release:
             raise InputError(f"{sub_table} is in the release as it is; there is nothing to round")
         criteria, effort = self.criteria(), Effort(self.budget)
-        asked = Inquiry(self.table, public, criteria, effort=effort, before=whole, witnesses=self.witnesses(public))
+        asked = RiskEvaluator(
+            self.table, public, criteria, effort=effort, before=whole, witnesses=self.witnesses(public)
+        )
         rounded_beside(asked, view, base)
 
     @property
@@ -387,8 +389,8 @@ def table_config(path: str, settings: Settings) -> BuildConfig:
 
 
 def _wished(config: BuildConfig, settings: Settings) -> dict[str, Sequence[PatternLike]]:
-    wishes = {REQUIRE: config.release.require, FORBID: config.release.forbid}
-    return {key: named for key, named in wishes.items() if is_set(settings, key)}
+    constraints = {REQUIRE: config.release.require, FORBID: config.release.forbid}
+    return {key: named for key, named in constraints.items() if is_set(settings, key)}
 
 
 def _of_config(

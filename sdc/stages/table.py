@@ -23,12 +23,12 @@ from sdc.model.schema import Schema
 from sdc.model.table import Table
 from sdc.model.totals import warnings_of
 from sdc.model.weights import WeightRanges
-from sdc.public.earlier import Origin, check_publications
+from sdc.public.earlier import Provenance, check_publications
 from sdc.public.mixture import Mixture
 from sdc.publish.publication import Texts, require_formats, signing_key
 from sdc.run_format import BAD_RECORDS, TABLE
+from sdc.search.constraints import Constraints
 from sdc.search.deadline import Deadline
-from sdc.search.wishes import Wishes
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known
@@ -66,9 +66,9 @@ def check_before(build: Build) -> None:
     with fault_of("labels"):
         config.labels.labels.of_categories(listed).require(schema)
     with fault_of(WISHES):
-        Wishes.of(schema, _unweighed(config.release))
+        Constraints.of(schema, _unweighed(config.release))
     if not config.earlier and config.ledger is None:
-        _check_variables(config, build.settings(origin=Origin()), schema)
+        _check_variables(config, build.settings(origin=Provenance()), schema)
 
 
 def _unweighed(release: ReleaseConfig) -> ReleaseConfig:
@@ -84,13 +84,13 @@ def check_names(build: Build, known: Knowledge, table: Table) -> None:
     settings, about = build.settings(), build.config.publication
     check_labels(build.config, known.schema)
     with fault_of(WISHES):
-        wishes = settings.wished(known)
+        constraints = settings.wished(known)
     _check_variables(build.config, settings, known.schema)
     children = (st.parse(child, known.schema) for child in about.children)
-    wanted = dict.fromkeys([*wishes.require, *(part.view for part in wishes.in_part), *children])
+    wanted = dict.fromkeys([*constraints.require, *(part.view for part in constraints.in_part), *children])
     schema = known.schema
-    shown = st.union(wanted) if wishes.only_required else st.full(len(schema)) & ~settings.origin.hides(schema)
-    shown = st.of(v for v in st.members(shown) if wishes.allows(schema.levels.closed(1 << v)))
+    shown = st.union(wanted) if constraints.only_required else st.full(len(schema)) & ~settings.origin.hides(schema)
+    shown = st.of(v for v in st.members(shown) if constraints.allows(schema.levels.closed(1 << v)))
     require_formats(table, build.config.name, Texts(about, build.config.labels.labels), wanted, shown)
 
 

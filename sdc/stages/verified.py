@@ -16,7 +16,7 @@ from sdc.model.errors import AbsentError, ConfigError, InputError, RunFolderErro
 from sdc.model.extras import require_packages
 from sdc.paths import checked_path
 from sdc.public.check import contradiction
-from sdc.public.earlier import known_anew, read_origin
+from sdc.public.earlier import known_anew, read_provenance
 from sdc.record.ledger import read_ledger
 from sdc.run_format import IN_PART, KNOWN, LEDGER_HEAD, MANIFEST, METADATA, RELEASE, SHA256, SUB_TABLE, TABLE, TIMESTAMP
 from sdc.stages.assemble import ALL_WIDTHS
@@ -81,7 +81,7 @@ def _known_anew(path: Path, config: BuildConfig, head: str | None) -> str:
     """Where what was known is known from; an error where what can be read now says other things."""
     try:
         table = read_written_table(path / TABLE)
-        known_anew(read_known(path / TABLE, table), table, read_origin(path / TABLE), config, head)
+        known_anew(read_known(path / TABLE, table), table, read_provenance(path / TABLE), config, head)
         if config.ledger is not None and (path / RELEASE).is_dir():
             _require_entry(path, config, head)
     except AbsentError as error:

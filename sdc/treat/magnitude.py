@@ -261,7 +261,7 @@ class _SignedPart:
                 yield FailingCell(where, rule, figures)
 
     def _judged(self, levels: Names, coded: Coded, rules: Rules) -> tuple[tuple[Names, ...], Judged]:
-        """The categories of each cell with records, in C order, and its judgement, which is made once."""
+        """The categories of each cell with records, in C order, and its evaluation, which is made once."""
         if levels not in self.known:
             nothing = [ALL], np.zeros(len(self.rows), np.int64)
             named = [nothing if name == ALL else coded[name] for name in levels]

@@ -26,7 +26,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT, TOTAL
@@ -169,8 +169,8 @@ def suppress_beside(
         raise InputError(f"{name} is in the release as it is; there is nothing to withhold")
     criteria, margins = criteria.beside(table, known), Release.of(st.margins(subtable, table.schema))
     for public in (known.plus(margins), known):
-        inquiry = Inquiry(table, public, criteria, effort=effort, before=before, witnesses=witnesses)
-        if (answer := inquiry.ask(NOTHING).verdict) is not Verdict.SAFE:
+        evaluator = RiskEvaluator(table, public, criteria, effort=effort, before=before, witnesses=witnesses)
+        if (answer := evaluator.evaluate(NOTHING).verdict) is not Verdict.SAFE:
             why = (
                 f"{name} cannot be published beside what is public, whatever is withheld: without it the verdict is "
                 f"{answer.name.lower()}; release less"
@@ -178,24 +178,24 @@ def suppress_beside(
             continue
         for everything in (False, True):
             try:
-                return _withheld(inquiry, subtable, margins=public is not known, everything=everything)
+                return _withheld(evaluator, subtable, margins=public is not known, everything=everything)
             except NotReleasableError as error:
                 why = str(error)
     raise NotReleasableError(why)
 
 
-def _withheld(inquiry: Inquiry, subtable: SubTable, *, margins: bool, everything: bool) -> Suppressed:
+def _withheld(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, everything: bool) -> Suppressed:
     """Beside what is known, its margins among it or not; everything that is not known to be 0, or as little as does."""
-    table, criteria = inquiry.table, inquiry.criteria
+    table, criteria = evaluator.table, evaluator.criteria
     counts, least = table.marginal(subtable).dense, None
     if margins and counts.size <= MOST_CELLS:
-        zeros = inquiry.known.zeros.excluded(subtable, table.schema)
+        zeros = evaluator.known.zeros.excluded(subtable, table.schema)
         least = suppress(counts, criteria.small_count, criteria.width.min_width, zeros=zeros)
     closed = table.schema.levels.closed(subtable)
     start = {} if least is None else {closed: least.withheld.reshape(-1)}
-    again = np.flatnonzero(~inquiry.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
-    found = withhold(inquiry, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything)
-    if (answer := found.inquiry.ask(NOTHING)).verdict is not Verdict.SAFE:
+    again = np.flatnonzero(~evaluator.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
+    found = withhold(evaluator, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything)
+    if (answer := found.evaluator.evaluate(NOTHING)).verdict is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "
             f"verdict is {answer.verdict.name.lower()}; give a larger budget, or publish coarser categories"

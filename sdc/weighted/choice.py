@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.executor import Executor
-from sdc.feasible.bank import CellRows
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import can_search
+from sdc.feasible.witness_pool import CellRows
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge

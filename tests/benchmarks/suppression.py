@@ -14,7 +14,7 @@ from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.withholding import withhold
 from sdc.treat.suppression import suppress
 from tests.benchmarks import tauargus
@@ -47,7 +47,7 @@ def by_differences(counts: Dense) -> Flags:
     schema = schema_of(list(counts.shape))
     table = Table.of(schema, np.argwhere(counts >= 0), counts.reshape(-1))
     known = Knowledge.of(table, Release.of([1, 2]), NO_ZEROS, ())
-    found = withhold(Inquiry(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3])
+    found = withhold(RiskEvaluator(table, known, Criteria.of(SMALL_COUNT, MIN_WIDTH)), [3])
     return found.hidden[0].reshape(counts.shape)
 
 

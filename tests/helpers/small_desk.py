@@ -34,7 +34,7 @@ class SmallDesk:
         self.title, self.schema, self.records, self.public_id = "Small", table.schema, table.total, "0" * 32
         self.texts = NO_TEXTS
         self.rules: tuple[str, ...] = ("myopic",)
-        self._table, self._inquiry = table, unknowing(table, criteria)
+        self._table, self._evaluator = table, unknowing(table, criteria)
         self._state = self._surveyed(State.first(table.schema, one_way(table.schema)))
         self._told: list[tuple[Request, Reply, Witness | None]] = []
         self._moments = [self._moment(None)]
@@ -54,9 +54,9 @@ class SmallDesk:
         if subtable in self.state.released:
             reply = self._reply("answered", subtable)
         else:
-            judgement = self._inquiry.ask(self.state.released.add(subtable))
-            witness = next(iter(judgement.assessment.witnesses), None)
-            if judgement.verdict is Verdict.SAFE:
+            evaluation = self._evaluator.evaluate(self.state.released.add(subtable))
+            witness = next(iter(evaluation.assessment.witnesses), None)
+            if evaluation.verdict is Verdict.SAFE:
                 self._state = self._surveyed(self.state.releasing(subtable))
                 self._moments.append(self._moment(subtable))
                 reply = self._reply("released", subtable)
@@ -117,7 +117,7 @@ class SmallDesk:
         unreleasable = tuple(t for t in new.unreleasable if t not in old.unreleasable)
         newly = len(released), int((new.statuses == 3).sum() - (old.statuses == 3).sum())
         frontiers = new.released.frontier, new.unreleasable
-        is_safe = self._inquiry.ask(new.released).verdict is Verdict.SAFE
+        is_safe = self._evaluator.evaluate(new.released).verdict is Verdict.SAFE
         status = old.status(subtable)
         future.set_result(Effect(subtable, status, is_safe, released, unreleasable, newly, *frontiers, 1, 1))
         return future
@@ -134,6 +134,6 @@ class SmallDesk:
     def _surveyed(self, state: State) -> State:
         for subtable in sorted(sub_tables(self.schema).tolist(), key=st.dimension):
             larger = state.released.add(subtable)
-            if self._inquiry.ask(larger).verdict is Verdict.UNSAFE:
+            if self._evaluator.evaluate(larger).verdict is Verdict.UNSAFE:
                 state = state.knowing([subtable])
         return state

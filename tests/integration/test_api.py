@@ -256,7 +256,7 @@ def test_every_verb_that_takes_a_release_is_asked() -> None:
 )
 def test_a_found_release_goes_into_every_verb(found: Found, verb: str, czech: Table) -> None:
     """As all that is known once it is out: what is impossible and what goes out in part too."""
-    known = found.judgement.knowledge
+    known = found.evaluation.knowledge
     assert known == sdc.knowledge(czech, found.release, structural_zeros=known.zeros, facts=known.facts)
     assert told(verb, czech, found, **OF_A_RELEASE[verb]) == told(verb, czech, known, **OF_A_RELEASE[verb])
 
@@ -266,7 +266,7 @@ def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None
     found = sdc.find_release(czech, NOTHING, "ordered", min_width=6, **wish)
     whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
     assert found.parts.facts
-    assert known.facts == found.judgement.knowledge.facts
+    assert known.facts == found.evaluation.knowledge.facts
     assert whole.facts == ()
     assert known != whole
     assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).withheld == 2

@@ -45,7 +45,7 @@ def space_of(found: Found, table: Table) -> QuerySpace:
     """Of a release that was found, with critical widths."""
     kept = getattr(found, "refutations", ())
     widths = sdc.critical_widths(table)
-    return query_space("small", found.knowledge, found.judgement.criteria, found, kept, widths=widths)
+    return query_space("small", found.knowledge, found.evaluation.criteria, found, kept, widths=widths)
 
 
 @pytest.fixture(scope="module")
@@ -150,12 +150,12 @@ def test_what_was_refused_is_excluded_and_said_why(czech: Table) -> None:
     assert shown.why(0b101111) == "Proven: whoever knows A*B*C*D*F, E knows a cell at risk to within 3 records."
     # by the search's word alone, where no proof is kept
     steps = tuple(replace(step, refutation=None) for step in found.steps)
-    alone = query_space("small", found.knowledge, found.judgement.criteria, replace(found, steps=steps), ())
+    alone = query_space("small", found.knowledge, found.evaluation.criteria, replace(found, steps=steps), ())
     assert {alone.why(t) for t in alone.state.unreleasable} == {
         "The search refused it, or one within it, beside what is released."
     }
     undecided = replace(found, steps=tuple(replace(step, answer=None) for step in steps if step.answer is False))
-    asked = query_space("small", found.knowledge, found.judgement.criteria, undecided, ())
+    asked = query_space("small", found.knowledge, found.evaluation.criteria, undecided, ())
     assert asked.state.undecided == tuple(st.minimal(step.added[0] for step in undecided.steps if len(step.added) == 1))
     assert "Critical widths were not given" in asked.text
     assert "What the search was forbidden is not kept with its release" in asked.text

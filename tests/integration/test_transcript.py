@@ -1,4 +1,4 @@
-"""Each verb on one config with recodes, labels, wishes and a criterion: all of them speak of the same table."""
+"""Each verb on one config with recodes, labels, constraints and a criterion: all of them speak of the same table."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ from sdc.model.table import Table
 from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, OPENED, Entry, broken_links
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.run_format import STRUCTURAL_ZEROS
 from sdc.server.desk.course import WITHHELD
@@ -91,7 +91,7 @@ class Audit:
 def audit(history: Chain, standard: Standard | None = None, effort: Effort | None = None) -> Audit:
     """Checks the chain and the versions, and against a standard that every R(t) satisfied its criterion.
 
-    effort  what each judgement may cost
+    effort  what each evaluation may cost
 
     The criterion is monotone: where the last R(t) satisfies it, all before it did. Else the first that is not proven is
     found by bisection. A sub-table in part brings small cells of its own: what was public before it is judged alone,
@@ -120,8 +120,8 @@ def audit(history: Chain, standard: Standard | None = None, effort: Effort | Non
         differences = _differences(standard, about, replay)
         is_judged = not differences
         replay.keeps = not reveals(about)
-        inquiry = Inquiry(standard.table, standard.known, standard.criteria, effort=effort or Effort())
-        failures += differences or replay.unproven(inquiry, standard.evidence)
+        evaluator = RiskEvaluator(standard.table, standard.known, standard.criteria, effort=effort or Effort())
+        failures += differences or replay.unproven(evaluator, standard.evidence)
     return Audit(
         entries=len(entries),
         decisions=replay.decisions,
@@ -325,24 +325,24 @@ class _Replay:
 
     # Against the table
 
-    def unproven(self, inquiry: Inquiry, evidence: Proof | None = None) -> Iterator[str]:
+    def unproven(self, evaluator: RiskEvaluator, evidence: Proof | None = None) -> Iterator[str]:
         """What tells small cells, the first version that is not proven, and whatever is wrongly unreleasable."""
 
         def is_unsafe(version: _Version) -> bool:
-            return _judged(inquiry, version, evidence).verdict is not Verdict.SAFE
+            return _judged(evaluator, version, evidence).verdict is not Verdict.SAFE
 
-        yield from self._telling_small_cells(inquiry)
+        yield from self._telling_small_cells(evaluator)
         for before, version in pairwise(self.versions) if self.keeps else []:
-            kept, known = _kept(inquiry, before.parts), inquiry.knows(version.released)
-            if (broken := kept.broken(inquiry.table, known)) is not None:
+            kept, known = _kept(evaluator, before.parts), evaluator.knows(version.released)
+            if (broken := kept.broken(evaluator.table, known)) is not None:
                 yield f"entry {version.seq} is against the rule of entry 1: {broken.text}"
         for versions in self._stretches():
             if is_unsafe(versions[-1]):
-                yield self._said(inquiry, versions[bisect_left(versions, True, key=is_unsafe)], evidence)
+                yield self._said(evaluator, versions[bisect_left(versions, True, key=is_unsafe)], evidence)
                 break
         # of larger tables bounds may be too wide to tell, and what a server found by luck an audit may not find
-        for claim in self.claims if is_small(inquiry.table.schema) else []:
-            asked = replace(inquiry, criteria=_kept(inquiry, claim.parts)) if self.keeps else inquiry
+        for claim in self.claims if is_small(evaluator.table.schema) else []:
+            asked = replace(evaluator, criteria=_kept(evaluator, claim.parts)) if self.keeps else evaluator
             if _judged(asked, claim, evidence).verdict is not Verdict.UNSAFE:
                 yield f"entry {claim.seq} records {self._label(claim.added)} as unreleasable, which it is not"
 
@@ -358,9 +358,9 @@ class _Replay:
             found[-1].append(version)
         return found
 
-    def _said(self, inquiry: Inquiry, first: _Version, evidence: Proof | None) -> str:
+    def _said(self, evaluator: RiskEvaluator, first: _Version, evidence: Proof | None) -> str:
         """Of a version that is not proven."""
-        answer = _judged(inquiry, first, evidence).assessment
+        answer = _judged(evaluator, first, evidence).assessment
         does = "breaks the criterion" if answer.verdict is Verdict.UNSAFE else "is not proven to keep the criterion"
         (low, high), number = answer.min_width, self.versions.index(first)
         done = f"releases {self._label(first.added)}{' in part' if first.begins else ''}" if number else "begins"
@@ -380,16 +380,16 @@ class _Replay:
             + more
         )
 
-    def _telling_small_cells(self, inquiry: Inquiry) -> Iterator[str]:
+    def _telling_small_cells(self, evaluator: RiskEvaluator) -> Iterator[str]:
         """Of sub-tables in part that show counts which are to be withheld whatever else is."""
         for version in self.versions:
             if version.begins and (part := version.parts.tables[-1:]) and part[0].view == version.added:
-                counts = inquiry.table.marginal(version.added).dense.reshape(-1)
-                small = np.flatnonzero((counts > 0) & (counts <= inquiry.criteria.withheld))
-                if shown := len(np.setdiff1d(small, part[0].places(inquiry.table.schema))):
+                counts = evaluator.table.marginal(version.added).dense.reshape(-1)
+                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.withheld))
+                if shown := len(np.setdiff1d(small, part[0].places(evaluator.table.schema))):
                     yield (
                         f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
-                        f"cells with counts of 1 to {inquiry.criteria.withheld}"
+                        f"cells with counts of 1 to {evaluator.criteria.withheld}"
                     )
 
 
@@ -408,20 +408,20 @@ def _list_of(kind: type, found: Any) -> list[Any]:
     return found
 
 
-def _kept(inquiry: Inquiry, parts: Parts) -> Criteria:
+def _kept(evaluator: RiskEvaluator, parts: Parts) -> Criteria:
     """The criteria of releases that do not reveal what was answered in part."""
-    told = parts.before(inquiry.known.telling(parts.facts))
-    return inquiry.criteria.beside(inquiry.table, told) if parts.tables else inquiry.criteria
+    told = parts.before(evaluator.known.telling(parts.facts))
+    return evaluator.criteria.beside(evaluator.table, told) if parts.tables else evaluator.criteria
 
 
-def _judged(inquiry: Inquiry, version: _Version, evidence: Proof | None) -> Judgement:
+def _judged(evaluator: RiskEvaluator, version: _Version, evidence: Proof | None) -> Evaluation:
     # each with a budget of its own, whatever was asked before
-    asked, parts = inquiry.anew(), version.parts
+    asked, parts = evaluator.anew(), version.parts
     if parts.tables:
-        asked = asked.knowing(inquiry.known.telling(parts.facts), parts.before(inquiry.known))
+        asked = asked.knowing(evaluator.known.telling(parts.facts), parts.before(evaluator.known))
     if evidence is not None:
         asked.learn(evidence, version.released)
-    return asked.ask(version.released)
+    return asked.evaluate(version.released)
 
 
 def _require_criterion(standard: Standard, about: Mapping[str, Any], name: str) -> None:

@@ -20,7 +20,7 @@ from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.effort import Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
 from sdc.search.simulatable import SimulatableSearch
 from sdc.server.desk.effect import Effect, effect_in_part, effect_of
@@ -97,7 +97,7 @@ class Decider:
 
     ConfigError for simulatable and structural zeros, or hierarchies.
 
-    seconds  what the criterion's judgement may take at once, in seconds of a reference core
+    seconds  what the criterion's evaluation may take at once, in seconds of a reference core
     looks    whether it looks itself for what to withhold of a sub-table in part, which takes longer
     weights  what sub-tables are worth, 1 each without
     """
@@ -241,8 +241,8 @@ class Decider:
 
     def _breaking(self, simulation: SimulatableConfig, released: Release, larger: Release) -> int:
         judge, effort = self.judge, Effort(executor=self.executor)
-        inquiry = Inquiry(judge.table, judge.known, judge.criteria, effort=effort)
-        return SimulatableSearch(inquiry, simulation).breaking(released, larger)
+        evaluator = RiskEvaluator(judge.table, judge.known, judge.criteria, effort=effort)
+        return SimulatableSearch(evaluator, simulation).breaking(released, larger)
 
 
 @lru_cache(maxsize=1)

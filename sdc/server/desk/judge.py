@@ -21,14 +21,14 @@ from sdc.model.state import State, Status
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Witness
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.effort import Budget, Depth, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.parts import in_part
-from sdc.search.wishes import PartWish
 
 DownSet = int
 """Bit T is set where the sub-table of number T is released."""
@@ -135,10 +135,10 @@ class Judge:
         criteria.check(table.schema)
         self.table, self.known, self.criteria, self.reveals = table, known, criteria, reveals
         self._asked = criteria  # with what is suppressed by now
-        self._effort, self._bank = effort or Effort(), criteria.bank(table)
+        self._effort, self._pool = effort or Effort(), criteria.pool(table)
         self.executor = self._effort.executor
-        self._parts, self._told = NO_PARTS, known  # what the bank is of
-        self._last: Judgement | None = None
+        self._parts, self._told = NO_PARTS, known  # what the witness pool is of
+        self._last: Evaluation | None = None
         self.verdicts = Verdicts(table.schema, self._is_safe)
 
     def anew(self) -> Judge:
@@ -164,7 +164,7 @@ class Judge:
     def support(self, state: State) -> Proof:
         """What is known that shows cells to be able to move under what is public."""
         self._turn_to(state)
-        return Support(self._told.plus(state.released), self._bank).proof()
+        return Support(self._told.plus(state.released), self._pool).proof()
 
     def require_safe(self, first: Release, seconds: float) -> None:
         """NothingReleasableError where what is to be public first is not proven to be safe."""
@@ -178,7 +178,7 @@ class Judge:
                 "start with less, such as server.start: total",
                 broken.detail if broken else "",
             )
-        self._bank = found.bank
+        self._pool = found.pool
 
     def ask(self, state: State, subtable: SubTable, seconds: float, depth: Depth = Depth.BRIEF) -> Finding:
         """What the criterion says of what is public with a sub-table more, within seconds of a reference core."""
@@ -188,12 +188,12 @@ class Judge:
     def settle(self, state: State) -> None:
         """So much is public from now on: of what was found last what shows it is kept, where that was asked."""
         if self._last is not None and (self._last.asked, self._parts) == (state.released, state.parts):
-            self._bank = self._last.bank
+            self._pool = self._last.pool
 
     def learn(self, proof: Proof, state: State) -> None:
         """Feasible tables found elsewhere under what is public then; those that are not feasible then are left out."""
         self._turn_to(state)
-        self._bank = self._bank.learnt(proof, self._told.plus(state.released))
+        self._pool = self._pool.learnt(proof, self._told.plus(state.released))
 
     def glance(self, state: State, subtable: SubTable) -> Verdict:
         """What is known at once, without a search; exact of a small table."""
@@ -209,23 +209,23 @@ class Judge:
         self._turn_to(state)
         effort = self._within(seconds, Depth.FULL)
         before = state.parts.before(self.known)
-        inquiry = Inquiry(self.table, self._told, self._asked, effort=effort, bank=self._bank, before=before)
-        found = in_part(inquiry, inquiry.ask(state.released), [PartWish(subtable)])
+        evaluator = RiskEvaluator(self.table, self._told, self._asked, effort=effort, pool=self._pool, before=before)
+        found = in_part(evaluator, evaluator.evaluate(state.released), [ProtectionRequest(subtable)])
         if found.refused:
             raise NotReleasableError(next(iter(found.refused.values())))
-        return FoundPart(next(iter(found.parts.tables), None), found.judgement.proof)
+        return FoundPart(next(iter(found.parts.tables), None), found.evaluation.proof)
 
     def _turn_to(self, state: State) -> None:
         """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
         if state.parts == self._parts:
             return
         self._parts, self._told = state.parts, self.known.telling(state.parts.facts)
-        found = ((one.variables, one.differences) for one in self._bank.evidence.values())
+        found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
             self._asked = self.criteria.beside(self.table, state.parts.before(self._told))
         own = self.criteria.own_cells(self.table, self._told, state.parts.before(self.known))
-        bank = self.criteria.bank(self.table, own)
-        self._bank = bank.with_evidence(found, self._told.plus(state.released), {})
+        pool = self.criteria.pool(self.table, own)
+        self._pool = pool.with_evidence(found, self._told.plus(state.released), {})
 
     def _within(self, seconds: float, depth: Depth) -> Effort:
         budget = Budget(min(seconds, SECONDS_PER_CELL), seconds)
@@ -233,13 +233,13 @@ class Judge:
 
     def _judged(
         self, state: State, subtable: SubTable, depth: Depth, seconds: float, refute_cells: int | None = None
-    ) -> Judgement:
+    ) -> Evaluation:
         self._turn_to(state)
         effort = self._within(seconds, depth)
         if refute_cells is not None:
             effort = replace(effort, refute_cells=refute_cells)
         larger = state.released.add(subtable)
-        self._last = self._asked.judge(self.table, self._told, larger, self._bank, effort)
+        self._last = self._asked.judge(self.table, self._told, larger, self._pool, effort)
         return self._last
 
     def first_unreleasable(self, public: Release, widths: CriticalWidths | None = None) -> tuple[SubTable, ...]:
@@ -292,7 +292,7 @@ class Judge:
         # feasible tables refute nothing: without them there is less to look at
         self._turn_to(state)
         effort, larger = replace(self._effort, depth=Depth.REFUTE, refute_cells=0), state.released.add(subtable)
-        found = self._asked.judge(self.table, self._told, larger, self._bank.emptied(), effort)
+        found = self._asked.judge(self.table, self._told, larger, self._pool.emptied(), effort)
         return found.verdict is Verdict.UNSAFE
 
     def _open(self, state: State) -> Iterator[SubTable]:

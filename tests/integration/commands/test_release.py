@@ -23,7 +23,7 @@ from sdc.search.best import FoundRelease
 from sdc.storage.parquet import table_columns, write_csv
 from tests.helpers.builds import BESIDE, BY_NAME, CZECH_YAML, PUBLISHED, write_czech
 from tests.helpers.commands import CZECH, RELEASE, Sdc, tree
-from tests.strategies import all_ways, inquiry_of, scattered
+from tests.strategies import all_ways, evaluator_of, scattered
 
 
 @pytest.mark.parametrize(
@@ -128,8 +128,8 @@ def test_a_release_that_is_not_proven_is_not_published(
     search = api.find_release
 
     def undecided(table: Table, known: Knowledge, method: str, criteria: Criteria, **settings: Any) -> FoundRelease:
-        spent = inquiry_of(table, 3, budget=Budget(1e-4, 1e-4)).ask(all_ways(5, 2))
-        return replace(search(table, known, method, criteria, **settings), judgement=spent)
+        spent = evaluator_of(table, 3, budget=Budget(1e-4, 1e-4)).evaluate(all_ways(5, 2))
+        return replace(search(table, known, method, criteria, **settings), evaluation=spent)
 
     monkeypatch.setattr(api, "find_release", undecided)
     words = ["release", tmp_path / "table.csv", "--method", "ordered", "--min-width", "3", "--out", tmp_path / "public"]

@@ -27,19 +27,19 @@ from sdc.model.table import Table
 from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.gate import clear as cleared_by
 from sdc.publish.publication import write_publication
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Budget
 from sdc.risk.verdict import Policy
 from sdc.stages.release import publish_release
 from sdc.stages.subject import release_of
 from sdc.storage.certificate import Certificate
-from tests.strategies import all_ways, dense, every_cell, frontier, inquiry_of, knows, scattered, schema_of, shown_by
+from tests.strategies import all_ways, dense, evaluator_of, every_cell, frontier, knows, scattered, schema_of, shown_by
 
 PAIRS = all_ways(5, 2)
 
 
-def certificate_of(table: Table, judgement: Judgement, min_width: int = 3) -> Certificate:
-    return Certificate(table.digest, judgement.known, judgement.asked, 2, min_width, judgement.proof)
+def certificate_of(table: Table, evaluation: Evaluation, min_width: int = 3) -> Certificate:
+    return Certificate(table.digest, evaluation.known, evaluation.asked, 2, min_width, evaluation.proof)
 
 
 def clear(
@@ -51,7 +51,7 @@ def clear(
 
 @pytest.fixture(scope="module")
 def proven() -> Certificate:
-    return certificate_of(scattered(), inquiry_of(scattered()).ask(PAIRS))
+    return certificate_of(scattered(), evaluator_of(scattered()).evaluate(PAIRS))
 
 
 def test_what_is_proven_is_cleared(proven: Certificate) -> None:
@@ -63,8 +63,8 @@ def test_what_is_proven_is_cleared(proven: Certificate) -> None:
 
 
 def test_a_cleared_release_knows_the_published_variables_alone(czech: Table) -> None:
-    judgement = inquiry_of(czech, 6).ask(frontier("BD"))
-    cleared = clear(czech, certificate_of(czech, judgement, 6), Criteria.of(2, 6), Policy.REFUSE)
+    evaluation = evaluator_of(czech, 6).evaluate(frontier("BD"))
+    cleared = clear(czech, certificate_of(czech, evaluation, 6), Criteria.of(2, 6), Policy.REFUSE)
     assert cleared.schema.names == ("B", "D")
     assert cleared.release == frontier("AB")
     assert cleared.marginal(0b11).counts.tolist() == czech.marginal(0b1010).counts.tolist()
@@ -103,17 +103,18 @@ def test_evidence_that_proves_less_clears_nothing(
 
 
 def test_a_refuted_release_is_never_cleared(czech: Table) -> None:
-    judgement = inquiry_of(czech, 6).ask(all_ways(6, 5))
+    evaluation = evaluator_of(czech, 6).evaluate(all_ways(6, 5))
     for policy in Policy:
         with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and \d, required 6\)"):
-            clear(czech, certificate_of(czech, judgement, 6), Criteria.of(2, 6), policy)
+            clear(czech, certificate_of(czech, evaluation, 6), Criteria.of(2, 6), policy)
 
 
 def test_what_the_policy_outer_lets_through_says_so() -> None:
     known = knows(scattered(), NOTHING)
-    nothing = inquiry_of(scattered()).ask(Release.of([])).bank
-    judgement = Judgement(Criteria.of(2, 3), known, PAIRS, inquiry_of(scattered()).ask(PAIRS).assessment, nothing)
-    unproven = certificate_of(scattered(), judgement)
+    nothing = evaluator_of(scattered()).evaluate(Release.of([])).pool
+    answer = evaluator_of(scattered()).evaluate(PAIRS).assessment
+    evaluation = Evaluation(Criteria.of(2, 3), known, PAIRS, answer, nothing)
+    unproven = certificate_of(scattered(), evaluation)
     with pytest.raises(ReleaseError, match=r"\d+ cells are undecided"):
         clear(scattered(), unproven, Criteria.of(2, 3), Policy.REFUSE)
     cleared = clear(scattered(), unproven, Criteria.of(2, 3), Policy.OUTER)
@@ -188,7 +189,7 @@ def test_what_is_impossible_is_known_to_whoever_sees_it(czech: Table) -> None:
     """The published release has a width of 9, and of 6 for whoever knows the cell."""
     zeros = impossible((1, 0, 0, 1, 1, 1))
     found = find_release(czech, NOTHING, "ordered", min_width=7)
-    certificate = certificate_of(czech, found.judgement, 7)
+    certificate = certificate_of(czech, found.evaluation, 7)
     clear(czech, certificate, Criteria.of(2, 7), Policy.REFUSE)
     known = knows(czech, NOTHING, zeros)
     with pytest.raises(ReleaseError, match="not proven safe"):
@@ -228,12 +229,12 @@ def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> Non
 @given(some.floats(-4, 0.5), some.floats(-4, 0.5), some.integers(1, 9))
 @settings(max_examples=15)
 def test_whatever_the_budget_nothing_undecided_is_published(per_cell: float, all_cells: float, seed: int) -> None:
-    """The gate sees the certificate alone: a judgement of a release that no search accepted is refused there."""
+    """The gate sees the certificate alone: an evaluation of a release that no search accepted is refused there."""
     table, budget = scattered(seed), Budget(10**per_cell, 10**all_cells)
     for release in (PAIRS, all_ways(5, 3), release_of(table, ["A*B*C", "C*D*E"])):
-        judgement = inquiry_of(table, budget=budget).ask(release)
-        certificate = certificate_of(table, judgement)
-        shown = shown_by(table, judgement.knowledge, judgement.bank.at_risk.cells, judgement.proof)
+        evaluation = evaluator_of(table, budget=budget).evaluate(release)
+        certificate = certificate_of(table, evaluation)
+        shown = shown_by(table, evaluation.knowledge, evaluation.pool.at_risk.cells, evaluation.proof)
         if (shown[:, 1] - shown[:, 0] >= 3).all():
             assert clear(table, certificate, Criteria.of(2, 3), Policy.REFUSE).unproven_cells == 0
         else:

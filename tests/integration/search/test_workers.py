@@ -18,7 +18,7 @@ from sdc.model.table import Table
 from sdc.risk.effort import Budget
 from sdc.storage.certificate import Certificate, write_certificate
 from sdc.storage.results import write_search
-from tests.strategies import every_cell, inquiry_of, knows, scattered
+from tests.strategies import evaluator_of, every_cell, knows, scattered
 from tests.unit.intruder.test_exchanges import BRANCHED, branched
 from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, cooled, same
@@ -32,7 +32,7 @@ __all__ = ["branched"]
 def test_chains_are_the_same(czech: Table, two_workers: Executor, more: dict[str, Any]) -> None:
     settings = {**cooled(400, 20.0, 1.0), "rounds": 4, "patience": 0, **more}
     alone, both = (
-        annealed_search(inquiry_of(czech, 11, executor=executor), **settings).run()
+        annealed_search(evaluator_of(czech, 11, executor=executor), **settings).run()
         for executor in (IN_PROCESS, two_workers)
     )
     assert same(alone, both)

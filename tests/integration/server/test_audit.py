@@ -41,7 +41,7 @@ class Writer:
     """Writes what a server would, or what a wrong one might."""
 
     def __init__(self, history: Chain, table: Table, start: Release = ONE_WAY) -> None:
-        self.history, self.schema, self.inquiry = history, table.schema, unknowing(table, CRITERIA)
+        self.history, self.schema, self.evaluator = history, table.schema, unknowing(table, CRITERIA)
         self.released, self.unreleasable, self.version = start, set[SubTable](), 0
         self.frontier({"released": self.names(start.frontier), "direct": []})
 
@@ -49,7 +49,7 @@ class Writer:
         return [st.names(subtable, self.schema) for subtable in sorted(subtables)]
 
     def is_unsafe(self, release: Release) -> bool:
-        return self.inquiry.anew().ask(release).verdict is Verdict.UNSAFE
+        return self.evaluator.anew().evaluate(release).verdict is Verdict.UNSAFE
 
     def frontier(self, body: dict[str, Any]) -> None:
         with self.history.turn() as turn:

@@ -73,13 +73,13 @@ class Desk:
     @staticmethod
     def of(case: Case, folder: Path, rules: list[dict[str, Any]]) -> Desk:
         known, schema = replace(case.known, release=NOTHING), case.table.schema
-        judge, public = Judge(case.table, known, case.inquiry.criteria), case.known.release
+        judge, public = Judge(case.table, known, case.evaluator.criteria), case.known.release
         first = State.first(schema, public)
         return Desk(replace(case, known=known), surveyed(judge, first), folder, rules)
 
     @property
     def standard(self) -> Standard:
-        return Standard(self.case.table, self.case.known, self.case.inquiry.criteria, "a test")
+        return Standard(self.case.table, self.case.known, self.case.evaluator.criteria, "a test")
 
     def open(self) -> closing[Service]:
         given = {"rules": self.rules, "standard": self.standard, "first": self.first}

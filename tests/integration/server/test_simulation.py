@@ -378,7 +378,7 @@ def test_a_server_starts_with_a_run_of_its_own_table_and_what_is_known_of_it(cze
     for name in ("assessment", "search", "release"):
         (tmp_path / name).mkdir()
     write_search(found, czech.schema, tmp_path / "search")
-    proof, known = found.judgement.proof, knows(czech, NOTHING)
+    proof, known = found.evaluation.proof, knows(czech, NOTHING)
     certificate = Certificate(czech.digest, known, found.release, 2, 6, proof)
     write_certificate(certificate, czech.schema, tmp_path / "assessment")
     released, shown = first_release(str(tmp_path), czech, known)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sdc.executor import IN_PROCESS
-from sdc.feasible.bank import CellRows
+from sdc.feasible.witness_pool import CellRows
 from sdc.model.cell_bounds import Intervals
 from sdc.model.errors import (
     ReleaseError,
@@ -227,11 +227,11 @@ def unproven(monkeypatch: pytest.MonkeyPatch) -> int:
         return support.knowledge.release.sub_tables(support.knowledge.schema) > 40
 
     def inner_at(self: Support, rows: CellRows) -> Intervals:
-        counts = self.bank.at_risk.counts[rows]
+        counts = self.pool.at_risk.counts[rows]
         return np.stack([counts, counts], axis=1) if is_large(self) else evident(self, rows)
 
     def all_below(self: Support, value: int) -> CellRows:
-        return np.arange(len(self.bank.at_risk)) if is_large(self) else below(self, value)
+        return np.arange(len(self.pool.at_risk)) if is_large(self) else below(self, value)
 
     monkeypatch.setattr(Support, "inner_at", inner_at)
     monkeypatch.setattr(Support, "below", all_below)
@@ -274,7 +274,7 @@ def test_an_undecided_release_is_not_published_whatever_the_search_says(
     accepting = OrderedSearch.run
 
     def run(self: OrderedSearch) -> OrderedRelease:
-        return accepting(replace(self, inquiry=replace(self.inquiry, policy=Policy.OUTER)))
+        return accepting(replace(self, evaluator=replace(self.evaluator, policy=Policy.OUTER)))
 
     monkeypatch.setattr(OrderedSearch, "run", run)
     build = open_build(config())
@@ -292,7 +292,7 @@ def test_a_refuted_release_is_never_published(undecided: str, config: Config, mo
     found = OrderedSearch.run
 
     def run(self: OrderedSearch) -> OrderedRelease:
-        return replace(found(self), judgement=self.inquiry.ask(Release.of([0b111111])))
+        return replace(found(self), evaluation=self.evaluator.evaluate(Release.of([0b111111])))
 
     monkeypatch.setattr(OrderedSearch, "run", run)
     file = config(risk={"undecided": undecided})

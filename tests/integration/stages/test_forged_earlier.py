@@ -44,7 +44,7 @@ from tests.helpers import builds
 from tests.helpers.clearing import cleared_of
 from tests.integration.public.test_check import Told, marginal, part, recoded
 from tests.profiles import scaled
-from tests.strategies import dense, dense_counts, inquiry_of, knows, schema_of
+from tests.strategies import dense, dense_counts, evaluator_of, knows, schema_of
 
 SMALL_COUNT, MIN_WIDTH, CASES = 2, 2, scaled(200, fewest=20)
 LACKING = "what was known before is of other sub-tables than table/known.json says"
@@ -140,10 +140,10 @@ def forged(build: Build, how: str) -> Release | None:
     if how != "truth in both":
         claimed = replace(claimed, known=ignorant)
     write_certificate(claimed, table.schema, folder.stage("search"))
-    inquiry = inquiry_of(table, MIN_WIDTH, small_count=SMALL_COUNT, zeros=build.made.known.zeros)
-    judgement, bounds = inquiry.examine(release)
-    results.write_assessment(judgement.assessment, bounds, table.schema, assessed)
-    write_certificate(replace(claimed, proof=judgement.proof), table.schema, assessed)
+    evaluator = evaluator_of(table, MIN_WIDTH, small_count=SMALL_COUNT, zeros=build.made.known.zeros)
+    evaluation, bounds = evaluator.examine(release)
+    results.write_assessment(evaluation.assessment, bounds, table.schema, assessed)
+    write_certificate(replace(claimed, proof=evaluation.proof), table.schema, assessed)
     write_publication(cleared_of(table, release, build.subject), build.subject, "t", folder.stage("release"))
     outputs, records = dict[str, str](), list[StageRecord]()
     for stage in every:

@@ -18,7 +18,7 @@ from sdc.model.errors import ConfigError, NotReleasableError
 from sdc.model.release import Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.refusal import NOT_RELEASABLE, status_of
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.sharp import METHODS
 from sdc.stages.build import Build, open_build
 from sdc.stages.stages import run_all
@@ -185,19 +185,19 @@ def test_a_config_that_makes_no_sense_is_refused(sections: dict[str, Any], messa
 
 def narrow(found: Any) -> Any:
     """Outer ends of one cell at its count."""
-    judgement, bounds, by = found
+    evaluation, bounds, by = found
     outer, inner = bounds.outer.copy(), bounds.inner.copy()
     outer[0] = inner[0] = bounds.counts[0]
     bounds = CellBounds(bounds.cells, bounds.counts, outer, inner, bounds.method)
-    return judgement.criteria.rejudged(judgement, bounds, judgement.bank), bounds, by
+    return evaluation.criteria.rejudged(evaluation, bounds, evaluation.pool), bounds, by
 
 
 @pytest.mark.parametrize("policy", ["refuse", "outer"])
 def test_a_cell_that_sharp_bounds_prove_narrow_stops_the_release(
     policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    original = Inquiry.sharpen
-    monkeypatch.setattr(Inquiry, "sharpen", lambda self, *args, **more: narrow(original(self, *args, **more)))
+    original = RiskEvaluator.sharpen
+    monkeypatch.setattr(RiskEvaluator, "sharpen", lambda self, *args, **more: narrow(original(self, *args, **more)))
     risk = {"min_width": WIDTH, "small_count": 1, "undecided": policy}
     build = open_build(large(tmp_path, risk=risk, sharp_seconds=1.0))
     with pytest.raises(NotReleasableError, match=r"is refuted: by sharp bounds 1 of \d+ at-risk cells are too") as told:

@@ -44,7 +44,7 @@ from sdc.storage.parquet import read_columns, read_written_table, write_columns,
 from sdc.storage.run_folder import folder_digest, write_json
 from sdc.verify.run_folder import Verification, verify
 from tests.helpers.clearing import SUBJECT, cleared_of
-from tests.strategies import inquiry_of, knows
+from tests.strategies import evaluator_of, knows
 
 STAGES = ("table", "search", "assessment", "release")
 Corruption = Callable[[Path], object]
@@ -85,8 +85,8 @@ def proven(
     table: Table, release: Release, min_width: int = 1, zeros: StructuralZeros = NO_ZEROS
 ) -> tuple[CellBounds, Certificate]:
     """An honest certificate of the components that a criterion proves the release by, and the bounds it claims."""
-    judgement, bounds = inquiry_of(table, min_width, small_count=2, zeros=zeros).examine(release)
-    return bounds, certified(table, release, judgement.proof, min_width, zeros)
+    evaluation, bounds = evaluator_of(table, min_width, small_count=2, zeros=zeros).examine(release)
+    return bounds, certified(table, release, evaluation.proof, min_width, zeros)
 
 
 def sharp_bounds(table: Table, release: Release, zeros: StructuralZeros = NO_ZEROS) -> CellBounds:

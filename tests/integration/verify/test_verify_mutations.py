@@ -28,7 +28,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Counts, Table
 from sdc.publish.publication import write_publication
 from sdc.risk import support
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.stages.build import open_build
 from sdc.stages.stages import run_stage, stages_of
 from sdc.storage.parquet import table_columns, write_csv
@@ -136,13 +136,13 @@ def loosest_component(patch: Patch) -> None:
 def uninformed(patch: Patch) -> None:
     """The structural zeros are no part of what is known: every question is asked of less."""
     unchecked(patch)
-    original = Inquiry.__post_init__
+    original = RiskEvaluator.__post_init__
 
-    def begin(self: Inquiry) -> None:
+    def begin(self: RiskEvaluator) -> None:
         original(self)
         self.known = replace(self.known, zeros=NO_ZEROS)
 
-    patch.setattr(Inquiry, "__post_init__", begin)
+    patch.setattr(RiskEvaluator, "__post_init__", begin)
 
 
 def cover_without_fill(patch: Patch) -> None:
@@ -153,7 +153,7 @@ def cover_without_fill(patch: Patch) -> None:
 
 def sharp_by_other_methods(patch: Patch) -> None:
     """The methods of the ends are others than those that are counted."""
-    outcome(patch, Inquiry, "sharpen", lambda found: (*found[:2], replace(found[2], outer=found[2].inner)))
+    outcome(patch, RiskEvaluator, "sharpen", lambda found: (*found[:2], replace(found[2], outer=found[2].inner)))
 
 
 FAULTS: dict[str, tuple[Case, Callable[[Patch], None], str]] = {

@@ -22,7 +22,7 @@ from sdc.model.table import Table
 from sdc.risk.certifying import Certifying
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation, Refutations, propagated
 from sdc.storage.known import write_known
 from sdc.storage.parquet import read_written_table, write_table
@@ -210,13 +210,13 @@ def test_what_a_search_keeps_verify_works_out_again(
 ) -> None:
     """With levels and structural zeros; and one record less is too few."""
     known, width = Knowledge.of(case.table, NOTHING, case.zeros, ()), int(rng.integers(1, 6))
-    inquiry = Inquiry(case.table, known, Criteria.of(2, width), refutations=Refutations(known.zeros))
-    assume(len(inquiry.bank.at_risk))
-    refutation = inquiry.ask(case.known.release).refutation
+    evaluator = RiskEvaluator(case.table, known, Criteria.of(2, width), refutations=Refutations(known.zeros))
+    assume(len(evaluator.pool.at_risk))
+    refutation = evaluator.evaluate(case.known.release).refutation
     assume(refutation is not None)
     assert refutation is not None
     folder = tmp_path_factory.mktemp("refuted")
-    write(folder, inquiry, refutation)
+    write(folder, evaluator, refutation)
     risk = {"small_count": 2, "min_width": width, "undecided": "refuse"}
     assert faults(folder, risk) == []
     content = told(folder)
@@ -261,10 +261,10 @@ def shown_alike(
     for with_zeros in (True, False):
         low, high = propagated(table, zeros if with_zeros else NO_ZEROS, cell, support)
         width = high - low + 1
-        inquiry = Inquiry(table, Knowledge.of(table, NOTHING, zeros, ()), Criteria.of(2, width))
+        evaluator = RiskEvaluator(table, Knowledge.of(table, NOTHING, zeros, ()), Criteria.of(2, width))
         for ends in ((low, high), (low + 1, high), (low, high - 1)):
             own = folder / f"{with_zeros}-{ends}"
-            write(own, inquiry, Refutation(cell, count, ends, support, with_zeros))
+            write(own, evaluator, Refutation(cell, count, ends, support, with_zeros))
             found = faults(own, {"small_count": 2, "min_width": width, "undecided": "refuse"})
             assert (found == []) == (ends == (low, high)), (ends, found)
 
@@ -273,25 +273,27 @@ def shown_alike(
 def test_what_a_linear_program_shows_verify_works_out_without_one(tmp_path: Path, forged: bool) -> None:
     table = scattered()
     public = Knowledge.of(table, NOTHING, NO_ZEROS, ())
-    inquiry = Inquiry(table, public, Criteria.of(2, 1), effort=Effort(refute_cells=0), refutations=Refutations())
+    evaluator = RiskEvaluator(
+        table, public, Criteria.of(2, 1), effort=Effort(refute_cells=0), refutations=Refutations()
+    )
     with patch.object(Certifying, "certify", lambda self, waiting: None):
-        refutation = inquiry.ask(all_ways(5, 3)).refutation
+        refutation = evaluator.evaluate(all_ways(5, 3)).refutation
     assert refutation is not None
     assert refutation.upper is not None
     assert refutation.lower is not None
-    write(tmp_path, inquiry, replace(refutation, bounds=(2, 1)) if forged else refutation)
+    write(tmp_path, evaluator, replace(refutation, bounds=(2, 1)) if forged else refutation)
     found = faults(tmp_path, {"small_count": 2, "min_width": 1, "undecided": "refuse"})
     assert [*map(bool, found)] == [True] * forged
 
 
-def write(folder: Path, inquiry: Inquiry, refutation: Refutation) -> None:
+def write(folder: Path, evaluator: RiskEvaluator, refutation: Refutation) -> None:
     """What a search writes whose one step was refused by it."""
     for stage in ("table", "search"):
         (folder / stage).mkdir(parents=True)
-    write_table(inquiry.table, folder / "table")
-    write_known(inquiry.known, folder / "table", hidden=[])
-    write_refutations([refutation], inquiry.table, inquiry.criteria, folder / "search")
-    labels = [[*st.names(t, inquiry.table.schema)] for t in refutation.support]
+    write_table(evaluator.table, folder / "table")
+    write_known(evaluator.known, folder / "table", hidden=[])
+    write_refutations([refutation], evaluator.table, evaluator.criteria, folder / "search")
+    labels = [[*st.names(t, evaluator.table.schema)] for t in refutation.support]
     step = {"phase": "growth", "added": labels, "answer": False, "refutation": refutation.name}
     write_json(folder / "search" / STEPS, {"steps": [step]})
 

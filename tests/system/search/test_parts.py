@@ -54,7 +54,7 @@ def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHEL
     names = [st.label(view, case.table.schema) for view in case.views]
     content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
     release = ReleaseConfig.model_validate(content | ({"conflicts": "best_subset"} if best_subset else {}))
-    return SearchSettings(case.inquiry.criteria, Policy.REFUSE, release=release)
+    return SearchSettings(case.evaluator.criteria, Policy.REFUSE, release=release)
 
 
 def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Flags]]:
@@ -86,9 +86,9 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         found = found_for(case, method, number % 2 == 0, how)
         if found is None:
             continue
-        assert found.judgement.verdict is Verdict.SAFE
+        assert found.evaluation.verdict is Verdict.SAFE
         assert all(part.view not in found.release for part in found.parts.tables)
-        assert {part.fact for part in found.parts.tables if not part.base} <= {*found.judgement.knowledge.facts}
+        assert {part.fact for part in found.parts.tables if not part.base} <= {*found.evaluation.knowledge.facts}
         after, hidden = public(case, found, beside=False)
         before, _ = public(case, found, beside=True)
         try:
@@ -212,7 +212,7 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
     found = asked(executor=Clock(monkeypatch), deadline=Deadline(ticks))
     became, ended, reason = found.required, found.ended_after, found.reason or ""
     assert became is not None
-    assert found.judgement.verdict is Verdict.SAFE
+    assert found.evaluation.verdict is Verdict.SAFE
     assert [part.label(SCHEMA) for part in found.parts.tables] == [*proven]
     assert {*became.in_part} == {*found.parts.views}
     left = [name for name in IN_PART if name not in proven]
@@ -226,7 +226,7 @@ def test_told_to_end_what_is_proven_by_then_goes_out_in_part(
 
 def test_what_is_not_proven_together_in_time_is_proven_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     together = parts._together
-    monkeypatch.setattr(parts, "_together", lambda of, wishes, _: together(of, wishes, AfterLooks(most=1)))
+    monkeypatch.setattr(parts, "_together", lambda of, constraints, _: together(of, constraints, AfterLooks(most=1)))
     found = asked()
     assert len(found.parts.tables) == 2
     assert found.ended_after == {"in_part_together": 0}
@@ -239,7 +239,7 @@ def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatc
     """The more it looks, the less is withheld."""
     found = [asked(executor=Clock(monkeypatch), deadline=Deadline(ticks)) for ticks in (600.0, 800.0)]
     for one in found:
-        assert one.judgement.verdict is Verdict.SAFE
+        assert one.evaluation.verdict is Verdict.SAFE
         assert one.ended_after == {"in_part_together": 2}
         assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
     withheld = [sum(len(fact.between.cells) for fact in one.parts.facts if fact.between) for one in found]

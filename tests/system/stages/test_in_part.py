@@ -15,8 +15,8 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError, SdcError
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
-from sdc.risk.criteria import Judgement
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.criteria import Evaluation
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.deadline import Deadline
 from sdc.search.ordered import grand_total
 from sdc.search.suppressed import part_facts
@@ -34,9 +34,9 @@ def test_parts_are_not_asked_about_without_what_goes_out_whole(
 ) -> None:
     """What is proven of them rests on a larger component then, and of a large table it would not be found again."""
 
-    def alone(inquiry: Inquiry) -> Judgement:
-        assert not inquiry.known.facts
-        return grand_total(inquiry)
+    def alone(evaluator: RiskEvaluator) -> Evaluation:
+        assert not evaluator.known.facts
+        return grand_total(evaluator)
 
     monkeypatch.setattr("sdc.search.ordered.grand_total", alone)
     build = yearbook

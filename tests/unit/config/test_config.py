@@ -176,7 +176,7 @@ def test_a_config_comes_back_from_a_manifest(path: Path) -> None:
     assert BuildConfig.model_validate(json.loads(json.dumps(config.model_dump(mode="json")))) == config
 
 
-def test_recodes_and_wishes_come_back_from_a_manifest(tmp_path: Path) -> None:
+def test_recodes_and_constraints_come_back_from_a_manifest(tmp_path: Path) -> None:
     content = {
         "name": "whole",
         "table": {

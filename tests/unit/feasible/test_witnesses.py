@@ -15,7 +15,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from tests.strategies import releases, schema_of
 
@@ -43,10 +43,10 @@ def test_lifted_tables_are_feasible_and_show_what_the_components_showed(data: hs
     places = data.draw(hs.sets(hs.integers(0, inside.cells - 1), min_size=1))
     fact = withheld(view, inside.keys.unpack(np.array(sorted(places))), table.total, "earlier")
     known = Knowledge.of(table, release, NO_ZEROS, [fact])
-    inquiry = Inquiry(table, known, Criteria.of(2, 3))
-    judgement = inquiry.ask(Release.of([]), Depth.FULL)
-    found = lifted(judgement.proof, table)
+    evaluator = RiskEvaluator(table, known, Criteria.of(2, 3))
+    evaluation = evaluator.evaluate(Release.of([]), Depth.FULL)
+    found = lifted(evaluation.proof, table)
     assert found.feasible(table, known).all()
-    again = Inquiry(table, known, Criteria.of(2, 3), witnesses=Witnesses.of(table, known, found))
-    np.testing.assert_array_equal(Support(known, again.bank).inner, Support(known, judgement.bank).inner)
-    np.testing.assert_array_equal(Support(known, again.bank).own_inner, Support(known, judgement.bank).own_inner)
+    again = RiskEvaluator(table, known, Criteria.of(2, 3), witnesses=Witnesses.of(table, known, found))
+    np.testing.assert_array_equal(Support(known, again.pool).inner, Support(known, evaluation.pool).inner)
+    np.testing.assert_array_equal(Support(known, again.pool).own_inner, Support(known, evaluation.pool).own_inner)

@@ -18,11 +18,11 @@ from sdc.bounds.decomposable import covering_bounds
 from sdc.bounds.enumeration import enumerate_tables, feasible_tables
 from sdc.bounds.method import cell_bounds, cheap_bounds, method_names
 from sdc.feasible import sparsest
-from sdc.feasible.bank import Bank
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations
 from sdc.feasible.own_cells import narrow, own_cells
 from sdc.feasible.walk import find, reached, shift
+from sdc.feasible.witness_pool import WitnessPool
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds, combine
 from sdc.model.errors import InputError, ReleaseError
@@ -35,7 +35,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Depth, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Shift, Support
 from sdc.risk.verdict import Verdict
 from tests.facts import (
@@ -239,23 +239,23 @@ def test_a_part_of_what_is_known_holds_for_the_marginal_of_all_that_agrees(of: F
 
 
 def judged(of: FactCase, criteria: Criteria, effort: Effort, *, is_small: bool) -> Verdict:
-    """The verdict, as such and by an inquiry, with its margin held against the judge, and the proof of a safe one."""
+    """The verdict, as such and by an evaluator, with its margin held against the judge, and the proof of a safe one."""
     rows = of.table.at_risk(criteria.small_count)
     smallest = int(np.diff(of.sharp_at(of.table.codes[rows]), axis=1).min(initial=of.table.total))
     with patch("sdc.risk.case.is_small", lambda schema: is_small):
-        judgement = criteria.judge(of.table, of.known, NOTHING, criteria.bank(of.table), effort)
+        evaluation = criteria.judge(of.table, of.known, NOTHING, criteria.pool(of.table), effort)
         known = Knowledge.of(of.table, NOTHING, of.zeros, of.facts)
-        asked = Inquiry(of.table, known, criteria, effort=effort).ask(of.known.release, effort.depth)
-    low, high = judgement.margin
+        asked = RiskEvaluator(of.table, known, criteria, effort=effort).evaluate(of.known.release, effort.depth)
+    low, high = evaluation.margin
     assert low <= smallest <= high
     if asked.verdict is Verdict.SAFE:
         assert all(width >= criteria.width.min_width for width in own_widths(of, criteria.small_count, criteria.floor))
-    for one in (judgement, asked):
+    for one in (evaluation, asked):
         if one.verdict is not Verdict.UNDECIDED:
             assert (one.verdict is Verdict.SAFE) == (smallest >= criteria.width.min_width or not len(rows))
         if one.verdict is Verdict.SAFE:
             assert criteria.unproven(of.table, one.knowledge, one.proof) == 0
-    return min(judgement.verdict, asked.verdict)
+    return min(evaluation.verdict, asked.verdict)
 
 
 @given(fact_cases(), hs.integers(1, 3), hs.integers(1, 6))
@@ -278,7 +278,7 @@ def test_searches_decide_nothing_against_the_sharp_widths(of: FactCase, rng: Rng
 
 def assert_inside(support: Support, of: FactCase) -> None:
     """Inner and outer bounds of the at-risk cells around and within the sharp ones."""
-    at_risk = support.bank.at_risk
+    at_risk = support.pool.at_risk
     sharp, rows = of.sharp_at(at_risk.cells), np.arange(len(at_risk))
     inner, outer = support.inner, support.outer_at(rows)
     assert nested_in(inner, sharp)
@@ -287,7 +287,7 @@ def assert_inside(support: Support, of: FactCase) -> None:
 
 def searched(support: Support, width: int) -> None:
     """What a criterion does: every component's cells are moved as far as is wanted of them."""
-    rows = np.arange(len(support.bank.at_risk))
+    rows = np.arange(len(support.pool.at_risk))
     for way in (Shift.DOWN, Shift.UP):
         for component, cells, changes in support.wanted(rows, width, way):
             table, moved = component.frame.table, component.frame.cells[cells]
@@ -298,19 +298,19 @@ def searched(support: Support, width: int) -> None:
 @settings(max_examples=CASES // 2)
 def test_support_is_within_the_sharp_bounds(of: FactCase, small_count: int, width: int) -> None:
     """Before anything is found, then with what is found for less, and for all: no more is claimed than is so."""
-    bank = Bank.of(of.table, small_count)
+    pool = WitnessPool.of(of.table, small_count)
     for facts in (of.facts[:1], of.facts, of.facts[1:]):
         try:
             asked = FactCase.of(of.table, of.subtables, of.zeros, facts)
         except TooManyTablesError:
             continue
-        support = Support(asked.known, bank)
+        support = Support(asked.known, pool)
         assert_inside(support, asked)
         searched(support, width)
         assert_inside(support, asked)
-        again = Support(asked.known, Bank.of(of.table, small_count).learnt(support.proof(), asked.known))
+        again = Support(asked.known, WitnessPool.of(of.table, small_count).learnt(support.proof(), asked.known))
         assert_inside(again, asked)
-        bank = bank.plus((c.evidence for c in support.open), {})
+        pool = pool.plus((c.evidence for c in support.open), {})
 
 
 @given(fact_cases(), generators(), hs.integers(1, 6))

@@ -19,7 +19,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.public.earlier import Origin
+from sdc.public.earlier import Provenance
 from sdc.report import first_page, graphs, sections
 from sdc.report.audit import AuditEvidence, render
 from sdc.report.lattice import ByDimension, levels, most_dangerous
@@ -139,10 +139,12 @@ def test_cells_are_named_by_axes(audit: AuditEvidence) -> None:
 
 def test_hidden_levels_are_not_counted(audit: AuditEvidence) -> None:
     """A region that only what was published before has."""
-    hidden = replace(audit, origin=Origin(("region",)))
+    hidden = replace(audit, origin=Provenance(("region",)))
     assert (hidden.possible, hidden.sub_tables) == (4, 2)
     assert [row.label for row in sections.frontier(hidden, {})] == ["area", "sex"]
-    before = replace(audit, known=knows(audit.table, Release.of([0b011, 0b101])), origin=Origin(("region",), ("x",)))
+    before = replace(
+        audit, known=knows(audit.table, Release.of([0b011, 0b101])), origin=Provenance(("region",), ("x",))
+    )
     assert "Its largest tables of all records are 2. Of them 1 have other categories" in " ".join(
         first_page.before(before)
     )

@@ -19,10 +19,10 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.parts import in_part
-from sdc.search.wishes import PartWish
 from sdc.stages.subject import knowledge
 from tests import reference
 from tests.levels import (
@@ -122,10 +122,14 @@ def test_what_is_withheld_of_a_part_makes_no_such_group_safe(night: list[int]) -
     rng, seen = np.random.default_rng([54, *night]), Counter[tuple[str, bool]]()
     for table in sparse(rng, scaled(CASES // 2, fewest=40)):
         rule, view = random_rule(rng, table.schema), (1 << len(table.schema)) - 1
-        inquiry = Inquiry(table, knows(table, NOTHING), Criteria.of(2, 1, attributes=rule))
+        evaluator = RiskEvaluator(table, knows(table, NOTHING), Criteria.of(2, 1, attributes=rule))
         for how in ("withhold", "round"):
-            whole = inquiry.ask(NOTHING)
-            found = in_part(inquiry, whole, [PartWish(view, (how,), base=4)]) if inquiry.accepts(whole) else None
+            whole = evaluator.evaluate(NOTHING)
+            found = (
+                in_part(evaluator, whole, [ProtectionRequest(view, (how,), base=4)])
+                if evaluator.accepts(whole)
+                else None
+            )
             if found is not None and found.parts.tables:
                 broken = tells(table, NO_ZEROS, Release.of([view]), rule)
                 assert not (broken and how == "withhold")

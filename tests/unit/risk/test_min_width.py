@@ -23,7 +23,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.table import Table
 from sdc.risk.effort import Budget, Depth
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MAX_WITNESSES, MinWidth
 from sdc.risk.slices import Slice, slices
 from sdc.risk.support import Support
@@ -32,8 +32,8 @@ from tests.profiles import scaled
 from tests.strategies import (
     Backwards,
     all_ways,
+    evaluator_of,
     frontier,
-    inquiry_of,
     knows,
     nested_in,
     releases,
@@ -109,15 +109,15 @@ BUDGET = Budget(
 )  # of all three-way sub-tables 60 cells stay undecided, and take all that there is
 
 
-def proven(asked: Inquiry, release: Release) -> tuple[CellBounds, Proof]:
+def proven(asked: RiskEvaluator, release: Release) -> tuple[CellBounds, Proof]:
     """The bounds of every at-risk cell, and what their inner ends rest on."""
-    judgement, bounds = asked.examine(release)
-    return bounds, judgement.proof
+    evaluation, bounds = asked.examine(release)
+    return bounds, evaluation.proof
 
 
-def shown(asked: Inquiry, release: Release) -> Support:
-    """What the bank shows of a release, without a question."""
-    return Support(asked.knows(release), asked.bank)
+def shown(asked: RiskEvaluator, release: Release) -> Support:
+    """What the witness pool shows of a release, without a question."""
+    return Support(asked.knows(release), asked.pool)
 
 
 @cache
@@ -145,7 +145,7 @@ def test_answers_agree_with_the_exact_method(release: Release) -> None:
 def test_a_table_in_slices_is_shown_no_more_than_is_so(release: Release, most: int) -> None:
     """What is shown for slices holds for the whole table, is within the sharp bounds, and is something."""
     table, budget = scattered(), Budget(1, 60)
-    sharp, criteria = sharp_bounds(table, release), inquiry_of(table, budget=budget, cells_per_slice=most)
+    sharp, criteria = sharp_bounds(table, release), evaluator_of(table, budget=budget, cells_per_slice=most)
     found, proof = proven(criteria, release)
     assert (found.inner == shown_by(table, knows(table, release), found.cells, proof)).all()
     assert nested_in(found.inner, sharp.inner)
@@ -164,8 +164,8 @@ def listed(proof: Proof) -> list[tuple[int, list[list[int]], list[int]]]:
 
 def told(executor: Executor, release: Release, min_width: int) -> tuple[object, ...]:
     """All that a criterion says of a release."""
-    criteria = inquiry_of(scattered(), min_width, executor=executor, budget=BUDGET)
-    answer, (bounds, proof) = criteria.ask(release).assessment, proven(criteria, release)
+    criteria = evaluator_of(scattered(), min_width, executor=executor, budget=BUDGET)
+    answer, (bounds, proof) = criteria.evaluate(release).assessment, proven(criteria, release)
     return answer, bounds.inner.tolist(), bounds.outer.tolist(), listed(proof)
 
 
@@ -186,20 +186,21 @@ def test_the_order_of_the_units_changes_nothing(release: Release, min_width: int
 def test_a_brief_answer_is_never_more_than_the_full_one() -> None:
     """Brief, or without a search, the answer may be undecided; it is never the other one."""
     for release in (PAIRS, CYCLE, all_ways(5, 3)):
-        full = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release).verdict
+        full = evaluator_of(scattered(), budget=Budget(0.3, 60)).evaluate(release).verdict
         for depth in (Depth.REFUTE, Depth.BRIEF):
-            found = inquiry_of(scattered(), budget=Budget(0.3, 60)).ask(release, depth).verdict
+            found = evaluator_of(scattered(), budget=Budget(0.3, 60)).evaluate(release, depth).verdict
             assert found in (full, Verdict.UNDECIDED)
 
 
 def test_what_was_proven_stays_proven_without_a_search() -> None:
-    """A safe judgement has all that its proof needs: asked again, nothing is looked for, whatever the budget."""
-    asked = inquiry_of(scattered())
-    judgement = asked.ask(PAIRS)
-    again = replace(inquiry_of(scattered(), budget=Budget(1e-4, 1e-4)), bank=judgement.bank).ask(PAIRS, Depth.REFUTE)
+    """A safe evaluation has all that its proof needs: asked again, nothing is looked for, whatever the budget."""
+    asked = evaluator_of(scattered())
+    evaluation = asked.evaluate(PAIRS)
+    brief = evaluator_of(scattered(), budget=Budget(1e-4, 1e-4))
+    again = replace(brief, pool=evaluation.pool).evaluate(PAIRS, Depth.REFUTE)
     assert (again.verdict, again.spent) == (Verdict.SAFE, 0)
-    assert again.margin[0] == judgement.margin[0]
-    assert listed(again.proof) == listed(judgement.proof)
+    assert again.margin[0] == evaluation.margin[0]
+    assert listed(again.proof) == listed(evaluation.proof)
 
 
 WITH_RISK = tables_and_knowledge().filter(lambda example: len(example[0].at_risk(2)) > 0)
@@ -207,16 +208,16 @@ WITH_RISK = tables_and_knowledge().filter(lambda example: len(example[0].at_risk
 
 @given(WITH_RISK, hs.data())
 @settings(max_examples=40)
-def test_the_same_question_with_the_same_bank_gets_the_same_answer(
+def test_the_same_question_with_the_same_pool_gets_the_same_answer(
     example: tuple[Table, Knowledge], data: hs.DataObject
 ) -> None:
-    """Whatever was asked before: a bank does not change, and nothing else is remembered."""
+    """Whatever was asked before: a witness pool does not change, and nothing else is remembered."""
     table, known = example
-    asked, bank = inquiry_of(table, 2, zeros=known.zeros), inquiry_of(table, 2).bank
-    first = replace(asked, bank=bank).ask(known.release)
+    asked, pool = evaluator_of(table, 2, zeros=known.zeros), evaluator_of(table, 2).pool
+    first = replace(asked, pool=pool).evaluate(known.release)
     other = known.plus(data.draw(releases(len(table.schema)))).release
-    replace(asked, bank=bank).ask(other)
-    second = replace(asked, bank=bank).ask(known.release)
+    replace(asked, pool=pool).evaluate(other)
+    second = replace(asked, pool=pool).evaluate(known.release)
     assert first.assessment == second.assessment
     assert listed(first.proof) == listed(second.proof)
 
@@ -226,31 +227,31 @@ def test_the_same_question_with_the_same_bank_gets_the_same_answer(
 def test_at_risk_cells_part_by_part(example: tuple[Table, Knowledge]) -> None:
     """Held two at a time, to the first that is not certified: safe is what is proven of every cell, and no more."""
     table, known = example
-    asked = inquiry_of(table, 2, zeros=known.zeros)
+    asked = evaluator_of(table, 2, zeros=known.zeros)
     with patch("sdc.risk.case.CELLS_PER_PART", 2):
-        judgement = replace(asked, bank=asked.bank).ask(known.release, Depth.BRIEF)
-    open_ = asked.criteria.unproven(table, judgement.knowledge, judgement.proof)
-    assert (judgement.verdict is Verdict.SAFE) == (open_ == 0)
-    assert judgement.assessment.at_risk_cells == len(table.at_risk(2))
-    whole = replace(asked, bank=asked.bank).ask(known.release, Depth.REFUTE)
+        evaluation = replace(asked, pool=asked.pool).evaluate(known.release, Depth.BRIEF)
+    open_ = asked.criteria.unproven(table, evaluation.knowledge, evaluation.proof)
+    assert (evaluation.verdict is Verdict.SAFE) == (open_ == 0)
+    assert evaluation.assessment.at_risk_cells == len(table.at_risk(2))
+    whole = replace(asked, pool=asked.pool).evaluate(known.release, Depth.REFUTE)
     # what the cheap bounds say of the worst cell is said whichever cells were looked at
-    assert judgement.margin[0] <= judgement.margin[1] <= whole.margin[1]
-    assert whole.verdict is not Verdict.UNSAFE or judgement.verdict is not Verdict.SAFE
+    assert evaluation.margin[0] <= evaluation.margin[1] <= whole.margin[1]
+    assert whole.verdict is not Verdict.UNSAFE or evaluation.verdict is not Verdict.SAFE
 
 
 def test_evidence_of_another_table_is_refused_by_name() -> None:
-    asked, other = inquiry_of(scattered(1)), inquiry_of(scattered(2))
+    asked, other = evaluator_of(scattered(1)), evaluator_of(scattered(2))
     with pytest.raises(ReleaseError, match=r"the evidence is of another table \([0-9a-f]{12}, asked about is"):
-        replace(asked, bank=other.bank).ask(PAIRS)
+        replace(asked, pool=other.pool).evaluate(PAIRS)
     with pytest.raises(ReleaseError, match="of the cells up to the small count 1, asked is 2"):
-        replace(asked, bank=inquiry_of(scattered(1), small_count=1).bank).ask(PAIRS)
+        replace(asked, pool=evaluator_of(scattered(1), small_count=1).pool).evaluate(PAIRS)
 
 
 def test_what_is_known_of_another_table_is_refused() -> None:
     known = knows(scattered(1), PAIRS)
     other = Table.of(scattered().schema, scattered().codes, scattered().counts + 1)
     with pytest.raises(ReleaseError, match=rf"what is known is of {known.total} records .* has {other.total} of A, B"):
-        replace(inquiry_of(other), known=known)
+        replace(evaluator_of(other), known=known)
 
 
 # The budget
@@ -267,12 +268,12 @@ def test_a_budget_that_proves_nothing(seconds: float) -> None:
 
 
 def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
-    asked = inquiry_of(scattered(), budget=Budget(1, 1e-4))
-    answer = asked.ask(PAIRS).assessment
+    asked = evaluator_of(scattered(), budget=Budget(1, 1e-4))
+    answer = asked.evaluate(PAIRS).assessment
     assert asked.spent >= asked.effort.budget.steps
     assert answer.verdict is Verdict.UNDECIDED
     assert answer.undecided_cells > 0
-    assert asked.ask(PAIRS).assessment == answer
+    assert asked.evaluate(PAIRS).assessment == answer
 
 
 # The evidence
@@ -281,26 +282,26 @@ def test_a_budget_that_is_used_up_leaves_cells_undecided() -> None:
 @pytest.mark.parametrize("elsewhere", [frontier("AB", "BC", "AC"), PAIRS], ids=str)
 def test_what_was_found_of_other_components_is_not_learnt(elsewhere: Release) -> None:
     """Another component with as many variables and categories, or one that has all variables."""
-    first, other = inquiry_of(scattered()), inquiry_of(scattered())
-    judgement = first.ask(elsewhere)
-    assert judgement.verdict is Verdict.SAFE
-    assert judgement.proof.differences
+    first, other = evaluator_of(scattered()), evaluator_of(scattered())
+    evaluation = first.evaluate(elsewhere)
+    assert evaluation.verdict is Verdict.SAFE
+    assert evaluation.proof.differences
     release = frontier("AB", "BD", "AD")
-    other.learn(judgement.proof, release)
+    other.learn(evaluation.proof, release)
     assert shown(other, release).proof().differences == 0
 
 
 def test_learning_what_was_found_proves_the_release_again() -> None:
-    first = inquiry_of(scattered()).ask(PAIRS)
+    first = evaluator_of(scattered()).evaluate(PAIRS)
     assert first.verdict is Verdict.SAFE
-    again = inquiry_of(scattered(), budget=Budget(1e-4, 1e-4))
-    assert again.ask(PAIRS).verdict is Verdict.UNDECIDED
+    again = evaluator_of(scattered(), budget=Budget(1e-4, 1e-4))
+    assert again.evaluate(PAIRS).verdict is Verdict.UNDECIDED
     again.learn(first.proof, PAIRS)
-    assert again.ask(PAIRS).verdict is Verdict.SAFE
+    assert again.evaluate(PAIRS).verdict is Verdict.SAFE
     inner = shown(again, PAIRS).inner
     assert (inner[:, 1] - inner[:, 0] >= 3).all()
     again.learn(first.proof, CYCLE)
-    assert again.ask(frontier("ABCDE")).verdict is Verdict.UNSAFE
+    assert again.evaluate(frontier("ABCDE")).verdict is Verdict.UNSAFE
 
 
 @given(tables_and_knowledge(max_records=6))
@@ -310,7 +311,7 @@ def test_what_is_proven_of_small_tables_is_sharp(example: tuple[Table, Knowledge
     table, known = example
     if not len(table.at_risk(2)):
         return
-    bounds, _ = proven(inquiry_of(table, 2, zeros=known.zeros), known.release)
+    bounds, _ = proven(evaluator_of(table, 2, zeros=known.zeros), known.release)
     sharp = sharp_ends(table, known)[table.schema.keys.pack(bounds.cells)]
     assert np.array_equal(bounds.outer, sharp)
     assert np.array_equal(bounds.inner, sharp)

@@ -16,12 +16,12 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.n_rule import NRule
 from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.parts import in_part
-from sdc.search.wishes import PartWish
 from sdc.stages.subject import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table
@@ -138,12 +138,12 @@ def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
         n, view = int(rng.integers(3, 8)), int(rng.integers(1, 1 << counts.ndim))
         criteria, rule = Criteria.of(2, 2, n_rule=n), NRule(n)
         alone = [1 << v for v in st.members(view) if rule.keeps(table, NO_ZEROS, 1 << v)]
-        inquiry = Inquiry(table, knows(table, Release.of(alone[: rng.integers(3)])), criteria)
-        whole = inquiry.ask(NOTHING)
-        if view in inquiry.known.release or not inquiry.accepts(whole):
+        evaluator = RiskEvaluator(table, knows(table, Release.of(alone[: rng.integers(3)])), criteria)
+        whole = evaluator.evaluate(NOTHING)
+        if view in evaluator.known.release or not evaluator.accepts(whole):
             continue
-        found = in_part(inquiry, whole, [PartWish(view)])
-        assert inquiry.criteria.broken(table, found.judgement.knowledge) is None
+        found = in_part(evaluator, whole, [ProtectionRequest(view)])
+        assert evaluator.criteria.broken(table, found.evaluation.knowledge) is None
         for part in found.parts.tables:
             out = tuple(axis for axis in range(counts.ndim) if not st.has(view, axis))
             own, told = counts.sum(axis=out), part.fact.exactly(table.schema).reshape(counts.sum(axis=out).shape)
@@ -151,7 +151,7 @@ def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
             for axis in range(own.ndim):
                 sums = own.sum(axis=axis)[told.all(axis=axis)]
                 assert not ((sums > 0) & (sums < n)).any()
-            known = [axis for axis, v in enumerate(st.members(view)) if 1 << v in inquiry.known.release]
+            known = [axis for axis, v in enumerate(st.members(view)) if 1 << v in evaluator.known.release]
             few = np.flatnonzero((own > 0) & (own < n))
             before, after = (widths(own, shown, known, few) for shown in (np.zeros_like(told), told))
             assert (after[before >= 2] >= 2).all()

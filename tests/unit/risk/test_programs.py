@@ -17,7 +17,7 @@ from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.case import Case
 from sdc.risk.certifying import Certifying
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Budget, Depth, Effort
 from sdc.risk.program_units import Programs, room_of
 from sdc.risk.refutation import Refutations
@@ -37,10 +37,10 @@ def nothing_else(most: int = 100) -> Iterator[None]:
         yield
 
 
-def asked(table: Table, release: Release, width: int, **effort: object) -> tuple[Judgement, Case]:
+def asked(table: Table, release: Release, width: int, **effort: object) -> tuple[Evaluation, Case]:
     criteria, known = Criteria.of(SMALL_COUNT, width), knows(table, release)
     given = replace(Effort(refute_cells=0), **effort)  # type: ignore[arg-type]
-    return criteria._judged(table, known, release, criteria.bank(table), given)
+    return criteria._judged(table, known, release, criteria.pool(table), given)
 
 
 @cache
@@ -55,23 +55,23 @@ def test_what_it_decides_is_so(release: Release, width: int) -> None:
     table, bounds = scattered(), sharp(release)
     assert bounds.exact.all()
     with nothing_else():
-        judgement, case = asked(table, release, width)
-    if judgement.verdict is Verdict.SAFE:
+        evaluation, case = asked(table, release, width)
+    if evaluation.verdict is Verdict.SAFE:
         assert case.programs.spent > 0
-        shown = support_of(judgement.proof, table, SMALL_COUNT, judgement.knowledge).inner
+        shown = support_of(evaluation.proof, table, SMALL_COUNT, evaluation.knowledge).inner
         assert (shown[:, 1] - shown[:, 0] >= width).all()
-    if judgement.verdict is not Verdict.UNDECIDED:
-        assert (judgement.verdict is Verdict.SAFE) == (bounds.outer_width.min() >= width)
+    if evaluation.verdict is not Verdict.UNDECIDED:
+        assert (evaluation.verdict is Verdict.SAFE) == (bounds.outer_width.min() >= width)
     assert nested_in(bounds.outer, case.bounds.outer)
 
 
 def test_cells_are_asked_about_one_by_one() -> None:
     """The first pays for the program, and none is left out."""
     with nothing_else(), patch("sdc.risk.case.FIRST_ASKED", 1), patch("sdc.risk.case.LAST_ASKED", 1):
-        judgement, case = asked(scattered(), PAIRS, 3)
+        evaluation, case = asked(scattered(), PAIRS, 3)
     about = linear_program.about(knows(scattered(), PAIRS), room_of(CELLS_PER_SLICE))
     assert about is not None
-    assert judgement.verdict is Verdict.SAFE
+    assert evaluation.verdict is Verdict.SAFE
     assert case.programs.spent > about[0]
 
 
@@ -80,7 +80,7 @@ def test_what_it_refutes_is_kept_as_a_refutation() -> None:
     table = scattered()
     with nothing_else():
         plain = unknowing(table, Criteria.of(SMALL_COUNT, 1), effort=Effort(refute_cells=0))
-        answer = replace(plain, refutations=Refutations()).ask(TRIPLES)
+        answer = replace(plain, refutations=Refutations()).evaluate(TRIPLES)
     assert answer.verdict is Verdict.UNSAFE
     refutation = answer.refutation
     assert refutation is not None
@@ -100,8 +100,8 @@ def test_a_question_ends_with_a_cell_that_stays_open() -> None:
         patch.object(linear_program, "_rounded", lambda *args: (None, 1)),
         patch.object(Programs, "outer", autospec=True, side_effect=Programs.outer) as outer,
     ):
-        judgement, case = asked(scattered(), PAIRS, 3)
-    assert judgement.verdict is Verdict.UNDECIDED
+        evaluation, case = asked(scattered(), PAIRS, 3)
+    assert evaluation.verdict is Verdict.UNDECIDED
     assert [len(call.args[1]) for call in outer.call_args_list] == [2]
     assert {end.cell for end in case.programs.priced} <= {tuple(cell) for cell in case.bounds.cells.tolist()}
 
@@ -120,8 +120,8 @@ def test_a_question_ends_with_a_cell_that_stays_open() -> None:
 )
 def test_where_it_is_not_asked(effort: dict[str, object]) -> None:
     with nothing_else():
-        judgement, case = asked(scattered(), PAIRS, 3, **effort)
-    assert judgement.verdict is Verdict.UNDECIDED
+        evaluation, case = asked(scattered(), PAIRS, 3, **effort)
+    assert evaluation.verdict is Verdict.UNDECIDED
     assert case.spent == 0
 
 
@@ -129,9 +129,9 @@ def test_the_same_answer_whichever_unit_ends_first() -> None:
     with nothing_else():
         one = unknowing(scattered(), Criteria.of(SMALL_COUNT, 3), effort=Effort(refute_cells=0))
         other = unknowing(scattered(), Criteria.of(SMALL_COUNT, 3), effort=Effort(refute_cells=0, executor=Backwards()))
-        first = one.ask(PAIRS)
+        first = one.evaluate(PAIRS)
         linear_program.program_of.cache_clear()  # as in a process that knows no program yet
-        second = other.ask(PAIRS)
+        second = other.evaluate(PAIRS)
     assert one.spent == other.spent > 0
     for mine, theirs in zip(first.proof.parts, second.proof.parts, strict=True):
         assert mine.variables == theirs.variables

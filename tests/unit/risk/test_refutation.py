@@ -17,10 +17,10 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.risk import inquiry as asked
+from sdc.risk import evaluator as asked
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation, Refutations, propagated
 from sdc.risk.verdict import Verdict
 from tests import levels
@@ -30,11 +30,11 @@ from tests.reference import TooManyTablesError
 from tests.strategies import czech, dks_2x2x2x2, frontier, knows, schema_of
 
 
-def keeping(table: Table, min_width: int, known: Knowledge | None = None) -> Inquiry:
+def keeping(table: Table, min_width: int, known: Knowledge | None = None) -> RiskEvaluator:
     """Questions about the table beside what is known, whose refutations are kept."""
     public = known or knows(table, NOTHING)
     criteria = Criteria.of(2, min_width)
-    return Inquiry(table, public, criteria, refutations=Refutations(public.zeros))
+    return RiskEvaluator(table, public, criteria, refutations=Refutations(public.zeros))
 
 
 def judged(of: Case, known: Knowledge, subtables: Sequence[int], cell: Sequence[int], zeros: bool) -> tuple[int, int]:
@@ -47,14 +47,14 @@ def judged(of: Case, known: Knowledge, subtables: Sequence[int], cell: Sequence[
     return int(values.min()), int(values.max())
 
 
-def check(of: Case, inquiry: Inquiry, refutation: Refutation) -> None:
+def check(of: Case, evaluator: RiskEvaluator, refutation: Refutation) -> None:
     """It is of an at-risk cell, narrow enough, holds when worked out again, and in every table that agrees."""
     low, high = refutation.bounds
     assert 0 <= low <= refutation.count <= high
     assert 1 <= refutation.count <= 2
-    assert refutation.width < inquiry.criteria.floor
-    assert refutation.holds(of.table, inquiry.known.zeros)
-    least, most = judged(of, inquiry.known, refutation.support, refutation.cell, refutation.with_zeros)
+    assert refutation.width < evaluator.criteria.floor
+    assert refutation.holds(of.table, evaluator.known.zeros)
+    least, most = judged(of, evaluator.known, refutation.support, refutation.cell, refutation.with_zeros)
     assert low <= least
     assert most <= high
 
@@ -63,35 +63,35 @@ def check(of: Case, inquiry: Inquiry, refutation: Refutation) -> None:
 @settings(max_examples=1000)
 def test_each_is_so_by_brute_force_also_under_larger_releases(case: Case, rng: Rng) -> None:
     known = replace(case.known, release=NOTHING)
-    inquiry = keeping(case.table, int(rng.integers(1, 6)), known)
-    assume(len(inquiry.bank.at_risk))
-    refutation = inquiry.ask(case.known.release).refutation
+    evaluator = keeping(case.table, int(rng.integers(1, 6)), known)
+    assume(len(evaluator.pool.at_risk))
+    refutation = evaluator.evaluate(case.known.release).refutation
     assume(refutation is not None)
     assert refutation is not None
-    check(case, inquiry, refutation)
+    check(case, evaluator, refutation)
     assert all(any(st.is_within(t, held) for held in case.known.release.frontier) for t in refutation.support)
     larger = case.known.release.add(levels.random_subtable(rng, case.schema))
-    again = inquiry.ask(larger)
+    again = evaluator.evaluate(larger)
     assert again.verdict is Verdict.UNSAFE
     assert again.refutation is not None
     low, high = judged(case, known, larger.closed(case.schema).frontier, again.refutation.cell, zeros=True)
-    assert high - low < inquiry.criteria.floor
+    assert high - low < evaluator.criteria.floor
 
 
 @given(cases(), generators())
 @settings(max_examples=1000)
 def test_in_whatever_order_a_release_grows_what_is_refused_at_once_is_unsafe(case: Case, rng: Rng) -> None:
     known = replace(case.known, release=NOTHING)
-    inquiry, release = keeping(case.table, int(rng.integers(1, 4)), known), NOTHING
-    assume(len(inquiry.bank.at_risk))
+    evaluator, release = keeping(case.table, int(rng.integers(1, 4)), known), NOTHING
+    assume(len(evaluator.pool.at_risk))
     for subtable in rng.permutation(levels.closed_sets(case.schema)).tolist():
         larger = release.add(subtable)
-        answer = inquiry.ask(larger)
-        plain = replace(inquiry.anew(), refutations=None).ask(larger)
+        answer = evaluator.evaluate(larger)
+        plain = replace(evaluator.anew(), refutations=None).evaluate(larger)
         assert (answer.verdict is Verdict.UNSAFE) == (plain.verdict is Verdict.UNSAFE)
         if answer.refutation is not None:
-            check(case, inquiry, answer.refutation)
-        if inquiry.accepts(answer):
+            check(case, evaluator, answer.refutation)
+        if evaluator.accepts(answer):
             release = larger
 
 
@@ -99,11 +99,11 @@ def test_in_whatever_order_a_release_grows_what_is_refused_at_once_is_unsafe(cas
 @settings(max_examples=300)
 def test_beside_facts_they_rest_on_whole_marginals_alone(case: FactCase, rng: Rng) -> None:
     known = replace(case.known, release=NOTHING)
-    inquiry = keeping(case.table, int(rng.integers(1, 6)), known)
-    assume(len(inquiry.bank.at_risk))
-    answer = inquiry.ask(case.known.release)
+    evaluator = keeping(case.table, int(rng.integers(1, 6)), known)
+    assume(len(evaluator.pool.at_risk))
+    answer = evaluator.evaluate(case.known.release)
     if answer.refutation is not None:
-        check(case, inquiry, answer.refutation)
+        check(case, evaluator, answer.refutation)
 
 
 # What they are
@@ -113,8 +113,8 @@ KDSF_ALL = frontier("ABCDE", "ABDEF", "ACDEF", "ABCEF", "BCDF")
 
 
 def test_the_support_has_nothing_that_is_not_needed() -> None:
-    table, inquiry = czech(), keeping(czech(), 6)
-    refutation = inquiry.ask(KDSF_ALL).refutation
+    table, evaluator = czech(), keeping(czech(), 6)
+    refutation = evaluator.evaluate(KDSF_ALL).refutation
     assert refutation is not None
     assert (refutation.bounds, refutation.labels(table.schema)) == ((0, 5), ["A*B*C*E*F", "A*B*D*E*F", "A*C*D*E*F"])
     for left_out in refutation.support:
@@ -125,8 +125,8 @@ def test_the_support_has_nothing_that_is_not_needed() -> None:
 
 def test_what_the_shuttle_does_not_refute_multipliers_do() -> None:
     """Three-way sub-tables of 2^6 cells, where the linear program is tighter than the shuttle."""
-    table, inquiry = czech(), keeping(czech(), 20)
-    refutation = inquiry.ask(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
+    table, evaluator = czech(), keeping(czech(), 20)
+    refutation = evaluator.evaluate(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
     assert refutation is not None
     assert refutation.upper is not None
     low, high = propagated(table, NO_ZEROS, refutation.cell, refutation.support)
@@ -137,66 +137,66 @@ def test_structural_zeros_are_named_where_they_are_needed() -> None:
     """Of A*B the cell (0, 1) is impossible, so that A = 0 tells the count of (0, 0)."""
     table = Table.of(schema_of([2, 2]), np.array([[0, 0], [1, 0], [1, 1]]), np.array([2, 9, 9]))
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
-    answer = keeping(table, 2, knows(table, NOTHING, zeros)).ask(frontier("A", "B"))
+    answer = keeping(table, 2, knows(table, NOTHING, zeros)).evaluate(frontier("A", "B"))
     assert answer.refutation is not None
     assert (answer.refutation.bounds, answer.refutation.with_zeros) == ((2, 2), True)
     assert not answer.refutation.holds(table, NO_ZEROS)
-    assert keeping(table, 2).ask(frontier("A", "B")).verdict is Verdict.SAFE
+    assert keeping(table, 2).evaluate(frontier("A", "B")).verdict is Verdict.SAFE
 
 
 # Asked first
 
 
 def test_what_has_the_support_is_refused_without_a_look_at_any_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    inquiry = keeping(czech(), 6)
-    first = inquiry.ask(KDSF_ALL)
-    bank, spent = inquiry.bank, inquiry.spent
+    evaluator = keeping(czech(), 6)
+    first = evaluator.evaluate(KDSF_ALL)
+    pool, spent = evaluator.pool, evaluator.spent
 
     def never(*_: Any) -> Any:
         raise AssertionError
 
     monkeypatch.setattr(Criteria, "_judged", never)
-    again = inquiry.ask(Release.of([st.full(6)]))
+    again = evaluator.evaluate(Release.of([st.full(6)]))
     assert again.verdict is Verdict.UNSAFE
     assert again.refutation is first.refutation
     assert (again.assessment.min_width, again.assessment.undecided_cells) == ((0, 5), 0)
     assert [w.outer for w in again.assessment.witnesses] == [(0, 5)]
     assert again.refutation is not None
     assert again.blockers == (again.refutation.cell,)
-    assert (inquiry.bank, inquiry.spent) == (bank, spent)
+    assert (evaluator.pool, evaluator.spent) == (pool, spent)
 
 
 def test_every_bound_is_asked_for_all_the_same() -> None:
-    inquiry = keeping(czech(), 6)
-    inquiry.ask(KDSF_ALL)
-    assert inquiry.ask(KDSF_ALL, Depth.EVERY).assessment.min_width == (5, 5)
+    evaluator = keeping(czech(), 6)
+    evaluator.evaluate(KDSF_ALL)
+    assert evaluator.evaluate(KDSF_ALL, Depth.EVERY).assessment.min_width == (5, 5)
 
 
 def test_another_width_or_other_zeros_are_asked_about_anew() -> None:
-    table, inquiry = czech(), keeping(czech(), 6)
-    inquiry.ask(KDSF_ALL)
-    assert inquiry.refutations is not None
+    table, evaluator = czech(), keeping(czech(), 6)
+    evaluator.evaluate(KDSF_ALL)
+    assert evaluator.refutations is not None
     public = knows(table, KDSF_ALL)
-    assert inquiry.refutations.of(public, 6) is not None
-    assert inquiry.refutations.of(public, 5) is None
-    assert inquiry.refutations.of(knows(table, frontier("ABCDE", "ABDEF")), 6) is None
+    assert evaluator.refutations.of(public, 6) is not None
+    assert evaluator.refutations.of(public, 5) is None
+    assert evaluator.refutations.of(knows(table, frontier("ABCDE", "ABDEF")), 6) is None
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
-    assert replace(inquiry.refutations, zeros=zeros).of(public, 6) is None
-    assert inquiry.anew().refutations == Refutations()
+    assert replace(evaluator.refutations, zeros=zeros).of(public, 6) is None
+    assert evaluator.anew().refutations == Refutations()
 
 
 def test_the_search_for_one_ends_with_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is refuted stays so; its support is as small as the steps went."""
     monkeypatch.setattr(asked, "STEPS", asked.STEPS_AT_LEAST + 3**6)
-    refutation = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    refutation = keeping(czech(), 6).evaluate(KDSF_ALL).refutation
     assert refutation is not None
     assert refutation.support == KDSF_ALL.frontier
     monkeypatch.setattr(asked, "MOST_VARIABLES", 5)
-    wide = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    wide = keeping(czech(), 6).evaluate(KDSF_ALL).refutation
     assert wide is not None
     assert wide.upper is not None
     monkeypatch.setattr(asked, "STEPS", 0)
-    by_program = keeping(czech(), 6).ask(KDSF_ALL).refutation
+    by_program = keeping(czech(), 6).evaluate(KDSF_ALL).refutation
     assert by_program is not None
     assert by_program.upper is not None
 
@@ -206,7 +206,7 @@ def test_the_search_for_one_ends_with_its_steps(monkeypatch: pytest.MonkeyPatch)
 
 def good() -> tuple[Table, Refutation]:
     table = czech()
-    refutation = keeping(table, 20).ask(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
+    refutation = keeping(table, 20).evaluate(frontier("ADEF", "BDEF", "CDEF", "ABF", "ACF", "BCF")).refutation
     assert refutation is not None
     assert refutation.upper is not None
     return table, refutation

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from sdc.feasible.bank import AtRisk, Bank
 from sdc.feasible.proof import Proof
 from sdc.feasible.walk import shift
+from sdc.feasible.witness_pool import AtRisk, WitnessPool
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import Intervals
 from sdc.model.knowledge import Knowledge
@@ -48,10 +48,13 @@ def larger(data: hs.DataObject, table: Table, known: Knowledge) -> Knowledge:
 
 
 class Supported:
-    """What a bank shows for one knowledge after another, as a search asks about them."""
+    """What a witness pool shows for one knowledge after another, as a search asks about them."""
 
     def __init__(self, table: Table) -> None:
-        self.table, self.bank = table, Bank(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
+        self.table, self.pool = (
+            table,
+            WitnessPool(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1))),
+        )
         self.support: Support | None = None
 
     @property
@@ -60,9 +63,9 @@ class Supported:
         return self.support
 
     def _turn_to(self, known: Knowledge) -> None:
-        self.support = Support(known, self.bank)
+        self.support = Support(known, self.pool)
 
-    def ask(self, known: Knowledge) -> None:
+    def evaluate(self, known: Knowledge) -> None:
         if self.support is not None and self.now.knowledge == known:
             return
         self._keep()
@@ -70,16 +73,16 @@ class Supported:
 
     def _keep(self) -> None:
         if self.support is not None:
-            self.bank = self.bank.plus((c.evidence for c in self.now.open), {})
+            self.pool = self.pool.plus((c.evidence for c in self.now.open), {})
 
     def settle(self, known: Knowledge) -> None:
-        self.ask(known)
-        self.bank = self.bank.settled((c.settled() for c in self.now.open), {})
+        self.evaluate(known)
+        self.pool = self.pool.settled((c.settled() for c in self.now.open), {})
         self._turn_to(known)
 
     def learn(self, proof: Proof) -> None:
         self._keep()
-        self.bank = self.bank.learnt(proof, self.now.knowledge)
+        self.pool = self.pool.learnt(proof, self.now.knowledge)
         self._turn_to(self.now.knowledge)
 
 
@@ -113,7 +116,7 @@ def test_support_of_one_release_after_another(data: hs.DataObject) -> None:
     support = Supported(table)
     for _ in range(4):
         asked = larger(data, table, known) if data.draw(hs.booleans()) else told(data, table)
-        support.ask(asked)
+        support.evaluate(asked)
         searched(support, data.draw(hs.integers(1, 4)))
         assert_inside(support.now.inner, table, asked)
         if data.draw(hs.booleans()):
@@ -129,7 +132,7 @@ def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]
     """`shown_by` asserts the junction tree; the ends come from the proof alone, and from its differences."""
     table, known = example
     support = Supported(table)
-    support.ask(known)
+    support.evaluate(known)
     searched(support)
     proof = support.now.proof()
     assert np.array_equal(shown_by(table, known, table.codes, proof), support.now.inner)
@@ -148,10 +151,10 @@ def test_a_proof_is_in_perfect_order_and_enough(example: tuple[Table, Knowledge]
 def test_what_is_learnt_for_another_release_is_feasible_there(data: hs.DataObject) -> None:
     table, known = data.draw(tables_and_knowledge(max_records=6))
     first, other = Supported(table), Supported(table)
-    first.ask(known)
+    first.evaluate(known)
     searched(first)
     asked = told(data, table)
-    other.ask(asked)
+    other.evaluate(asked)
     other.learn(first.now.proof())
     assert_inside(other.now.inner, table, asked)
     shown_by(table, asked, table.codes, other.now.proof())
@@ -163,7 +166,7 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
     """And is what the width of some at-risk cell takes, of cells that do not have it."""
     table, known = example
     support, rows = Supported(table), np.arange(len(table))
-    support.ask(known)
+    support.evaluate(known)
     if not len(table):
         return
     for way in Shift:
@@ -181,7 +184,7 @@ def test_a_change_is_wanted_once_for_a_release(example: tuple[Table, Knowledge],
                 farthest = [width + inner[component.frame.row == cell, 0].max() for cell in cells]
                 assert (counts + changes).tolist() == farthest
         assert not list(support.now.wanted(rows, width, way))
-    support.ask(known)
+    support.evaluate(known)
     assert not [found for way in Shift for found in support.now.wanted(rows, width, way)]
 
 
@@ -190,20 +193,20 @@ def test_components_are_kept_from_release_to_release() -> None:
     table = scattered()
     triangle = knows(table, frontier("AB", "BC", "AC"))
     support = Supported(table)
-    support.ask(triangle)
+    support.evaluate(triangle)
     searched(support)
     found = {c.frame.variables: len(c.evidence.differences) for c in support.now.open}
     assert found[0b00111] > 0
     assert found == {0b00111: found[0b00111], 0b01000: 0, 0b10000: 0}
     alone, elsewhere = support.now.inner, triangle.plus(Release.of([0b11000]))
-    support.ask(elsewhere)
+    support.evaluate(elsewhere)
     assert {c.frame.variables: len(c.evidence.differences) for c in support.now.open} == {0b00111: found[0b00111]}
     assert (support.now.inner[:, 0] <= table.counts).all()
     support.settle(elsewhere)
-    support.ask(triangle)
+    support.evaluate(triangle)
     assert np.array_equal(support.now.inner, alone)
     support.settle(knows(table, frontier("AB")))
-    support.ask(triangle)
+    support.evaluate(triangle)
     assert support.now.proof().differences == 0
 
 
@@ -212,8 +215,8 @@ def test_components_are_kept_from_release_to_release() -> None:
 def test_at_risk_cells_are_bounded_a_few_at_once(example: tuple[Table, Knowledge], few: int) -> None:
     """Whatever the number: what `below` leaves out has reached the value."""
     table, known = example
-    bank = Bank(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
-    support, rows = Support(known, bank), np.arange(len(table))
+    pool = WitnessPool(AtRisk(table, table.codes, table.counts), int(table.counts.max(initial=1)))
+    support, rows = Support(known, pool), np.arange(len(table))
     inner, outer = support.inner_at(rows), support.outer_at(rows)
     with patch("sdc.risk.support.ROWS_AT_ONCE", few):
         assert (support.inner_at(rows) == inner).all()

@@ -27,8 +27,8 @@ from sdc.search.simulatable import SimulatableSearch
 from sdc.search.step import SearchStep, outlook
 from tests.strategies import (
     assert_safe_and_maximal,
+    evaluator_of,
     frontier_sets,
-    inquiry_of,
     is_safe,
     scattered,
     small_tables,
@@ -38,7 +38,7 @@ from tests.unit.search.test_decomposable import annealed_search, cooled
 
 
 def search_of(table: Table, min_width: int, **annealing: object) -> ReleaseSearch:
-    asked = inquiry_of(table, min_width)
+    asked = evaluator_of(table, min_width)
     short = {**cooled(2000, 20.0, 0.5), "chains": 2, "rounds": 5}
     return ReleaseSearch(
         OrderedSearch(asked, critical_widths(table)),
@@ -153,7 +153,7 @@ def test_beside_what_is_public_a_graph_found_alone_is_judged_with_it(
 
 def valued(found: FoundRelease, value: float, width: int) -> FoundRelease:
     assessment = replace(found.assessment, min_width=(width, width))
-    return replace(found, value=value, judgement=replace(found.judgement, assessment=assessment))
+    return replace(found, value=value, evaluation=replace(found.evaluation, assessment=assessment))
 
 
 def test_chains_go_on_where_they_were(czech: Table) -> None:
@@ -166,8 +166,8 @@ def test_chains_go_on_where_they_were(czech: Table) -> None:
 
 
 def asked_by(executor: Executor, table: Table, policy: Policy = Policy.REFUSE) -> ReleaseSearch:
-    search, inquiry = search_of(table, 3), inquiry_of(table, 3, executor=executor, policy=policy)
-    ordered, annealed = (replace(one, inquiry=inquiry) for one in (search.ordered, search.decomposable))
+    search, evaluator = search_of(table, 3), evaluator_of(table, 3, executor=executor, policy=policy)
+    ordered, annealed = (replace(one, evaluator=evaluator) for one in (search.ordered, search.decomposable))
     return replace(search, ordered=ordered, decomposable=annealed)
 
 

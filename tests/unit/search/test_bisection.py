@@ -19,7 +19,7 @@ from sdc.model.table import Table
 from sdc.refusal import NOT_RELEASABLE, status_of
 from sdc.risk.critical_width import critical_widths
 from tests import reference
-from tests.strategies import CZECH_CSV, inquiry_of, schema_of
+from tests.strategies import CZECH_CSV, evaluator_of, schema_of
 
 AT_SIX = [(31, True, 64), (46, True, 26), (54, True, 14), (58, True, 9), (60, True, 9), (61, False, 5)]
 AT_NINE = [(30, True, 68), (45, True, 30), (53, True, 17), (57, True, 9), (59, True, 9), (60, True, 9)]
@@ -92,8 +92,8 @@ def test_prefixes_go_out_beside_what_is_required(czech: Table) -> None:
     longest = max(step.length for step in steps if step.answer)
     listed = critical_widths(czech).reaching(10)
     assert found.release == Release.of([*listed[:longest], st.parse("A*B*C*F", czech.schema)])
-    inquiry = inquiry_of(czech, 10)
-    assert inquiry.ask(found.release.add(listed[longest])).assessment.releasable is False
+    evaluator = evaluator_of(czech, 10)
+    assert evaluator.evaluate(found.release.add(listed[longest])).assessment.releasable is False
 
 
 # What it refuses

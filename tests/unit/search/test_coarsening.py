@@ -19,14 +19,14 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
-from sdc.public.earlier import Origin
+from sdc.public.earlier import Provenance
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease
 from sdc.search.coarsening import Merged, known_at, merged, without_levels
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.deadline import NEVER, Deadline
-from sdc.search.wishes import PartWish
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
 from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled
@@ -42,9 +42,9 @@ def table(counts: np.ndarray, areas: tuple[str, ...] = AREAS) -> Table:
     return Table.of(schema, np.argwhere(counts >= 0).astype(np.uint16), counts.reshape(-1))
 
 
-def planned(own: Table, *wishes: PartWish, width: int = 2, beside: Release = NOTHING) -> Merged:
-    inquiry = Inquiry(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS), Criteria.of(2, width))
-    return merged(inquiry, wishes, 0, beside)
+def planned(own: Table, *constraints: ProtectionRequest, width: int = 2, beside: Release = NOTHING) -> Merged:
+    evaluator = RiskEvaluator(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS), Criteria.of(2, width))
+    return merged(evaluator, constraints, 0, beside)
 
 
 def groups_of(found: Merged) -> list[tuple[int, ...]]:
@@ -60,7 +60,7 @@ def by_area(*counts: list[int]) -> np.ndarray:
 def test_small_categories_are_merged_with_each_other_first() -> None:
     counts = np.array([[1, 9], [9, 2], [20, 30], [40, 50], [60, 60]])
     own = table(np.stack([counts, 0 * counts + 40], axis=2))
-    found = planned(own, PartWish(0b111, ("coarsen",)))
+    found = planned(own, ProtectionRequest(0b111, ("coarsen",)))
     ((label, level),) = found.tried
     assert (label, level) == ("area*sex*old", "area_merged")
     variable = found.table.schema.variables[-1]
@@ -73,7 +73,7 @@ def test_small_categories_are_merged_with_each_other_first() -> None:
 def test_neighbours_alone_are_merged_of_categories_that_are_numbers_in_order() -> None:
     counts = np.array([[1, 9], [20, 30], [40, 50], [60, 60], [9, 1]])
     dense = np.stack([counts, 0 * counts + 40], axis=2)
-    wish = PartWish(0b111, ("coarsen",), merge="area")
+    wish = ProtectionRequest(0b111, ("coarsen",), merge="area")
     for areas in (("0", "1", "2", "3", "4"), ("15-24", "25-34", "35-44", "45-64", "65+")):
         assert groups_of(planned(table(dense, areas), wish)) == [(0, 0, 1, 2, 2)]
     # codes of as many digits are none, and neither are names
@@ -87,7 +87,7 @@ def test_categories_are_merged_within_what_they_tell() -> None:
     schema = Schema((Variable("area", tuple("abcdef")), Variable("region", ("n", "s")), Variable("sex", ("f", "m"))))
     codes = np.array([[area, area // 3, sex] for area in range(6) for sex in range(2)], np.uint16)
     own = Table.of(schema, codes, np.repeat(counts, 2))
-    found = planned(own, PartWish(0b101, ("coarsen",)), width=3, beside=Release.of([0b110]))
+    found = planned(own, ProtectionRequest(0b101, ("coarsen",)), width=3, beside=Release.of([0b110]))
     (groups,) = (v.of.groups for v in found.table.schema.variables if v.of is not None)
     assert groups == (0, 1, 0, 2, 3, 3)
 
@@ -96,7 +96,7 @@ def test_levels_of_one_axis_are_a_chain() -> None:
     rng = np.random.default_rng(3)
     for _ in range(20):
         own = table(rng.choice([0, 1, 2, 3, 20], SIZES))
-        found = planned(own, *(PartWish(view, ("coarsen",), merge="area") for view in (0b011, 0b101, 0b111)))
+        found = planned(own, *(ProtectionRequest(view, ("coarsen",), merge="area") for view in (0b011, 0b101, 0b111)))
         levels = sorted(groups_of(found), key=lambda groups: -len({*groups}))
         for fine, coarse in pairwise(levels):
             assert len({*zip(fine, coarse, strict=True)}) == len({*fine})
@@ -104,7 +104,7 @@ def test_levels_of_one_axis_are_a_chain() -> None:
 
 def test_no_more_than_is_wished_for_is_merged() -> None:
     counts = by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60])
-    wish = PartWish(0b111, ("coarsen",), merge="area", most=0.3)
+    wish = ProtectionRequest(0b111, ("coarsen",), merge="area", most=0.3)
     assert planned(table(counts), wish).tried == ()
 
 
@@ -127,10 +127,12 @@ def test_levels_that_any_axis_has_are_tried_beside_the_one_that_is_made() -> Non
     """What leaves most cells first, here 9 of 12, then 8, then 6."""
     own = by_age([1, 9, 1, 9], [9, 9, 9, 9], [9, 9, 9, 9])
     view = own.schema.levels.closed(st.parse("area*age", own.schema))
-    found = planned(own, PartWish(view, ("coarsen",)), width=3)
+    found = planned(own, ProtectionRequest(view, ("coarsen",)), width=3)
     assert found.tried == tuple(("area*age", level) for level in ("older", "area_merged", "old"))
-    assert planned(own, PartWish(view, ("coarsen",), merge="area"), width=3).tried == (("area*age", "area_merged"),)
-    most = planned(own, PartWish(view, ("coarsen",), most=0.7), width=3)
+    assert planned(own, ProtectionRequest(view, ("coarsen",), merge="area"), width=3).tried == (
+        ("area*age", "area_merged"),
+    )
+    most = planned(own, ProtectionRequest(view, ("coarsen",), most=0.7), width=3)
     assert most.tried == (("area*age", "older"), ("area*age", "area_merged"))
 
 
@@ -140,11 +142,11 @@ def test_what_has_no_categories_to_merge_goes_out_at_a_level_of_another_axis() -
     section = {"require": ["area*age"], "only": "required", "in_part": [{"of": "area*age", "how": "coarsen"}]}
     found, origin = find(own, section)
     assert [level for _, level in origin.tried] == ["older", "old"]
-    schema = found.judgement.knowledge.schema
+    schema = found.evaluation.knowledge.schema
     assert [st.label(element, schema) for element in found.release.frontier] == ["area*old"]
 
 
-def find(own: Table, section: dict[str, Any], deadline: Deadline = NEVER) -> tuple[FoundRelease, Origin]:
+def find(own: Table, section: dict[str, Any], deadline: Deadline = NEVER) -> tuple[FoundRelease, Provenance]:
     """The release of a section, with the levels that are made for it."""
     settings = SearchSettings(Criteria.of(2, 3), Policy.REFUSE, release=ReleaseConfig.model_validate(section))
     table, known, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS), deadline)
@@ -176,13 +178,13 @@ def test_levels_are_made_until_the_deadline() -> None:
 def test_what_has_no_axis_is_refused() -> None:
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
     with pytest.raises(InputError, match=r"coarsen area\*sex .* 'old' is none of its axes; name an axis"):
-        planned(own, PartWish(0b011, ("coarsen",), merge="old"))
+        planned(own, ProtectionRequest(0b011, ("coarsen",), merge="old"))
 
 
 def test_levels_are_taken_off_again() -> None:
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
     known = Knowledge.of(own, Release.of([0b011]), NO_ZEROS, NO_FACTS)
-    found = planned(own, PartWish(0b111, ("coarsen",), merge="area"))
+    found = planned(own, ProtectionRequest(0b111, ("coarsen",), merge="area"))
     more = known_at(known, found.table.schema)
     assert more.release.frontier == (0b1011,)
     assert without_levels(found.table, more, 0b1000) == (own, known)

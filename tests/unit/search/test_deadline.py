@@ -66,7 +66,7 @@ def test_told_to_end_at_any_moment_it_has_what_was_proven(method: str, require: 
             assert values == []
             moment += 1
             continue
-        assert found.judgement.verdict is Verdict.SAFE
+        assert found.evaluation.verdict is Verdict.SAFE
         values.append(found.value)
         if not found.ended_after:
             break
@@ -105,7 +105,7 @@ def test_a_question_that_is_not_answered_in_time_does_not_count(tmp_path: Path) 
     for units in (1, 2, 5, 20, 60):
         marker.unlink(missing_ok=True)
         found = found_by("ordered", table, executor=Ends(units), deadline=Deadline(marker=marker))
-        assert found.judgement.verdict is Verdict.SAFE
+        assert found.evaluation.verdict is Verdict.SAFE
         assert found.steps == whole.steps[: len(found.steps)]
         counts.add(len(found.steps))
     assert len(counts) > 1
@@ -132,7 +132,7 @@ def test_of_required_ones_that_conflict_the_best_that_was_proven_goes_out(method
         kept.append(len(became.sub_tables) - len(became.refused))
         told = f"told to end after {moment} questions about the 10 required sub-tables: the best subset that was"
         assert f"{told} proven by then has {kept[-1]} of them" in (found.reason or "")
-        assert found.judgement.verdict is Verdict.SAFE
+        assert found.evaluation.verdict is Verdict.SAFE
         assert all(t in found.release for t in became.sub_tables if t not in became.refused)
     assert kept == sorted(kept)
     assert 0 < kept[0] < kept[-1] < 10

@@ -24,13 +24,13 @@ from sdc.model.release import NOTHING
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.search.annealing import AnnealingChain, cooling_of
 from sdc.search.chain_kernel import temperature
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch, SearchState
 from sdc.utility.measures import Weights, weighted_sub_tables
 from tests.profiles import scaled
-from tests.strategies import additions, dense, edgeless, inquiry_of, knows, schema_of
+from tests.strategies import additions, dense, edgeless, evaluator_of, knows, schema_of
 from tests.unit.search.test_annealing import random_table
 
 
@@ -74,10 +74,10 @@ def releasable(table: Table, small_count: int, min_width: int) -> set[Decomposab
 
 
 def searched(table: Table, min_width: int, **settings: object) -> DecomposableRelease:
-    return annealed_search(inquiry_of(table, min_width), **{**SHORT, "seed": 1, **settings}).run()
+    return annealed_search(evaluator_of(table, min_width), **{**SHORT, "seed": 1, **settings}).run()
 
 
-def annealed_search(asked: Inquiry, **settings: Any) -> DecomposableSearch:
+def annealed_search(asked: RiskEvaluator, **settings: Any) -> DecomposableSearch:
     """The search with these settings, some of which are of the annealing."""
     names = {*AnnealingConfig.model_fields} - {"start"}
     annealing = AnnealingConfig(**{name: value for name, value in settings.items() if name in names})
@@ -130,7 +130,7 @@ def same(one: DecomposableRelease, other: DecomposableRelease) -> bool:
 def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> None:
     kept: list[SearchState] = []
     annealing = AnnealingConfig(**cooled(300, 20.0, 1.0), rounds=6, patience=0, tempering=tempering)
-    search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
+    search = DecomposableSearch(evaluator_of(czech, 11), annealing, checkpoint=kept.append)
     whole = search.run()
     assert [state.round for state in kept] == [1, 2, 3, 4, 5, 6]
     for state in kept:
@@ -146,14 +146,14 @@ def test_resumed_is_never_stopped(czech: Table, tempering: bool, by: str) -> Non
 def test_the_state_of_another_search_is_refused(czech: Table) -> None:
     kept: list[SearchState] = []
     annealing = AnnealingConfig(**SHORT)
-    search = DecomposableSearch(inquiry_of(czech, 11), annealing, checkpoint=kept.append)
+    search = DecomposableSearch(evaluator_of(czech, 11), annealing, checkpoint=kept.append)
     search.run()
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     others = [
         replace(search, annealing=annealing.model_copy(update={"seed": 5})),
         replace(search, annealing=annealing.model_copy(update={"chains": 3})),
-        DecomposableSearch(inquiry_of(czech, 10), annealing),
-        DecomposableSearch(inquiry_of(czech, 11, zeros=zeros), annealing),
+        DecomposableSearch(evaluator_of(czech, 10), annealing),
+        DecomposableSearch(evaluator_of(czech, 11, zeros=zeros), annealing),
         replace(search, start=DecomposableGraph.parse("[A,B]", czech.schema)),
     ]
     for other in others:

@@ -17,10 +17,10 @@ from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Depth
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import Constraints
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.wishes import Wishes
-from tests.strategies import czech, inquiry_of, scattered, schema_of
+from tests.strategies import czech, evaluator_of, scattered, schema_of
 from tests.unit.search.test_ordered import FEW_NODES
 
 
@@ -35,12 +35,16 @@ class Remembered(Checkpoint):
         self.written.append(arrays)
 
 
-WISHES = {"breadth 2": Wishes(), "breadth 1": Wishes(breadth=1), "required": Wishes(require=(0b11,))}
+CONSTRAINTS = {
+    "breadth 2": Constraints(),
+    "breadth 1": Constraints(breadth=1),
+    "required": Constraints(require=(0b11,)),
+}
 
 
-def grown(table: Table, checkpoint: Checkpoint, wishes: Wishes = WISHES["breadth 2"]) -> OrderedRelease:
-    inquiry = replace(inquiry_of(table, 3, budget=FEW_NODES), refutations=Refutations())
-    return OrderedSearch(inquiry, critical_widths(table), wishes=wishes, checkpoint=checkpoint).run()
+def grown(table: Table, checkpoint: Checkpoint, constraints: Constraints = CONSTRAINTS["breadth 2"]) -> OrderedRelease:
+    evaluator = replace(evaluator_of(table, 3, budget=FEW_NODES), refutations=Refutations())
+    return OrderedSearch(evaluator, critical_widths(table), constraints=constraints, checkpoint=checkpoint).run()
 
 
 def going_on(arrays: Arrays) -> Remembered:
@@ -48,24 +52,24 @@ def going_on(arrays: Arrays) -> Remembered:
 
 
 def assert_safe(table: Table, found: OrderedRelease) -> None:
-    inquiry = inquiry_of(table, 3)
-    inquiry.learn(found.proof, found.release)
-    assert inquiry.ask(found.release, Depth.REFUTE).verdict is Verdict.SAFE
+    evaluator = evaluator_of(table, 3)
+    evaluator.learn(found.proof, found.release)
+    assert evaluator.evaluate(found.release, Depth.REFUTE).verdict is Verdict.SAFE
 
 
-@pytest.mark.parametrize("wishes", WISHES)
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_from_whatever_was_kept_it_comes_to_a_proven_release_that_has_it(
-    wishes: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    constraints: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sdc.search.ordered.SECONDS_UNKEPT", 0.0)
     table, checkpoint = scattered(seed), Remembered()
-    whole = grown(table, checkpoint, WISHES[wishes])
+    whole = grown(table, checkpoint, CONSTRAINTS[constraints])
     assert whole.resumed is None
     assert len(checkpoint.written) > 5
     for arrays in checkpoint.written:
         kept = Grown.read(arrays, table.schema)
-        found = grown(table, going_on(arrays), WISHES[wishes])
+        found = grown(table, going_on(arrays), CONSTRAINTS[constraints])
         assert found.resumed
         assert_safe(table, found)
         assert found.release.contains(kept.release)
@@ -109,10 +113,10 @@ def test_what_does_not_have_the_start_is_passed_over() -> None:
     """As where chains ended by the clock, were killed, and came to another graph when they went on."""
     table, checkpoint = scattered(), Remembered()
     grown(table, checkpoint)
-    inquiry, start = inquiry_of(table, 3, budget=FEW_NODES), Release.of([0b11, 0b1100])
+    evaluator, start = evaluator_of(table, 3, budget=FEW_NODES), Release.of([0b11, 0b1100])
     kept = going_on(checkpoint.written[0])
     assert not Grown.read(checkpoint.written[0], table.schema).release.contains(start)
-    found = OrderedSearch(inquiry, critical_widths(table), checkpoint=kept).extended(inquiry.ask(start))
+    found = OrderedSearch(evaluator, critical_widths(table), checkpoint=kept).extended(evaluator.evaluate(start))
     assert found.resumed is False
     assert found.release.contains(start)
 
@@ -122,8 +126,8 @@ def refuting(checkpoint: Checkpoint) -> tuple[Table, OrderedRelease]:
     rng, sizes = np.random.default_rng(1), [3, 3, 2, 2, 2, 2, 2]
     counts = rng.multinomial(8 * 288, rng.dirichlet(np.ones(288)))
     table = Table.of(schema_of(sizes), np.array(list(np.ndindex(*sizes))), counts)
-    inquiry = replace(inquiry_of(table, 8, budget=Budget(0.02, 5)), refutations=Refutations())
-    return table, OrderedSearch(inquiry, critical_widths(table), checkpoint=checkpoint).run()
+    evaluator = replace(evaluator_of(table, 8, budget=Budget(0.02, 5)), refutations=Refutations())
+    return table, OrderedSearch(evaluator, critical_widths(table), checkpoint=checkpoint).run()
 
 
 def test_what_was_refuted_is_kept_and_one_that_does_not_hold_is_not_gone_on_from() -> None:
@@ -143,5 +147,5 @@ def test_what_was_refuted_is_kept_and_one_that_does_not_hold_is_not_gone_on_from
 
 def test_small_tables_are_not_kept() -> None:
     checkpoint = Remembered()
-    assert grown(czech(), checkpoint).judgement.verdict is Verdict.SAFE
+    assert grown(czech(), checkpoint).evaluation.verdict is Verdict.SAFE
     assert checkpoint.written == []

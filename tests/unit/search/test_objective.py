@@ -24,7 +24,7 @@ from sdc.search.decomposable import SearchState
 from sdc.search.ordered import OrderedSearch
 from sdc.utility.halvings import LEAST_ERROR, Halvings, require_listable
 from tests.profiles import scaled
-from tests.strategies import dense_counts, frontier, inquiry_of, knows, schema_of
+from tests.strategies import dense_counts, evaluator_of, frontier, knows, schema_of
 from tests.unit.search.test_annealing import random_table
 from tests.unit.search.test_decomposable import annealed_search, releasable, same
 from tests.unit.utility.test_ipf import textbook
@@ -62,12 +62,12 @@ def test_chains_find_the_czech_release_of_least_error(czech: Table) -> None:
     value = Halvings(czech, knows(czech, NOTHING))
     graphs = releasable(czech, 2, min_width)
     best = max(value.of(graph.release) for graph in graphs)
-    found = annealed_search(inquiry_of(czech, min_width), **SHORT).run()
+    found = annealed_search(evaluator_of(czech, min_width), **SHORT).run()
     assert found.value == best == value.of(found.release)
     assert found.assessment.releasable is True
     least = min(error_of(czech, graph.release, 2) for graph in graphs if value.of(graph.release) > best - 0.5)
     assert error_of(czech, found.release, 2) == pytest.approx(least)
-    many = annealed_search(inquiry_of(czech, min_width), **{**SHORT, "objective": "sub_tables"}).run()
+    many = annealed_search(evaluator_of(czech, min_width), **{**SHORT, "objective": "sub_tables"}).run()
     assert many.sub_tables >= found.sub_tables
 
 
@@ -79,14 +79,14 @@ def test_chains_find_the_least_error_of_random_tables(night: list[int]) -> None:
         if not len(table.at_risk(2)) or not (graphs := _wide(table, 2)):
             continue
         value = Halvings(table, knows(table, NOTHING))
-        found = annealed_search(inquiry_of(table, 2), **SHORT).run()
+        found = annealed_search(evaluator_of(table, 2), **SHORT).run()
         assert found.value == max(value.of(graph.release) for graph in graphs)
 
 
 def _wide(table: Table, min_width: int) -> list[Any]:
     """All releasable graphs, none where already the one-way sub-tables are not."""
     one_way = Release.of(1 << v for v in range(len(table.schema)))
-    if inquiry_of(table, min_width).ask(one_way).assessment.releasable is not True:
+    if evaluator_of(table, min_width).evaluate(one_way).assessment.releasable is not True:
         return []
     return [*releasable(table, 2, min_width)]
 
@@ -114,7 +114,7 @@ def test_structural_zeros_are_reconstructed_as_such() -> None:
     possible = (drawn.codes[:, 0] != 1) | (drawn.codes[:, 1] != 2)
     table = Table.of(drawn.schema, drawn.codes[possible], drawn.counts[possible])
     zeros = StructuralZeros((((0, (1,)), (1, (2,))),))
-    found = annealed_search(inquiry_of(table, 1, zeros=zeros), **SHORT).run()
+    found = annealed_search(evaluator_of(table, 1, zeros=zeros), **SHORT).run()
     assert found.graph.has_edge(0, 1)
     counts, empty = dense_counts(table).reshape(2, 3, 2, 2), np.ones((2, 3, 2, 2))
     empty[1, 2] = 0
@@ -126,21 +126,21 @@ def test_structural_zeros_are_reconstructed_as_such() -> None:
 def test_resume_changes_nothing(czech: Table) -> None:
     kept: list[SearchState] = []
     settings = {**SHORT, "steps": 1200, "rounds": 4, "patience": 0}
-    whole = annealed_search(inquiry_of(czech, 11), **settings, checkpoint=kept.append).run()
+    whole = annealed_search(evaluator_of(czech, 11), **settings, checkpoint=kept.append).run()
     for state in kept:
-        assert same(annealed_search(inquiry_of(czech, 11), **settings).run(resume=state), whole)
-    other = annealed_search(inquiry_of(czech, 11), **{**settings, "objective": "sub_tables"})
+        assert same(annealed_search(evaluator_of(czech, 11), **settings).run(resume=state), whole)
+    other = annealed_search(evaluator_of(czech, 11), **{**settings, "objective": "sub_tables"})
     with pytest.raises(InputError, match=r"search to resume was started with .*reconstruction"):
         other.run(resume=kept[0])
 
 
 def test_the_list_has_first_what_brings_most_for_its_width(czech: Table) -> None:
     widths = critical_widths(czech)
-    listed = OrderedSearch(inquiry_of(czech, 11), widths, objective="reconstruction")._candidates()
+    listed = OrderedSearch(evaluator_of(czech, 11), widths, objective="reconstruction")._candidates()
     value, width = Halvings(czech, knows(czech, NOTHING)), widths.by_sub_table()
     rooms = [value.of(Release.of([t])) * width[t] for t in listed]
     assert rooms == sorted(rooms, reverse=True)
-    assert {*listed} == {*OrderedSearch(inquiry_of(czech, 11), widths)._candidates()}
+    assert {*listed} == {*OrderedSearch(evaluator_of(czech, 11), widths)._candidates()}
 
 
 def test_best_takes_the_release_of_larger_value(czech: Table) -> None:

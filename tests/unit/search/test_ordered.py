@@ -13,7 +13,7 @@ from hypothesis import strategies as some
 
 from sdc.api import ordered_release
 from sdc.config.release import ReleaseConfig
-from sdc.feasible.bank import Bank
+from sdc.feasible.witness_pool import WitnessPool
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
@@ -22,19 +22,19 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import Constraints
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, ordered_list
 from sdc.search.step import SearchStep
-from sdc.search.wishes import Wishes
 from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
 from tests.strategies import (
     assert_safe_and_maximal,
-    inquiry_of,
+    evaluator_of,
     knows,
     scattered,
     schema_of,
@@ -83,13 +83,13 @@ def test_steps_are_told_and_kept(czech: Table) -> None:
 
 
 def test_a_floor_above_the_width_is_refused(czech: Table) -> None:
-    search = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=7))
+    search = OrderedSearch(evaluator_of(czech, 6), critical_widths(czech, floor=7))
     with pytest.raises(ReleaseError, match=r"from the floor 7 on, the minimum width is 6; set the floor to at most 6"):
         search.run()
 
 
 def test_a_floor_up_to_the_width_changes_nothing(czech: Table) -> None:
-    cut = OrderedSearch(inquiry_of(czech, 6), critical_widths(czech, floor=6)).run()
+    cut = OrderedSearch(evaluator_of(czech, 6), critical_widths(czech, floor=6)).run()
     assert cut.release == ordered_release(czech, NOTHING, min_width=6).release
 
 
@@ -138,15 +138,15 @@ def test_sub_tables_of_few_variables_come_first(czech: Table) -> None:
 def test_no_more_questions_than_wished() -> None:
     """What was not asked about is counted, and what was accepted before stays."""
     widths = critical_widths(scattered())
-    every = OrderedSearch(inquiry_of(scattered(), 3, budget=FEW_NODES), widths).run()
+    every = OrderedSearch(evaluator_of(scattered(), 3, budget=FEW_NODES), widths).run()
     assert every.unasked == 0
     for most in (1, 3, 6):
-        asked = inquiry_of(scattered(), 3, budget=FEW_NODES)
-        found = OrderedSearch(asked, widths, wishes=Wishes(questions=most)).run()
+        asked = evaluator_of(scattered(), 3, budget=FEW_NODES)
+        found = OrderedSearch(asked, widths, constraints=Constraints(questions=most)).run()
         assert [step.left for step in found.steps[1:]] == [most - k for k in range(2, most + 1)]
         assert [replace(step, left=0) for step in found.steps] == [replace(s, left=0) for s in every.steps[:most]]
         assert found.unasked > 0
-        assert found.judgement.verdict is Verdict.SAFE
+        assert found.evaluation.verdict is Verdict.SAFE
 
 
 @dataclass(frozen=True)
@@ -155,11 +155,11 @@ class TypedCriteria(Criteria):
 
     refused: frozenset[int] = frozenset()
 
-    def judge(self, table: Table, known: Knowledge, asked: Release, bank: Bank, effort: Effort) -> Judgement:
+    def judge(self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort) -> Evaluation:
         safe = not any(r in known.plus(asked).release for r in self.refused)
         verdict = Verdict.SAFE if safe else Verdict.UNSAFE
         answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-        return Judgement(self, known, asked, answer, bank)
+        return Evaluation(self, known, asked, answer, pool)
 
 
 @given(some.frozensets(some.integers(1, 63), max_size=8))
@@ -197,8 +197,8 @@ def test_whatever_the_budget_what_is_found_is_proven(budget: Budget, seed: int, 
     """By feasible tables that are handed out; and it is no smaller than what a step of the search had proven."""
     table = scattered(seed)
     found = ordered_release(table, NOTHING, min_width=min_width, budget=budget)
-    assert found.judgement.verdict is Verdict.SAFE
-    shown = shown_by(table, knows(table, found.release), found.judgement.bank.at_risk.cells, found.proof)
+    assert found.evaluation.verdict is Verdict.SAFE
+    shown = shown_by(table, knows(table, found.release), found.evaluation.pool.at_risk.cells, found.proof)
     assert (shown[:, 1] - shown[:, 0] >= min_width).all()
     assert found.sub_tables >= largest_proven(table, min_width, found.steps).sub_tables(table.schema)
 
@@ -213,16 +213,16 @@ def test_a_floor_that_was_chosen_above_the_width_leaves_a_list_and_is_said(czech
     cut = critical_widths(czech, floor=6, most=40)
     assert cut.floor > 6
     assert len(cut) <= 40 < critical_widths(czech, floor=6).number_reaching(6)
-    found = OrderedSearch(inquiry_of(czech, 6), cut).run()
+    found = OrderedSearch(evaluator_of(czech, 6), cut).run()
     assert found.assessment.releasable is True
     assert set(found.release.frontier) <= set(cut.reaching(6))
 
 
 def test_a_wide_table_has_a_breadth_of_one_and_fewer_questions() -> None:
     """Of a component of more variables than a walk takes no cell is certified, and all pairs are one component."""
-    limits = [Wishes.of(schema_of([2] * number), ReleaseConfig()) for number in (20, 21)]
+    limits = [Constraints.of(schema_of([2] * number), ReleaseConfig()) for number in (20, 21)]
     assert [(each.breadth_for(1), each.questions_for(1)) for each in limits] == [(2, 200), (1, 400)]
-    wished = Wishes.of(schema_of([2] * 21), ReleaseConfig(breadth=2, questions=3))
+    wished = Constraints.of(schema_of([2] * 21), ReleaseConfig(breadth=2, questions=3))
     assert (wished.breadth_for(1), wished.questions_for(1)) == (2, 3)
 
 
@@ -233,13 +233,13 @@ def test_a_wide_table_has_a_breadth_of_one_and_fewer_questions() -> None:
 def test_whatever_the_parts_what_is_left_out_does_not_fit(weights: Weights | None) -> None:
     """Each of the candidates was asked about beside what is released, or contains one that was, or is released."""
     table = scattered(2)
-    inquiry = inquiry_of(table, 3, budget=FEW_NODES)
+    evaluator = evaluator_of(table, 3, budget=FEW_NODES)
     widths = critical_widths(table)
-    found = OrderedSearch(inquiry, widths, weights=weights).run()
-    assert found.judgement.verdict is Verdict.SAFE
+    found = OrderedSearch(evaluator, widths, weights=weights).run()
+    assert found.evaluation.verdict is Verdict.SAFE
     assert found.unasked == 0
     alone = {step.added[0] for step in found.steps if len(step.added) == 1 and not step.answer}
-    for t in ordered_list(widths, 3, Wishes()):
+    for t in ordered_list(widths, 3, Constraints()):
         assert t in found.release or any(st.is_within(refused, t) for refused in alone)
 
 
@@ -248,12 +248,12 @@ def test_what_had_no_proof_is_asked_again_with_all_means(monkeypatch: pytest.Mon
     monkeypatch.setattr("sdc.risk.certifying.BRIEF_STEPS", 1)
     monkeypatch.setattr("sdc.search.ordered.LEAST_AGAIN", 1)
     table = scattered()
-    inquiry = inquiry_of(table, 3, budget=Budget(seconds_per_cell=0.5, seconds=60))
-    found = OrderedSearch(inquiry, critical_widths(table)).run()
+    evaluator = evaluator_of(table, 3, budget=Budget(seconds_per_cell=0.5, seconds=60))
+    found = OrderedSearch(evaluator, critical_widths(table)).run()
     alone = [step for step in found.steps if len(step.added) == 1]
     again = [step for k, step in enumerate(alone) if any(step.added == other.added for other in alone[:k])]
     assert any(step.answer for step in again)
     before = sum(step.spent for step in found.steps[: found.steps.index(again[0])])
     assert sum(step.spent for step in again[:-1]) < before
-    assert found.judgement.verdict is Verdict.SAFE
+    assert found.evaluation.verdict is Verdict.SAFE
     assert all(step.added[0] in found.release for step in again if step.answer)

@@ -18,7 +18,7 @@ from sdc.search.blockers import blockers
 from sdc.search.step import Refused, SearchStep
 from sdc.search.why import reason_facts
 from tests.profiles import scaled
-from tests.strategies import all_ways, czech, dks_2x2x2x2, inquiry_of, scattered
+from tests.strategies import all_ways, czech, dks_2x2x2x2, evaluator_of, scattered
 
 
 def step(answer: bool | None, refutation: str | None = None, spent: int = 0) -> SearchStep:
@@ -101,12 +101,12 @@ def test_an_unsafe_release_names_cells_that_refute_it(min_width: int, czech: Tab
     taken = np.linspace(1, len(listed), scaled(len(listed))).round().astype(int)
     for number in sorted(set(taken.tolist())):
         release = Release.of(listed[:number])
-        judgement = inquiry_of(czech, min_width).ask(release)
+        evaluation = evaluator_of(czech, min_width).evaluate(release)
         sharp = cell_bounds(czech, release)
         assert sharp.exact.all()
         narrow = {tuple(cell) for cell in sharp.cells[sharp.outer_width < min_width].tolist()}
-        assert set(judgement.blockers) <= narrow
-        assert bool(judgement.blockers) == bool(narrow)
+        assert set(evaluation.blockers) <= narrow
+        assert bool(evaluation.blockers) == bool(narrow)
 
 
 def test_an_undecided_question_names_cells_that_were_given_up() -> None:

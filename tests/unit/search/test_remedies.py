@@ -24,16 +24,16 @@ from sdc.risk.criteria import Criteria
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget
 from sdc.search.blockers import blockers, near
+from sdc.search.constraints import Constraints
 from sdc.search.grown import Grown
 from sdc.search.ordered import OrderedSearch
 from sdc.search.redesign import candidates, redesign
 from sdc.search.remedies import Remedy, promising, remedies
-from sdc.search.wishes import Wishes
 from tests.profiles import scaled
 from tests.strategies import (
     dense,
+    evaluator_of,
     frontier_sets,
-    inquiry_of,
     is_safe,
     knows,
     scattered,
@@ -100,10 +100,10 @@ def test_what_is_near_differs_in_one_variable_or_two(table: Table) -> None:
 
 
 def found_and_tried(table: Table, min_width: int, variables: int = 2) -> tuple[Grown, tuple[Remedy, ...]]:
-    inquiry = inquiry_of(table, min_width, budget=BUDGET)
-    found = OrderedSearch(inquiry.anew(), critical_widths(table)).run()
+    evaluator = evaluator_of(table, min_width, budget=BUDGET)
+    found = OrderedSearch(evaluator.anew(), critical_widths(table)).run()
     grown = Grown(found.release, found.proof, found.steps)
-    return grown, remedies(grown, inquiry.anew(), variables)
+    return grown, remedies(grown, evaluator.anew(), variables)
 
 
 def test_what_a_recode_frees_is_safe_with_all_that_was_released() -> None:
@@ -147,7 +147,7 @@ def test_small_tables_by_enumeration(night: list[int]) -> None:
 
 def test_nothing_stopped_and_nothing_tried() -> None:
     table = scattered()
-    assert remedies(Grown(Release.of([0]), found_and_tried(table, 2)[0].proof), inquiry_of(table), 3) == ()
+    assert remedies(Grown(Release.of([0]), found_and_tried(table, 2)[0].proof), evaluator_of(table), 3) == ()
 
 
 def test_a_single_variable_is_not_left_out() -> None:
@@ -179,15 +179,15 @@ def test_the_least_is_lost(counts: list[int], width: int) -> None:
     table = nested([count + 1 if k % 4 == 0 else count for k, count in enumerate(counts)])
     if not len(table.at_risk(2)):
         return
-    inquiry = unknowing(table, Criteria.of(2, width))
+    evaluator = unknowing(table, Criteria.of(2, width))
     asked = st.parse("place*sex*ill", SCHEMA)
     before = Release.of([st.parse("sex", SCHEMA)])
-    found = redesign(inquiry, before, asked, Wishes())
+    found = redesign(evaluator, before, asked, Constraints())
     best = None
     for level, others in product([2, 1, 0, None], product([False, True], repeat=2)):
         kept = ([] if level is None else [level]) + [v for v, keep in zip((3, 4), others, strict=True) if keep]
         candidate = SCHEMA.levels.closed(st.of(kept))
-        if candidate in (0, asked) or not inquiry.accepts(inquiry.anew().ask(before.add(candidate))):
+        if candidate in (0, asked) or not evaluator.accepts(evaluator.anew().evaluate(before.add(candidate))):
             continue
         cells = prod(SCHEMA.sizes[v] for v in kept)
         best = cells if best is None else max(best, cells)

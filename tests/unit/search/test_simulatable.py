@@ -27,7 +27,7 @@ from sdc.stages.assemble import Watch
 from sdc.utility.measures import Weights
 from tests import reference
 from tests.profiles import scaled
-from tests.strategies import dense, inquiry_of, schema_of, unknowing
+from tests.strategies import dense, evaluator_of, schema_of, unknowing
 
 FEW = SimulatableConfig(draws=12, share=0.1)
 
@@ -120,7 +120,7 @@ def test_the_czech_release(czech: Table) -> None:
     watch = Watch(on_simulated=steps.append)
     found = find_release(czech, NOTHING, "simulatable", min_width=6, simulatable=FEW, watch=watch)
     assert found.sub_tables == 39
-    assert found.judgement.verdict is Verdict.SAFE
+    assert found.evaluation.verdict is Verdict.SAFE
     assert decompose(found.release, 6) is not None
     assert found.reason is not None
     assert found.reason.startswith("Decisions that tell nothing of the table cost 20 sub-tables: the ordered search")
@@ -142,7 +142,7 @@ def test_candidates_come_in_a_public_order(czech: Table, czech_steps: tuple[Simu
         assert step.accepted == (step.breaking <= FEW.most)
     assert refused
     weights = Weights.of(czech.schema, {"F": 3.0}, {})
-    search = SimulatableSearch(inquiry_of(czech, 6), SimulatableConfig(draws=1, share=0.0), weights)
+    search = SimulatableSearch(evaluator_of(czech, 6), SimulatableConfig(draws=1, share=0.0), weights)
     assert search.run().steps[0].added == 32
 
 
@@ -187,7 +187,7 @@ def test_faulty_simulations(values: dict[str, float], message: str) -> None:
 def test_what_it_does_not_take(czech: Table) -> None:
     zeros = StructuralZeros((tuple((v, (code,)) for v, code in enumerate((1, 0, 0, 1, 1, 1))),))
     with pytest.raises(ConfigError, match=r"simulatable with table\.structural_zeros: a draw may have records where"):
-        SimulatableSearch(inquiry_of(czech, 6, zeros=zeros)).run()
+        SimulatableSearch(evaluator_of(czech, 6, zeros=zeros)).run()
     wide = Table.of(schema_of([2] * 17), np.zeros((5, 17), np.uint16), np.array([1, 2, 3, 4, 5]))
     with pytest.raises(InputError, match="the table has 17 variables, and the method simulatable looks at all"):
         SimulatableSearch(unknowing(wide, Criteria.of(20, 1))).run()

@@ -14,10 +14,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.search import suppressed
+from sdc.search.constraints import ProtectionRequest
 from sdc.search.suppressed import SuppressedCell, Suppression, suppressions
-from sdc.search.wishes import PartWish
 from sdc.search.withholding import InParts, withhold
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, every_cell
@@ -28,8 +28,8 @@ from tests.unit.search.test_withholding import published
 CASES = scaled(100, fewest=20)
 
 
-def of(found: InParts, *wishes: PartWish) -> tuple[Suppression, ...]:
-    return suppressions(found.inquiry.ask(NOTHING), Parts(NOTHING, found.parts), wishes)
+def of(found: InParts, *constraints: ProtectionRequest) -> tuple[Suppression, ...]:
+    return suppressions(found.evaluator.evaluate(NOTHING), Parts(NOTHING, found.parts), constraints)
 
 
 def narrow(case: Case, found: InParts, number: int, place: int) -> list[dict[str, str]]:
@@ -79,11 +79,11 @@ def test_by_default_few_records_are_suppressed_and_by_cells_few_cells() -> None:
     """One small count, and of the rectangles that protect it one with few records."""
     counts = np.array([[1, 900, 20, 800], [700, 950, 850, 990], [15, 870, 12, 910], [600, 890, 940, 970]])
     table = Table.of(schema_of([4, 4]), np.argwhere(counts), counts.reshape(-1))
-    inquiry = Inquiry(table, Knowledge.of(table, Release.of([1, 2]), NO_ZEROS, ()), Criteria.of(2, 3))
-    default, records, cells = (withhold(inquiry, [3], costs=costs) for costs in ({}, {3: "records"}, {3: "cells"}))
+    evaluator = RiskEvaluator(table, Knowledge.of(table, Release.of([1, 2]), NO_ZEROS, ()), Criteria.of(2, 3))
+    default, records, cells = (withhold(evaluator, [3], costs=costs) for costs in ({}, {3: "records"}, {3: "cells"}))
     assert np.argwhere(default.hidden[0].reshape(4, 4)).tolist() == [[0, 0], [0, 2], [2, 0], [2, 2]]
     assert (default.hidden[0] == records.hidden[0]).all()
-    (least,), (few,) = of(default), of(cells, PartWish(3, cost="cells"))
+    (least,), (few,) = of(default), of(cells, ProtectionRequest(3, cost="cells"))
     assert (least.cost, least.suppressed, least.share) == ("records", 4, 48 / counts.sum())
     assert (few.cost, few.suppressed) == ("cells", 4)
     assert least.largest[0].text == "A = 0, B = 2: 20 records, protects A = 0, B = 0"

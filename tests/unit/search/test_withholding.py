@@ -16,7 +16,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget, Effort
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Support
 from sdc.risk.verdict import Verdict
 from sdc.search.parts import rounded_beside
@@ -32,10 +32,10 @@ CASES = scaled(500, fewest=60)
 def published(case: Case) -> InParts | None:
     """What goes out in part, where all is proven; None where it is refused."""
     try:
-        found = withhold(case.inquiry, case.views)
+        found = withhold(case.evaluator, case.views)
     except NotReleasableError:
         return None
-    return found if found.inquiry.ask(NOTHING).verdict is Verdict.SAFE else None
+    return found if found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE else None
 
 
 def test_whoever_reads_all_parts_pins_no_small_count_of_the_table_nor_of_a_part(night: list[int]) -> None:
@@ -89,17 +89,17 @@ def yearbook(rng: np.random.Generator, areas: int = 24, first: float = 0.12) -> 
 @pytest.mark.parametrize("views", [(0b0011,), (0b0011, 0b1001)])
 def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tuple[SubTable, ...]) -> None:
     table, known = yearbook(np.random.default_rng(4), 12, 0.2)
-    inquiry = Inquiry(table, known, Criteria.of(2, 3))
-    assert inquiry.ask(NOTHING).verdict is Verdict.SAFE
-    assert inquiry.ask(Release.of(views)).verdict is not Verdict.SAFE
+    evaluator = RiskEvaluator(table, known, Criteria.of(2, 3))
+    assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
+    assert evaluator.evaluate(Release.of(views)).verdict is not Verdict.SAFE
     found, again = (
-        withhold(replace(inquiry, effort=effort), views) for effort in (Effort(), Effort(executor=Backwards()))
+        withhold(replace(evaluator, effort=effort), views) for effort in (Effort(), Effort(executor=Backwards()))
     )
-    proof = Support(found.inquiry.known, found.inquiry.bank).proof()
-    assert found.inquiry.criteria.unproven(table, found.inquiry.known, proof) == 0
-    assert found.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    proof = Support(found.evaluator.known, found.evaluator.pool).proof()
+    assert found.evaluator.criteria.unproven(table, found.evaluator.known, proof) == 0
+    assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     # and whoever knows the parts alone proves it anew
-    assert Inquiry(table, found.inquiry.known, Criteria.of(2, 3)).ask(NOTHING).verdict is Verdict.SAFE
+    assert RiskEvaluator(table, found.evaluator.known, Criteria.of(2, 3)).evaluate(NOTHING).verdict is Verdict.SAFE
     for view, hidden, other in zip(views, found.hidden, again.hidden, strict=True):
         counts = table.marginal(view).dense.reshape(-1)
         assert hidden[(counts > 0) & (counts <= 2)].all()
@@ -108,35 +108,35 @@ def test_areas_go_out_in_part_and_what_is_withheld_depends_on_no_order(views: tu
     whole = Release.of(views)
     assert sum(map(len, (own.counts for own in found.own))) > 0
     assert all((own.inner[:, 1] - own.inner[:, 0] >= 3).all() for own in found.own)
-    assert found.inquiry.ask(whole).verdict is not Verdict.SAFE
+    assert found.evaluator.evaluate(whole).verdict is not Verdict.SAFE
 
 
 def test_what_is_withheld_and_proves_nothing_is_shown_again() -> None:
     """Whatever was to be withheld to begin with costs nothing, and is needed only where it proves something."""
     table, known = yearbook(np.random.default_rng(4))
-    inquiry = Inquiry(table, known, Criteria.of(2, 3))
+    evaluator = RiskEvaluator(table, known, Criteria.of(2, 3))
     everything = {0b0011: np.ones(24 * 6, np.bool_)}
-    free, begun = (withhold(inquiry, [0b0011], start, mends=False) for start in (None, everything))
+    free, begun = (withhold(evaluator, [0b0011], start, mends=False) for start in (None, everything))
     assert free.hidden[0].sum() < begun.hidden[0].sum() < 24 * 6
-    mended = withhold(inquiry, [0b0011], everything)
+    mended = withhold(evaluator, [0b0011], everything)
     assert mended.hidden[0].sum() < free.hidden[0].sum()
-    assert mended.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    assert mended.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
 
 
 def test_a_budget_that_is_too_small_publishes_nothing() -> None:
     table, known = yearbook(np.random.default_rng(4))
-    inquiry = Inquiry(table, known, Criteria.of(2, 3), effort=Effort(Budget(seconds=1e-3)))
+    evaluator = RiskEvaluator(table, known, Criteria.of(2, 3), effort=Effort(Budget(seconds=1e-3)))
     with pytest.raises(NotReleasableError, match=r"small cells of A\*B were not proven to keep a width of 3"):
-        withhold(inquiry, [0b0011])
+        withhold(evaluator, [0b0011])
 
 
 def test_a_small_cell_that_is_told_already_is_withheld_and_named() -> None:
     """All have one category of B, so that of an area with two records everybody knows which."""
     table = dense(schema_of([2, 2, 2]), [1, 1, 0, 0, 9, 8, 0, 0])
-    inquiry = Inquiry(table, Knowledge.of(table, Release.of([0b001, 0b010]), NO_ZEROS, ()), Criteria.of(2, 2))
-    assert inquiry.ask(NOTHING).verdict is Verdict.SAFE
-    found = withhold(inquiry, [0b011])
-    assert found.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    evaluator = RiskEvaluator(table, Knowledge.of(table, Release.of([0b001, 0b010]), NO_ZEROS, ()), Criteria.of(2, 2))
+    assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
+    found = withhold(evaluator, [0b011])
+    assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     (hidden,), (own,) = found.hidden, found.own
     assert hidden.tolist() == [True, False, False, False]
     assert (own.cells.tolist(), own.inner.tolist(), own.refuted.tolist()) == ([[0, 0]], [[2, 2]], [True])
@@ -145,9 +145,9 @@ def test_a_small_cell_that_is_told_already_is_withheld_and_named() -> None:
 def test_small_cells_of_what_was_in_part_before_keep_their_width_too() -> None:
     """The sum of the second row is 1 and was rounded: cells are withheld that let it move."""
     table = dense(schema_of([3, 2]), [2, 2, 0, 1, 0, 5])
-    begun = Inquiry(table, Knowledge.of(table, NOTHING, NO_ZEROS, ()), Criteria.of(1, 1))
-    inquiry = begun.knowing(begun.known.telling(rounded_beside(begun, 0b11, 3).facts))
-    assert inquiry.ask(NOTHING).verdict is Verdict.SAFE
-    found = withhold(inquiry, [0b11])
-    assert found.inquiry.ask(NOTHING).verdict is Verdict.SAFE
+    begun = RiskEvaluator(table, Knowledge.of(table, NOTHING, NO_ZEROS, ()), Criteria.of(1, 1))
+    evaluator = begun.knowing(begun.known.telling(rounded_beside(begun, 0b11, 3).facts))
+    assert evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
+    found = withhold(evaluator, [0b11])
+    assert found.evaluator.evaluate(NOTHING).verdict is Verdict.SAFE
     assert not found.hidden[0].all()

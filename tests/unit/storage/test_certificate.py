@@ -24,7 +24,7 @@ from sdc.storage.parquet import read_columns, write_columns
 from sdc.storage.run_folder import write_json
 from tests import levels
 from tests.levels import Case
-from tests.strategies import czech, frontier, inquiry_of, knows
+from tests.strategies import czech, evaluator_of, frontier, knows
 
 
 def written(folder: Path, *, differences: Differences | None = None) -> Schema:
@@ -37,9 +37,9 @@ def written(folder: Path, *, differences: Differences | None = None) -> Schema:
 
 
 def proven(table: Table, case: Case, min_width: int = 3) -> tuple[Certificate, CellBounds]:
-    judgement, bounds = inquiry_of(table, min_width, small_count=2, zeros=case.zeros).examine(case.known.release)
+    evaluation, bounds = evaluator_of(table, min_width, small_count=2, zeros=case.zeros).examine(case.known.release)
     known = Knowledge(table.schema, table.total, NOTHING, case.zeros, ())
-    return Certificate(table.digest, known, case.known.release, 2, min_width, judgement.proof), bounds
+    return Certificate(table.digest, known, case.known.release, 2, min_width, evaluation.proof), bounds
 
 
 @settings(max_examples=200)

@@ -18,7 +18,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
-from sdc.public.earlier import LATER, Origin, read_origin
+from sdc.public.earlier import LATER, Provenance, read_provenance
 from sdc.storage.known import read_known, read_more, write_known
 from sdc.storage.parquet import read_columns, write_columns
 from tests.facts import FactCase, fact_cases
@@ -84,10 +84,10 @@ def json_by(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
 
 
 def test_an_origin_of_a_run_of_before_is_read(tmp_path: Path) -> None:
-    told = Origin(tried=(("A*B", "A_merged"),))
+    told = Provenance(tried=(("A*B", "A_merged"),))
     write_known(Knowledge.of(records(), frontier(""), NO_ZEROS, ()), tmp_path, **told.facts)
     json_by(lambda content: [content.pop(name) for name in LATER])(tmp_path)
-    assert read_origin(tmp_path) == told
+    assert read_provenance(tmp_path) == told
 
 
 def columns_with(**changes: Any) -> Callable[[Path], None]:
@@ -159,7 +159,7 @@ def test_another_table_is_refused(tmp_path: Path) -> None:
         read_known(tmp_path, Table.of(table.schema, table.codes, counts))
 
 
-NOTED = Origin(("region",), ("2019",), ("of these records alone",), (("a file", "digest"),), "digest")
+NOTED = Provenance(("region",), ("2019",), ("of these records alone",), (("a file", "digest"),), "digest")
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_is_noted_beside_is_read_and_refused_where_it_is_damaged(
     note: dict[str, Any], fault: str, tmp_path: Path
 ) -> None:
     write_known(known(), tmp_path, **NOTED.facts)
-    assert read_origin(tmp_path) == NOTED
+    assert read_provenance(tmp_path) == NOTED
     write_known(known(), tmp_path, **note)
     with pytest.raises(RunFolderError, match=DAMAGED + fault):
-        read_origin(tmp_path)
+        read_provenance(tmp_path)

@@ -37,7 +37,7 @@ from sdc.search.remedies import Remedy
 from sdc.storage import results
 from sdc.utility.measures import Weights, utility_of
 from tests.helpers.deadlines import AfterLooks
-from tests.strategies import inquiry_of, knows
+from tests.strategies import evaluator_of, knows
 
 
 @pytest.mark.parametrize("rows", [7, 1 << 20])
@@ -168,7 +168,7 @@ def assert_equal(found: tuple[Assessment, CellBounds], written: tuple[Assessment
 @pytest.mark.parametrize("min_width", [6, 10, 100])
 @pytest.mark.parametrize("frontier", [[0b000111, 0b111000], [0b011111, 0b111110, 0b110111], [0b111111], [0]])
 def test_an_assessment_comes_back(frontier: list[int], min_width: int, czech: Table, tmp_path: Path) -> None:
-    _, bounds = inquiry_of(czech, min_width, small_count=2).examine(Release.of(frontier))
+    _, bounds = evaluator_of(czech, min_width, small_count=2).examine(Release.of(frontier))
     written = MinWidth(min_width).assess(bounds), bounds
     results.write_assessment(*written, czech.schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, czech, 2), written)
@@ -188,7 +188,7 @@ def test_an_undecided_assessment_comes_back_with_its_witnesses(czech: Table, tmp
 def test_variables_may_have_the_names_of_the_columns(tmp_path: Path) -> None:
     schema = Schema((Variable("exact", ("no", "yes")), Variable("outer_lower", ("1", "2", "3"))))
     table = Table.of(schema, np.array([[0, 0], [0, 2], [1, 1]]), np.array([1, 9, 2]))
-    _, bounds = inquiry_of(table, 1, small_count=2).examine(Release.of([1, 2]))
+    _, bounds = evaluator_of(table, 1, small_count=2).examine(Release.of([1, 2]))
     written = MinWidth(1).assess(bounds), bounds
     results.write_assessment(*written, schema, tmp_path)
     assert_equal(results.read_assessment(tmp_path, table, 2), written)
@@ -214,7 +214,7 @@ def test_what_is_missing_or_damaged_is_named(name: str, content: bytes | None, c
 
 
 def test_an_assessment_without_its_verdict(czech: Table, tmp_path: Path) -> None:
-    _, bounds = inquiry_of(czech, 6, small_count=2).examine(Release.of([1]))
+    _, bounds = evaluator_of(czech, 6, small_count=2).examine(Release.of([1]))
     results.write_assessment(MinWidth(6).assess(bounds), bounds, czech.schema, tmp_path)
     (tmp_path / "assessment.json").write_text("[")
     with pytest.raises(RunFolderError, match=r"assessment\.json cannot be read: .*run again"):
@@ -222,7 +222,7 @@ def test_an_assessment_without_its_verdict(czech: Table, tmp_path: Path) -> None
 
 
 def test_the_facts_of_an_assessment_name_the_categories(czech: Table) -> None:
-    _, bounds = inquiry_of(czech, 6, small_count=1).examine(Release.of([0b111111]))
+    _, bounds = evaluator_of(czech, 6, small_count=1).examine(Release.of([0b111111]))
     facts = assessment_facts(MinWidth(6).assess(bounds), czech.schema)
     assert facts["releasable"] is False
     assert facts["min_width"] == (0, 0)

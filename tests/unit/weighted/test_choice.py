@@ -28,7 +28,7 @@ from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.model.weights import UNIT, RecordWeights, RoundedTotals, WeightRanges, rounded
 from sdc.risk.criteria import Criteria
-from sdc.risk.inquiry import Inquiry
+from sdc.risk.evaluator import RiskEvaluator
 from sdc.server.desk.judge import Judge
 from sdc.weighted.choice import choose, is_kept
 from sdc.weighted.pairs import Pairs, WeightedCertificate
@@ -68,7 +68,7 @@ def chosen(
     table: Table, weights: RecordWeights, release: Release, base: int, programs: int = 10_000
 ) -> WeightedCertificate:
     known, criteria = knows(table, release), Criteria.of(2, 1)
-    proof = Inquiry(table, known, criteria).ask(NOTHING).proof
+    proof = RiskEvaluator(table, known, criteria).evaluate(NOTHING).proof
     return choose(table, weights, known, criteria, proof, base * UNIT, IN_PROCESS, programs)
 
 
@@ -206,7 +206,7 @@ def test_totals_go_out_beside_other_facts() -> None:
 @pytest.mark.parametrize(
     "judged",
     [
-        lambda table, known: Inquiry(table, known, Criteria.of(2, 1)),
+        lambda table, known: RiskEvaluator(table, known, Criteria.of(2, 1)),
         lambda table, known: Judge(table, known, Criteria.of(2, 1)),
         lambda table, known: cell_bounds(table, known, table.codes),
         lambda table, known: method_called("shuttle")(table, known, table.codes),

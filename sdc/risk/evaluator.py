@@ -1,4 +1,4 @@
-"""Questions about one table with the same criteria, one bank and one budget, and the search for a refutation."""
+"""Evaluations of one table by the same criteria, with one witness pool and one budget, and refutations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sdc.bounds.duality import MarginalCell, Multipliers
 from sdc.bounds.method import is_small
 from sdc.checkpoint import Arrays
 from sdc.executor import Executor
-from sdc.feasible.bank import Bank
 from sdc.feasible.proof import Proof
+from sdc.feasible.witness_pool import WitnessPool
 from sdc.feasible.witnesses import Witnesses
 from sdc.memory import give_back
 from sdc.model import subtable as st
@@ -28,7 +28,7 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Witness
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Bounds, Refutation, Refutations, propagated, refuted
@@ -252,11 +252,11 @@ MANY = 1 << 19  # at-risk cells whose bounds take as much memory as all else
 
 
 @dataclass(eq=False)
-class Inquiry:
-    """What a search asks with. What one question finds serves the next; what was proven stays with its judgement.
+class RiskEvaluator:
+    """What a search asks with. What one question finds serves the next; what was proven stays with its evaluation.
 
     Questions are best asked from small releases to larger ones: then only what a larger one adds is looked at. A
-    judgement of earlier can be gone back to with `resume`. InputError for a small count below 1, ReleaseError for
+    evaluation of earlier can be gone back to with `resume`. InputError for a small count below 1, ReleaseError for
     what is known of another table.
 
     known   what is public already: every release is judged together with it
@@ -274,7 +274,7 @@ class Inquiry:
     criteria: Criteria
     policy: Policy = Policy.REFUSE
     effort: Effort = field(default_factory=Effort)
-    bank: Bank = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
+    pool: WitnessPool = field(default=None)  # type: ignore[assignment]  # filled below, so that one can be given
     spent: int = 0
     refutations: Refutations | None = None
     before: Knowledge | None = None
@@ -283,17 +283,17 @@ class Inquiry:
     def __post_init__(self) -> None:
         self.known.check_is_of(self.table)
         self.criteria.check(self.table.schema)
-        if self.bank is None:
-            self.bank = self._empty_bank(self.criteria)
+        if self.pool is None:
+            self.pool = self._empty_pool(self.criteria)
 
-    def _empty_bank(self, criteria: Criteria) -> Bank:
+    def _empty_pool(self, criteria: Criteria) -> WitnessPool:
         own = criteria.own_cells(self.table, self.known, self.before or self.known)
-        return criteria.bank(self.table, own, self.witnesses)
+        return criteria.pool(self.table, own, self.witnesses)
 
-    def knowing(self, known: Knowledge, before: Knowledge | None = None) -> Inquiry:
+    def knowing(self, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:
         """Where that is known, which sub-tables in part tell, beside what was known before; with nothing found."""
         asked = replace(self, known=known, before=before or self.before or self.known)
-        asked.bank = asked._empty_bank(self.criteria)
+        asked.pool = asked._empty_pool(self.criteria)
         return asked
 
     @property
@@ -304,14 +304,14 @@ class Inquiry:
         """What an intruder knows where the release is public too."""
         return self.known.plus(release)
 
-    def ask(
+    def evaluate(
         self,
         release: Release,
         depth: Depth = Depth.FULL,
         executor: Executor | None = None,
         most: int | None = None,
-    ) -> Judgement:
-        """The judgement of a release by all criteria.
+    ) -> Evaluation:
+        """The evaluation of a release by all criteria.
 
         executor  does the work, instead of its own
         most      steps of the budget that this question may take, as far as these are left
@@ -321,94 +321,96 @@ class Inquiry:
         effort = replace(self._effort(depth), executor=executor or self.executor)
         if most is not None:
             effort = replace(effort, spent=max(self.spent, effort.budget.steps - most))
-        return self._kept(self._noted(self.criteria.judge(self.table, self.known, release, self.bank, effort)))
+        return self._kept(self._noted(self.criteria.judge(self.table, self.known, release, self.pool, effort)))
 
-    def _refused(self, release: Release) -> Judgement | None:
+    def _refused(self, release: Release) -> Evaluation | None:
         """By a refutation that was kept, without a look at any bound; None where none is of it."""
         if self.refutations is None:
             return None
         refutation = self.refutations.of(self.knows(release), self.criteria.floor)
         if refutation is None:
             return None
-        answer = refuted(refutation, self.criteria.floor, len(self.bank.at_risk))
+        answer = refuted(refutation, self.criteria.floor, len(self.pool.at_risk))
         stopped = (refutation.cell,)
-        return Judgement(self.criteria, self.known, release, answer, self.bank, 0, stopped, refutation)
+        return Evaluation(self.criteria, self.known, release, answer, self.pool, 0, stopped, refutation)
 
-    def _kept(self, judgement: Judgement) -> Judgement:
+    def _kept(self, evaluation: Evaluation) -> Evaluation:
         """With its refutation, where it is refuted by a width and one is found."""
-        narrow = [w for w in judgement.assessment.witnesses if not self.criteria.width.is_wide(w.outer[1] - w.outer[0])]
-        if self.refutations is None or judgement.verdict is not Verdict.UNSAFE or not narrow:
-            return judgement
-        found = refutation_of(self.table, judgement.knowledge, narrow, self.criteria.floor, judgement.priced)
+        narrow = [
+            w for w in evaluation.assessment.witnesses if not self.criteria.width.is_wide(w.outer[1] - w.outer[0])
+        ]
+        if self.refutations is None or evaluation.verdict is not Verdict.UNSAFE or not narrow:
+            return evaluation
+        found = refutation_of(self.table, evaluation.knowledge, narrow, self.criteria.floor, evaluation.priced)
         if found is None:
-            return judgement
+            return evaluation
         self.refutations = self.refutations.plus(found)
-        return replace(judgement, refutation=found)
+        return replace(evaluation, refutation=found)
 
-    def examine(self, release: Release) -> tuple[Judgement, CellBounds]:
-        """The judgement that goes farthest, and the bounds of every at-risk cell that it rests on."""
+    def examine(self, release: Release) -> tuple[Evaluation, CellBounds]:
+        """The evaluation that goes farthest, and the bounds of every at-risk cell that it rests on."""
         effort = self._effort(Depth.EVERY)
-        judgement, bounds = self.criteria.examine(self.table, self.known, release, self.bank, effort)
-        return self._noted(judgement), bounds
+        evaluation, bounds = self.criteria.examine(self.table, self.known, release, self.pool, effort)
+        return self._noted(evaluation), bounds
 
     def sharpen(
-        self, judgement: Judgement, bounds: CellBounds, seconds: float, kept: Mapping[str, Arrays], on_part: OnPart
-    ) -> tuple[Judgement, CellBounds, EndMethods]:
+        self, evaluation: Evaluation, bounds: CellBounds, seconds: float, kept: Mapping[str, Arrays], on_part: OnPart
+    ) -> tuple[Evaluation, CellBounds, EndMethods]:
         """What `examine` answered, with bounds of every at-risk cell as sharp as so many seconds make them.
 
         Narrower outer ends may refute what was open, and what no table reached before may be reached now.
         `kept` and `on_part` as for `sharp_bounds`. ReleaseError where an inner end is not shown by its tables.
         """
-        known = judgement.knowledge
+        known = evaluation.knowledge
         found = sharp_bounds(
             self.table,
             known,
             bounds.cells,
             seconds=seconds,
             start=bounds,
-            proof=judgement.proof,
+            proof=evaluation.proof,
             executor=self.executor,
             kept=kept,
             on_part=on_part,
             cells_per_slice=self.effort.cells_per_slice,
         )
         # what is found is believed no more than a certificate: each difference is checked in integers here
-        bank = judgement.bank.learnt(found.proof, known)
-        if not np.array_equal(Support(known, bank).inner, found.bounds.inner):
+        pool = evaluation.pool.learnt(found.proof, known)
+        if not np.array_equal(Support(known, pool).inner, found.bounds.inner):
             raise ReleaseError("inner ends of sharp bounds are not those that their tables show; report it")
         by = EndMethods.named(METHODS, found.outer_by, found.inner_by)
-        answer = self.criteria.rejudged(judgement, found.bounds, bank)
+        answer = self.criteria.rejudged(evaluation, found.bounds, pool)
         told = replace(answer.assessment, sharpness=Sharpness.of(found.bounds, by))
         return replace(answer, assessment=told), found.bounds, by
 
     def _effort(self, depth: Depth) -> Effort:
         return replace(self.effort, depth=depth, spent=self.spent)
 
-    def _noted(self, judgement: Judgement) -> Judgement:
-        self.bank, self.spent = judgement.bank, self.spent + judgement.spent
-        if len(self.bank.at_risk) > MANY:
+    def _noted(self, evaluation: Evaluation) -> Evaluation:
+        self.pool, self.spent = evaluation.pool, self.spent + evaluation.spent
+        if len(self.pool.at_risk) > MANY:
             give_back()  # the next question is of other components, which need other blocks
-        return judgement
+        return evaluation
 
-    def accepts(self, judgement: Judgement) -> bool:
+    def accepts(self, evaluation: Evaluation) -> bool:
         """Whether the release may go out."""
-        return self.policy.accepts(judgement.verdict)
+        return self.policy.accepts(evaluation.verdict)
 
-    def resume(self, judgement: Judgement) -> None:
-        """Goes on from an earlier judgement: with what its proof rests on, not with what was found since."""
-        self.bank = judgement.bank
+    def resume(self, evaluation: Evaluation) -> None:
+        """Goes on from an earlier evaluation: with what its proof rests on, not with what was found since."""
+        self.pool = evaluation.pool
 
     def learn(self, proof: Proof, release: Release) -> None:
         """Takes over feasible tables found elsewhere; what is not feasible under the release is left out."""
-        self.bank = self.bank.learnt(proof, self.knows(release))
+        self.pool = self.pool.learnt(proof, self.knows(release))
 
-    def anew(self, criteria: Criteria | None = None) -> Inquiry:
+    def anew(self, criteria: Criteria | None = None) -> RiskEvaluator:
         """With a budget of its own and nothing found, maybe to other criteria; marginals counted are shared."""
         asked = criteria or self.criteria
         # what is counted depends on the at-risk cells, not on the width that is asked of them
         same = asked.small_count == self.criteria.small_count
-        if len(self.bank.at_risk.own):
+        if len(self.pool.at_risk.own):
             same &= asked.width == self.criteria.width  # which small cells of parts are told anyway does
-        bank = self.bank.emptied() if same else self._empty_bank(asked)
+        pool = self.pool.emptied() if same else self._empty_pool(asked)
         kept = None if self.refutations is None else self.refutations.emptied()
-        return replace(self, criteria=asked, bank=bank, spent=0, refutations=kept)
+        return replace(self, criteria=asked, pool=pool, spent=0, refutations=kept)

@@ -26,7 +26,7 @@ MOST_NAMED = 100_000  # sub-tables that a pattern may stand for
 
 
 @dataclass(frozen=True)
-class PartWish:
+class ProtectionRequest:
     """A sub-table that goes out in part where it does not fit whole.
 
     how    ways, in the order in which they are tried
@@ -63,7 +63,7 @@ class PartWish:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class Constraints:
     """What a search must do, whatever its method.
 
     require        sub-tables that the release must have; they are judged first, and together
@@ -86,17 +86,17 @@ class Wishes:
     breadth: int | None = None
     questions: int | None = None
     only_required: bool = False
-    in_part: tuple[PartWish, ...] = ()
+    in_part: tuple[ProtectionRequest, ...] = ()
 
     @staticmethod
-    def of(schema: Schema, release: ReleaseConfig) -> Wishes:
+    def of(schema: Schema, release: ReleaseConfig) -> Constraints:
         """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once.
 
         What is to go out in part where it does not fit whole is required like all that is.
         """
         limits, asked = limits_of(release, len(schema)), named("require", release.require, schema)
         in_part = _in_part(release, asked, schema)
-        wishes = Wishes(
+        constraints = Constraints(
             tuple(dict.fromkeys([*asked, *(one.view for one in in_part)])),
             named("forbid", release.forbid, schema),
             in_part=in_part,
@@ -105,15 +105,15 @@ class Wishes:
             questions=limits[1],
             only_required=release.only == "required",
         )
-        for required in wishes.require:
-            for forbidden in wishes.forbid:
+        for required in constraints.require:
+            for forbidden in constraints.forbid:
                 if st.is_within(forbidden, required):
                     setting = "require" if required in asked else "in_part"
                     raise InputError(
                         f"{setting} has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, "
                         "without which it cannot be released; drop one of the two"
                     )
-        return wishes
+        return constraints
 
     def breadth_for(self, at_risk_cells: int) -> int:
         """The breadth; where none is wished for, what can be proven of a table with so many at-risk cells."""
@@ -151,7 +151,7 @@ class Wishes:
                 left &= ~level
         return left if left == subtable else self._named(left)
 
-    def flat(self, schema: Schema) -> Wishes:
+    def flat(self, schema: Schema) -> Constraints:
         """The same of sets that are not closed: what a finer variable tells is forbidden with it."""
         levels = schema.levels
         if levels.is_flat:
@@ -165,11 +165,11 @@ class Wishes:
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
 
 
-def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[PartWish, ...]:
+def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[ProtectionRequest, ...]:
     """Of each sub-table once; InputError where two sections name one."""
     if release.in_part == "withhold":
-        return tuple(map(PartWish, required))
-    found = dict[SubTable, PartWish]()
+        return tuple(map(ProtectionRequest, required))
+    found = dict[SubTable, ProtectionRequest]()
     for section in release.in_part:
         for view in named("in_part", (section.of,), schema):
             if view in found:
@@ -177,7 +177,7 @@ def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schem
                     f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
             named_by = section.ways, _cost(section.cost, view, schema), section.most
-            found[view] = PartWish(view, *named_by, base=section.base or 0, merge=section.merge)
+            found[view] = ProtectionRequest(view, *named_by, base=section.base or 0, merge=section.merge)
             if section.merge is not None:
                 found[view].axes(schema)
     return tuple(found.values())

@@ -1,4 +1,4 @@
-"""The bank: feasible tables found so far, as differences from the true one, and what each is feasible under."""
+"""The witness pool: feasible tables found so far, as differences from the true one, and what each is feasible under."""
 
 from __future__ import annotations
 
@@ -277,12 +277,12 @@ def _nothing(table: Table, variables: SubTable) -> Knowledge:
 
 
 @dataclass(frozen=True, eq=False)
-class Bank:
+class WitnessPool:
     """What has been found for the at-risk cells of one table, component by component. It does not change.
 
-    Whatever is feasible for a release is feasible for every release within it, so one bank serves all questions about
-    its table, whatever the width asked for. `missed` counts, for at-risk cells by row, how often the dearest search
-    did not move them enough: they are tried first next time.
+    A table that is feasible for a release is feasible for every release within it. So one witness pool serves all
+    evaluations of its table, at any width. `missed` counts, for at-risk cells by row, how often the dearest search did
+    not move them enough: they are tried first next time.
     """
 
     at_risk: AtRisk
@@ -291,10 +291,12 @@ class Bank:
     missed: Mapping[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> Bank:
+    def of(
+        table: Table, small_count: int, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None
+    ) -> WitnessPool:
         """One with witnesses alone, and small cells of sub-tables in part; InputError for a small count below 1."""
         rows = at_risk_rows(table, small_count)
-        return Bank(AtRisk(table, table.codes[rows], table.counts[rows], own, witnesses), small_count)
+        return WitnessPool(AtRisk(table, table.codes[rows], table.counts[rows], own, witnesses), small_count)
 
     @property
     def table(self) -> Table:
@@ -310,32 +312,32 @@ class Bank:
         if small_count != self.small_count:
             raise ReleaseError(
                 f"the evidence is of the cells up to the small count {self.small_count}, asked is {small_count}; "
-                "judge with a bank of that small count"
+                "judge with a witness pool of that small count"
             )
 
-    def emptied(self) -> Bank:
+    def emptied(self) -> WitnessPool:
         """Nothing found; the at-risk cells' frames are kept."""
-        return Bank(self.at_risk, self.small_count)
+        return WitnessPool(self.at_risk, self.small_count)
 
     def of_component(self, variables: SubTable) -> Evidence:
         """What was found of the component; of one not asked about yet what witnesses show of it, by its marginals."""
         return self.evidence.get(variables) or self.at_risk.first(variables)
 
-    def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
+    def plus(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> WitnessPool:
         """With the components' evidence instead of its own of the same components."""
         return replace(self, evidence={**self.evidence, **{e.variables: e for e in found}}, missed=missed)
 
-    def settled(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> Bank:
+    def settled(self, found: Iterable[Evidence], missed: Mapping[int, int]) -> WitnessPool:
         """With this evidence and no other: releases that contain the one it is for are asked about next."""
         return replace(self, evidence={e.variables: e for e in found}, missed=missed)
 
-    def learnt(self, proof: Proof, knowledge: Knowledge) -> Bank:
+    def learnt(self, proof: Proof, knowledge: Knowledge) -> WitnessPool:
         """With the differences of a proof that give feasible tables of components of what is known."""
         return self.with_evidence(((part.variables, part.differences) for part in proof.parts), knowledge, self.missed)
 
     def with_evidence(
         self, claimed: Iterable[tuple[SubTable, Differences]], knowledge: Knowledge, missed: Mapping[int, int]
-    ) -> Bank:
+    ) -> WitnessPool:
         """The same of differences by component, and how often cells were missed."""
         # within a released sub-table no cell moves, so what is claimed of it is worth nothing
         open_ = [v for v in knowledge.structure.components.cliques if v not in knowledge.release]
@@ -344,7 +346,7 @@ class Bank:
             if variables not in open_:
                 continue
             evidence, within = self.of_component(variables), knowledge.within(variables)
-            # checked here and not believed: a proof may come from a file, and a bank is taken for true from here on
+            # checked here: a proof may come from a file, and a witness pool is taken for true from here on
             good = differences.rows(differences.feasible(evidence.frame.table, within))
             found.append(evidence.plus(good, within))
         return self.plus(found, missed)

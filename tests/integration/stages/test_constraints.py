@@ -97,7 +97,7 @@ def test_a_config_of_an_earlier_version_says_how_far_a_search_went_which_has_no_
         ({"demand": {"A": 0.0}}, "release.demand"),
     ],
 )
-def test_wishes_that_are_none(settings: dict[str, Any], message: str, written: Written) -> None:
+def test_constraints_that_are_none(settings: dict[str, Any], message: str, written: Written) -> None:
     with pytest.raises(ConfigError, match=message):
         read_config(written(**settings))
 

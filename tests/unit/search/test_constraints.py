@@ -19,10 +19,10 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema, Variable
 from sdc.model.table import Table
 from sdc.risk.assessment import Assessment
-from sdc.risk.criteria import Criteria, Judgement
+from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.verdict import Verdict
+from sdc.search.constraints import Constraints, named
 from sdc.search.required import RequiredSearch, cheapest_hitting_set
-from sdc.search.wishes import Wishes, named
 from sdc.utility.measures import Demand, Weights
 from tests.strategies import czech as czech_table
 from tests.strategies import knows
@@ -68,18 +68,18 @@ def test_a_pattern_of_too_many() -> None:
 
 def test_required_and_forbidden_at_once() -> None:
     with pytest.raises(InputError, match=r"require has A\*B, and forbid B, without which it cannot be released"):
-        Wishes.of(ABCDEF, ReleaseConfig(require=("A*B",), forbid=("B",)))
+        Constraints.of(ABCDEF, ReleaseConfig(require=("A*B",), forbid=("B",)))
 
 
 # Required sets by brute force, under a criterion that refuses what it is told to
 
 
-def judged(table: Table, refused: list[set[int]], release: Release) -> Judgement:
+def judged(table: Table, refused: list[set[int]], release: Release) -> Evaluation:
     safe = not any(all(t in release for t in together) for together in refused)
     verdict = Verdict.SAFE if safe else Verdict.UNSAFE
     criteria = Criteria.of(2, 1)
     answer = Assessment(verdict, 1, (int(safe), int(safe)), 1, 0, ())
-    return Judgement(criteria, knows(table, NOTHING), release, answer, criteria.bank(table))
+    return Evaluation(criteria, knows(table, NOTHING), release, answer, criteria.pool(table))
 
 
 sub_tables = some.lists(
@@ -95,7 +95,7 @@ def test_conflicts_are_minimal_and_the_subset_is_the_best(required: list[int], d
     refused = data.draw(some.lists(sets, max_size=5))
     worth = {t: Fraction(data.draw(some.integers(1, 5))) for t in required}
     search = RequiredSearch(
-        lambda release: judged(table, refused, release), lambda judgement: judgement.verdict is Verdict.SAFE, worth
+        lambda release: judged(table, refused, release), lambda evaluation: evaluation.verdict is Verdict.SAFE, worth
     )
     found = search.run(required, judged(table, refused, Release.of([])))
 
@@ -133,7 +133,7 @@ def test_with_few_questions_what_is_worth_most_is_taken_as_long_as_it_fits() -> 
     refused = [{3, 5}]
     search = RequiredSearch(
         lambda release: judged(table, refused, release),
-        lambda judgement: judgement.verdict is Verdict.SAFE,
+        lambda evaluation: evaluation.verdict is Verdict.SAFE,
         dict.fromkeys(required, Fraction(1)),
         questions=1,
     )
@@ -151,12 +151,12 @@ SHORT: dict[str, dict[str, Any]] = {"ordered": {}, "decomposable": CHAINS, "best
 @pytest.mark.parametrize("method", SHORT)
 def test_every_method_has_what_is_required_and_nothing_forbidden(method: str) -> None:
     table = czech_table()
-    wishes: dict[str, Any] = {"require": ["A*B*C", "E*F"], "forbid": ["B*D"], **SHORT[method]}
-    found = api.find_release(table, NOTHING, method, min_width=6, **wishes)
+    constraints: dict[str, Any] = {"require": ["A*B*C", "E*F"], "forbid": ["B*D"], **SHORT[method]}
+    found = api.find_release(table, NOTHING, method, min_width=6, **constraints)
     wanted = [st.parse(text, table.schema) for text in ("A*B*C", "E*F")]
     assert all(t in found.release for t in wanted)
     assert st.parse("B*D", table.schema) not in found.release
-    assert found.judgement.verdict is Verdict.SAFE
+    assert found.evaluation.verdict is Verdict.SAFE
     assert api.assess(table, found.release, min_width=6).releasable
 
 
@@ -180,7 +180,7 @@ def test_a_decomposable_release_refuses_what_does_not_fit(method: str) -> None:
     with pytest.raises(NothingReleasableError, match="required"):
         api.find_release(table, NOTHING, method, min_width=6, require=cycle, **SHORT[method])
     some_of_it = api.find_release(table, NOTHING, method, min_width=6, require=cycle, best_subset=True, **SHORT[method])
-    assert some_of_it.judgement.verdict is Verdict.SAFE
+    assert some_of_it.evaluation.verdict is Verdict.SAFE
 
 
 def test_a_forbidden_variable_has_no_decomposable_release() -> None:
