@@ -33,9 +33,9 @@ from sdc.refusal import NOT_RELEASABLE
 if TYPE_CHECKING:
     from sdc.config.release import WeightsConfig
     from sdc.model.table import Table
+    from sdc.protect.recoding import Redesign
     from sdc.risk.assessment import Assessment
     from sdc.search.best import FoundRelease
-    from sdc.search.redesign import Redesign
     from sdc.search.step import Refused
 
 VERDICTS = {True: "releasable", False: "not releasable", None: "undecided: treat as not releasable"}
@@ -99,7 +99,7 @@ def why_command(
     For a table or config without --release, the command assumes that the one-way sub-tables are released.
     """
     from sdc import api
-    from sdc.search.suppressed import largest_facts
+    from sdc.protect.summary import largest_facts
     from sdc.search.why import reason_facts
 
     verb = "redesign" if redesign else "why"

@@ -14,7 +14,15 @@ import numpy.typing as npt
 from sdc.executor import kept_per_thread
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
-from sdc.feasible.in_part import NO_PART, InPart, by_place, cells_of_places, places_of, shares, told_in_part
+from sdc.feasible.suppressed_cells import (
+    NO_PRICED_CELLS,
+    PricedCells,
+    by_place,
+    cells_of_places,
+    places_of,
+    shares,
+    without_intervals,
+)
 from sdc.feasible.walk_cell_kernel import (
     EASE,
     EMPTY,
@@ -111,7 +119,7 @@ def shift(
     return Moved(_checked(found.differences, table, knowledge), int(found.nodes.sum()))
 
 
-class MovedInPart(NamedTuple):
+class PricedMoves(NamedTuple):
     """Differences that change cells, or places of sub-tables in part.
 
     rows   (differences,) which of those asked for each moves; gone  (differences,) how far
@@ -123,37 +131,37 @@ class MovedInPart(NamedTuple):
     gone: Ints
     nodes: int
 
-    def agreeing(self, table: Table, knowledge: Knowledge) -> MovedInPart:
+    def agreeing(self, table: Table, knowledge: Knowledge) -> PricedMoves:
         """Those that are feasible for whoever knows that of the table."""
         good = self.differences.feasible(table, knowledge)
-        return MovedInPart(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
+        return PricedMoves(self.differences.rows(good), self.rows[good], self.gone[good], self.nodes)
 
 
 def shift_cheaply(
-    table: Table, knowledge: Knowledge, in_part: InPart, cells: Codes, changes: Counts, *, nodes: int, tries: range
-) -> MovedInPart:
+    table: Table, knowledge: Knowledge, in_part: PricedCells, cells: Codes, changes: Counts, *, nodes: int, tries: range
+) -> PricedMoves:
     """As `shift`, from the true table, by moves that cost least of what the sub-tables in part show.
 
     ReleaseError as `find`.
     """
     walker, by = _priced_walker(table, knowledge, in_part), np.maximum(changes, -table.count_at(cells))
     found = walker.shifted(table.schema.keys.pack(cells), by, np.full(len(cells), nodes), tries)
-    moved = MovedInPart(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
+    moved = PricedMoves(found.differences, found.moved, found.gone[found.moved], int(found.nodes.sum()))
     return moved.agreeing(table, knowledge)
 
 
 def shift_in_part(
-    table: Table, knowledge: Knowledge, in_part: InPart, places: Ints, changes: Counts, *, nodes: int, tries: range
-) -> MovedInPart:
+    table: Table, knowledge: Knowledge, in_part: PricedCells, places: Ints, changes: Counts, *, nodes: int, tries: range
+) -> PricedMoves:
     """The same of (n,) cells of the sub-tables in part, by their places among all prices: each moves by its change."""
     walker = _priced_walker(table, knowledge, in_part)
     begin, keys = cells_of_places(table, in_part.views, places, changes > 0)
     return walker.shifted_in_part(begin, keys, places, changes, nodes, tries).agreeing(table, knowledge)
 
 
-def _priced_walker(table: Table, knowledge: Knowledge, in_part: InPart) -> _Walker:
+def _priced_walker(table: Table, knowledge: Knowledge, in_part: PricedCells) -> _Walker:
     """One that pays for what it changes of sub-tables in part; the view of facts without intervals is as if whole."""
-    known, told = told_in_part(knowledge, table)
+    known, told = without_intervals(knowledge, table)
     priced = in_part.beside(told)
     walker = _walker(table, known.with_hulls, 0, None, priced.views)
     walker.price(priced)
@@ -197,7 +205,7 @@ class _Alike(NamedTuple):
     known: Knowledge
     fixed: SubTable
     also: Knowledge | None = None
-    in_part: InPart = NO_PART
+    in_part: PricedCells = NO_PRICED_CELLS
 
 
 class _Walks:
@@ -241,8 +249,8 @@ class _Walks:
             course = _Alike(alike, knowledge.with_facts(inside).with_hulls, fixed)
             # what crosses the border as if all were whole, and is mended on the other side, may agree or not
             yield from (course, course._replace(also=knowledge.with_hulls))
-        if any(fact.between is not None for fact in facts):
-            known, told = told_in_part(knowledge, self._table)
+        if any(fact.intervals is not None for fact in facts):
+            known, told = without_intervals(knowledge, self._table)
             yield _Alike(rows, known.with_hulls, 0, in_part=told)
         if any(fact.universe for fact in facts):
             yield _Alike(rows, knowledge.with_facts(()), 0)
@@ -264,7 +272,7 @@ def _walker(
 
 def forget() -> None:
     """Drops what the searches of this process share."""
-    for kept in (_walker, _totals, _columns, by_place, told_in_part):
+    for kept in (_walker, _totals, _columns, by_place, without_intervals):
         kept.cache_clear()
 
 
@@ -314,9 +322,9 @@ class _Walker:
         self._schema, self._keys, self._counts = table.schema, table.schema.keys.pack(table.codes), table.counts
         self._work, self._changed = _new_work(table, knowledge, fixed, also, in_part), np.zeros(0, np.int64)
         self._put(self._keys, self._counts)
-        self._priced: InPart | None = None
+        self._priced: PricedCells | None = None
 
-    def price(self, in_part: InPart) -> None:
+    def price(self, in_part: PricedCells) -> None:
         """Has cells of the sub-tables in part cost what is said there, and have that room."""
         if in_part is not self._priced:
             told = np.zeros((0, 2), np.int64) if in_part.told is None else in_part.told
@@ -372,7 +380,7 @@ class _Walker:
 
     def shifted_in_part(
         self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> MovedInPart:
+    ) -> PricedMoves:
         """Moves (n,) places of sub-tables in part by (n,) changes, each from one of keys[begin[i]:begin[i + 1]]."""
         pieces = [slice(begin, begin + CELLS_AT_ONCE) for begin in range(0, len(places), CELLS_AT_ONCE)]
         parts = [
@@ -383,8 +391,8 @@ class _Walker:
         ]
         if not parts:
             nothing = np.zeros(0, np.int64)
-            return MovedInPart(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
-        return MovedInPart(
+            return PricedMoves(Differences.none(len(self._schema.axes)), nothing, nothing, 0)
+        return PricedMoves(
             Differences.concatenated([part.differences for part in parts]),
             np.concatenate([part.rows + piece.start for part, piece in zip(parts, pieces, strict=True)]),
             np.concatenate([part.gone for part in parts]),
@@ -393,13 +401,13 @@ class _Walker:
 
     def _shifted_in_part(
         self, begin: Ints, keys: Ints, places: Ints, changes: Ints, nodes: int, tries: range
-    ) -> MovedInPart:
+    ) -> PricedMoves:
         found, gone = np.zeros(len(places) + 1, np.int64), np.zeros(len(places), np.int64)
         cells, by = np.empty((2, len(places) * MAX_CHANGED), np.int64)
         rows, used = TRIES[tries.start : tries.stop], np.full(len(places), nodes)
         walk_kernel.shift_in_part(self._work, begin, keys, places, changes, rows, used, found, gone, cells, by)
         differences, moved = self._written(found, cells, by)
-        return MovedInPart(differences, moved, gone[moved], int(used.sum()))
+        return PricedMoves(differences, moved, gone[moved], int(used.sum()))
 
     def _written(self, found: Ints, cells: Ints, by: Ints) -> tuple[Differences, Ints]:
         """Differences as a kernel wrote them, and which of the cells each moves."""

@@ -10,13 +10,15 @@ from typing import Any
 from sdc.checkpoint import NOT_KEPT
 from sdc.config.capabilities import OBJECTIVE, require_together
 from sdc.config.values import Objective
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTables
+from sdc.protect.release import ProtectedRelease, protect
 from sdc.risk.criteria import Evaluation
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutation
@@ -25,13 +27,11 @@ from sdc.search import reasons
 from sdc.search.annealing import smallest_graph
 from sdc.search.bisection import BisectionSearch
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker, grow
 from sdc.search.ordered import OrderedRelease, OrderedSearch
-from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import Refused, SearchStep
@@ -99,7 +99,7 @@ class FoundRelease(Found):
     required: Required | None = None
     ended_after: Mapping[str, int] = field(default_factory=dict)
     refutations: tuple[Refutation, ...] = ()
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
     objective: Objective = "sub_tables"
     candidates: tuple[Candidate, ...] = ()
     resumed: Mapping[str, bool] = field(default_factory=dict)
@@ -137,7 +137,7 @@ class ReleaseSearch:
     simulatable: SimulatableSearch
     deadline: Deadline = NEVER
     before: Mapping[str, int] = field(default_factory=dict)
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
 
     def run(
         self,
@@ -190,7 +190,7 @@ class ReleaseSearch:
         if method != "decomposable" or not self._schema.levels.is_flat:
             require_listable(self.ordered.evaluator.table)
 
-    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, FoundParts | None]:
+    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, ProtectedRelease | None]:
         """Beside what goes out in part of what was refused, where that is wished for, which is last.
 
         What does not go out in part either is refused where the best subset is wished for, else NotReleasableError says
@@ -200,14 +200,14 @@ class ReleaseSearch:
         wished = [wish for wish in ordered.constraints.in_part if wish.view in required.refused]
         if not wished:
             return self, required, None
-        found = in_part(self._evaluator(), required.evaluation, wished, self.deadline)
+        found = protect(self._evaluator(), required.evaluation, wished, self.deadline)
         if found.refused and not ordered.constraints.best_subset:
             raise NotReleasableError("; ".join(found.refused.values()))
         left = tuple(t for t in required.refused if t in found.refused or t not in {wish.view for wish in wished})
         beside = replace(ordered, evaluator=found.evaluator)
-        partly = (*found.parts.views, *found.coarsened)
+        partly = (*found.suppressed_tables.views, *found.recoded)
         told = replace(required, refused=left, evaluation=found.evaluation, in_part=partly)
-        return replace(self, ordered=beside, parts=found.parts), told, found
+        return replace(self, ordered=beside, suppressed_tables=found.suppressed_tables), told, found
 
     def _everything(self, method: str) -> FoundRelease | None:
         """All that is not forbidden: where no cell is at risk, and no count is excluded, nothing needs protecting."""
@@ -472,7 +472,7 @@ class Begun:
     whole: ReleaseSearch
     search: ReleaseSearch
     required: Required | None = None
-    partly: FoundParts | None = None
+    partly: ProtectedRelease | None = None
 
     def finish(self, found: FoundRelease) -> FoundRelease:
         """The release that was found, with what became of the required sub-tables."""
@@ -480,7 +480,8 @@ class Begun:
         if required is None:
             return self.whole._ended(found)
         schema = self.whole._schema
-        found = replace(found, parts=self.search.parts.without(found.release))
+        suppressed_tables = self.search.suppressed_tables.without(found.release)
+        found = replace(found, suppressed_tables=suppressed_tables)
         of_conflicts = (conflict.refutation for conflict in required.conflicts if conflict.refutation is not None)
         told = {one.name: one for one in (*found.refutations, *of_conflicts)}
         ended = {"required": required.asked} if required.is_ended else {}

@@ -11,11 +11,11 @@ from sdc.search.ordered import OrderedSearch
 from sdc.search.step import SearchStep, outlook
 
 if TYPE_CHECKING:
+    from sdc.protect.release import ProtectedRelease
     from sdc.search.best import FoundRelease
     from sdc.search.constraints import Constraints
     from sdc.search.grown import Grown
     from sdc.search.ordered import OrderedRelease
-    from sdc.search.parts import FoundParts
     from sdc.search.required import Required
 
 NOTHING_ELSE = "What is required was asked for, and nothing else."
@@ -53,7 +53,7 @@ def of_required(required: Required) -> str:
     )
 
 
-def of_parts(found: FoundParts, schema: Schema) -> str:
+def of_parts(found: ProtectedRelease, schema: Schema) -> str:
     """What to say where it was told to end before all that may go out in part was proven, or was proven together."""
     if not found.ended_after:
         return ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
+from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
 from sdc.model.documents import plain
 from sdc.model.errors import NothingReleasableError
@@ -17,7 +18,6 @@ from sdc.risk.assessment import Broken, Witness
 from sdc.risk.criteria import Evaluation
 from sdc.risk.refutation import Refutation
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import NEVER, Deadline, DeadlineError
 
 Conflicting = tuple[SubTable, ...]
 MOST_TOLD = 5

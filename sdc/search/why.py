@@ -136,9 +136,9 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
     within = next((held for held in release.frontier if st.is_within(sub_table, held)), None)
     facts = [
-        fact for fact in evaluator.known.published if fact.view == sub_table and fact.between and not fact.universe
+        fact for fact in evaluator.known.published if fact.view == sub_table and fact.intervals and not fact.universe
     ]
-    told = facts[0].between if facts and within is None else None
+    told = facts[0].intervals if facts and within is None else None
     # that its cells are suppressed is no reason why
     criteria = evaluator.criteria if told is None else replace(evaluator.criteria, kept=None)
     evaluator = replace(evaluator, known=replace(evaluator.known, release=NOTHING), criteria=criteria)
@@ -156,7 +156,7 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     reason = replace(reason, refutation=judged.refutation, spent=judged.spent)
     if told is None:
         return reason
-    cells = told.cells[told.nothing(evaluator.known.total)]
+    cells = told.cells[told.suppressed(evaluator.known.total)]
     records = evaluator.table.marginal(sub_table).count_at(cells).sum()
     return replace(reason, withheld=len(cells), hidden=float(records / evaluator.table.total))
 

@@ -11,6 +11,7 @@ import numpy as np
 from sdc.checkpoint import NOT_KEPT, Checkpoint
 from sdc.config.analysis import WidthsConfig
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import NEVER, Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
@@ -19,6 +20,9 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.table import Cells, Table
+from sdc.protect.recoding import merged
+from sdc.protect.request import ProtectionRequest
+from sdc.protect.rounding import require_no_levels
 from sdc.public.earlier import Provenance
 from sdc.public.published import Published, read_published
 from sdc.risk.criteria import Criteria
@@ -28,12 +32,9 @@ from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.refutation import Refutations
 from sdc.risk.verdict import Policy
 from sdc.search.best import ReleaseSearch
-from sdc.search.coarsening import merged
-from sdc.search.constraints import Constraints, ProtectionRequest
-from sdc.search.deadline import NEVER, Deadline
+from sdc.search.constraints import Constraints
 from sdc.search.decomposable import DecomposableSearch, SearchState
 from sdc.search.ordered import OrderedSearch
-from sdc.search.rounding import require_no_levels
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep
 from sdc.search.step import SearchStep
 from sdc.storage.proofs import KeptProofs, witnesses_of

@@ -235,9 +235,10 @@ def _sub_tables(subject: Subject) -> int:
 
 
 def _in_part(subject: Subject) -> dict[str, Any]:
-    schema, tables = subject.table.schema, subject.parts.tables
+    schema, tables = subject.table.schema, subject.suppressed_tables.tables
     return {
-        part.label(schema): f"rounded to multiples of {part.base}" if part.base else part.withheld for part in tables
+        part.label(schema): f"rounded to multiples of {part.base}" if part.base else len(part.suppressed)
+        for part in tables
     }
 
 

@@ -134,7 +134,7 @@ def posterior(work: Work, into: Path) -> None:
             again = Refusals.none("the search ended early or was resumed, and no other one goes the same way")
         else:
             asked_again = build.settings(work.executor), build.config.release.method, release, asked.refusals
-            again = refusals(table, build.made.known, *asked_again, found.parts)
+            again = refusals(table, build.made.known, *asked_again, found.suppressed_tables)
         work.say(_describe_refusals(again))
         results.write_refusals(again, into)
 

@@ -12,6 +12,7 @@ from typing import Any
 from sdc.config.build import BuildConfig
 from sdc.config.release import ReleaseConfig
 from sdc.config.table import FILES
+from sdc.deadline import Deadline
 from sdc.events import WARNING, tell
 from sdc.intruder.summary import laws_of
 from sdc.model import subtable as st
@@ -28,7 +29,6 @@ from sdc.public.mixture import Mixture
 from sdc.publish.publication import Texts, require_formats, signing_key
 from sdc.run_format import BAD_RECORDS, TABLE
 from sdc.search.constraints import Constraints
-from sdc.search.deadline import Deadline
 from sdc.stages.assemble import SearchSettings
 from sdc.stages.build import Build, Say, Work, plain
 from sdc.storage.known import write_known

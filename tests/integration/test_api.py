@@ -265,7 +265,7 @@ def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None
     wish = {"require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]}
     found = sdc.find_release(czech, NOTHING, "ordered", min_width=6, **wish)
     whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
-    assert found.parts.facts
+    assert found.suppressed_tables.facts
     assert known.facts == found.evaluation.knowledge.facts
     assert whole.facts == ()
     assert known != whole

@@ -167,7 +167,9 @@ class Course:
     def _note(self, at: str, cause: SubTable | None) -> None:
         state = self.state
         frontier, count = state.released.frontier, state.released.sub_tables(self.schema)
-        self.moments.append(Moment(state.version, at, cause, frontier, state.unreleasable, count, state.parts.views))
+        self.moments.append(
+            Moment(state.version, at, cause, frontier, state.unreleasable, count, state.suppressed_tables.views)
+        )
 
     def _of(self, named: Iterable[Sequence[str]]) -> list[SubTable]:
         return [st.named(names, self.schema) for names in named]

@@ -163,7 +163,7 @@ class FrontierBody(BaseModel):
     def showing(cls, state: State, *, is_all: bool) -> Self:
         """With the unreleasable one where `is_all`."""
         released = named(state.released.frontier, state.schema)
-        found = cls(released=released, version=state.version, **in_part_of(state.parts.views, state.schema))
+        found = cls(released=released, version=state.version, **in_part_of(state.suppressed_tables.views, state.schema))
         if is_all:
             found.unreleasable = named(state.unreleasable, state.schema)
         return found
@@ -213,7 +213,7 @@ class AllFrontiersBody(BaseModel):
         frontiers = {"released": state.released.frontier, "direct": state.direct}
         frontiers |= {"unreleasable": state.unreleasable, "undecided": state.undecided}
         told = {name: named(found, state.schema) for name, found in frontiers.items()}
-        return cls(version=state.version, **told, **in_part_of(state.parts.views, state.schema))
+        return cls(version=state.version, **told, **in_part_of(state.suppressed_tables.views, state.schema))
 
 
 class RequestBody(BaseModel):

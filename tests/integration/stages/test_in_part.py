@@ -19,10 +19,10 @@ from sdc.commands.cli import app
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, SdcError
+from sdc.protect.summary import part_facts
 from sdc.public.published import read_published
 from sdc.record.ledger import new_ledger, read_ledger
 from sdc.risk.assessment import OwnJudged
-from sdc.search.suppressed import part_facts
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import compare
 from sdc.stages.stages import STAGES
@@ -38,16 +38,16 @@ __all__ = ["FORMATS", "REQUIRED", "built", "config"]  # for tests of verificatio
 def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Build) -> None:
     build = yearbook
     made, release = build.made, build.folder.stage("release")
-    schema, (fact,) = made.table.schema, made.found.parts.facts
+    schema, (fact,) = made.table.schema, made.found.suppressed_tables.facts
     view = st.parse("area*age", schema)
     assert fact.view == view
     assert made.found.required is not None
     assert (made.found.required.in_part, made.found.required.refused) == ((view,), ())
     assert all(st.parse(name, schema) in made.found.release for name in ("area*sex", "age*sex*edu", "area*edu"))
-    (told,) = part_facts(made.found.parts, {}, made.table, release)
+    (told,) = part_facts(made.found.suppressed_tables, {}, made.table, release)
     counts = made.table.marginal(view)
     small = counts.codes[counts.counts <= 2]
-    hidden = fact.between.cells if fact.between is not None else small[:0]
+    hidden = fact.intervals.cells if fact.intervals is not None else small[:0]
     assert counts.schema.keys.matching(hidden, small).min() >= 0
     assert told["withheld"] == len(hidden) < told["cells"] / 4
     assert told["records_withheld"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
@@ -81,7 +81,9 @@ def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:
 
 def test_the_largest_withheld_cells_stand_in_the_report_with_what_each_protects(yearbook: Build) -> None:
     (one,) = yearbook.made.found.suppressed
-    (told,) = part_facts(yearbook.made.found.parts, {}, yearbook.made.table, yearbook.folder.stage("release"), [one])
+    (told,) = part_facts(
+        yearbook.made.found.suppressed_tables, {}, yearbook.made.table, yearbook.folder.stage("release"), [one]
+    )
     assert told["largest"][0]["count"] == max(cell["count"] for cell in told["largest"])
     report = report_of(yearbook)
     assert all(f"<li>{cell['text']}.</li>" in report for cell in told["largest"])
@@ -110,7 +112,7 @@ def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monke
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> None:
     run = str(yearbook.folder.path)
     subject = Subject.open(run)
-    assert subject.parts.labels(subject.table.schema) == ["area*age"]
+    assert subject.suppressed_tables.labels(subject.table.schema) == ["area*age"]
     assert len(subject.known.published) == 1
     assert compare(run, run).in_part == {}
 
@@ -129,8 +131,8 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     table = {"path": "people.csv", "hierarchies": {"place": ["region", "area"]}}
     release = {"require": ["region*kind", "area"], "in_part": [{"of": "area*kind"}], "only": "required"}
     build = built(config(tmp_path, table=table, release=release, risk={"min_width": 2, "small_count": 2}))
-    (fact,) = build.made.found.parts.facts
-    assert fact.between is not None
+    (fact,) = build.made.found.suppressed_tables.facts
+    assert fact.intervals is not None
     assert build.made.assessed(2)[0].in_part == OwnJudged(1, 0)
     assert verify(build.folder.path).verified
 
@@ -161,7 +163,7 @@ def test_a_sub_table_goes_out_rounded(rounded_yearbook: Build) -> None:
     """Each cell and each margin is a multiple less than the base away, in every format, and named as rounded."""
     build = rounded_yearbook
     release, table = build.folder.stage("release"), build.made.table
-    (part,) = build.made.found.parts.tables
+    (part,) = build.made.found.suppressed_tables.tables
     assert (part.label(table.schema), part.base) == ("area*age", 5)
     assert {margin.label(table.schema) for margin in part.margins} == {"area", "age"}
     answer = CliRunner().invoke(app, ["why", str(build.folder.path), "area*age"])
@@ -292,6 +294,8 @@ def test_what_is_within_another_with_the_same_merged_categories_has_a_file_of_it
     schema = build.made.table.schema
     instead = {st.label(of, schema): {*st.names(by, schema)} for of, by in build.coarsened.items()}
     assert instead == {"area*age": {"area_merged", "age"}, "area*age*sex": {"area_merged", "age", "sex"}}
-    told = part_facts(build.made.found.parts, build.coarsened, build.made.table, build.folder.stage("release"))
+    told = part_facts(
+        build.made.found.suppressed_tables, build.coarsened, build.made.table, build.folder.stage("release")
+    )
     assert len({one["file"] for one in told}) == 2
     assert not verify(build.folder.path).failures

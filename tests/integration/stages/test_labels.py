@@ -131,8 +131,8 @@ def test_where_counts_of_a_variable_are_public_its_labels_say_nothing_new() -> N
     known = Knowledge.of(table, Release.of([0b010, 0b100]), NO_ZEROS, ())
     (labels,) = known.facts
     assert (labels.view, labels.of_labels) == (0b011, True)
-    assert labels.between is not None
-    assert labels.between.low.tolist() == [1, 1, 1, 1]
+    assert labels.intervals is not None
+    assert labels.intervals.low.tolist() == [1, 1, 1, 1]
     assert known.published == ()
     for release in ([], [0b100], [0b011], [0b111]):
         assert Knowledge.of(table, Release.of(release), NO_ZEROS, ()).facts == ()

@@ -201,9 +201,9 @@ def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Pat
     for pattern in (CORNER, CROSS):
         (nines / "like.csv").write_text(listing(pattern, [[9] * 3] * 3))
         build = built(config(nines, "t", [], release=release, ledger="led"))
-        (part,) = build.made.found.parts.tables
-        assert part.fact.between is not None
-        hidden.append({*map(tuple, part.fact.between.cells.tolist())})
+        (part,) = build.made.found.suppressed_tables.tables
+        assert part.fact.intervals is not None
+        hidden.append({*map(tuple, part.fact.intervals.cells.tolist())})
         bases.add(build.base)
     assert len(bases) == len(read_ledger(nines / "led").entries) == 2
     assert hidden[0] == CORNER < hidden[1]
@@ -252,7 +252,7 @@ def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(ni
     with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
         built(config(nines, "whole", [], ledger="led", release=margins))
     later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
-    assert later.made.found.parts.tables
+    assert later.made.found.suppressed_tables.tables
     assert verify_run(later.folder.path).verified
 
 

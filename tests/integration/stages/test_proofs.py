@@ -29,7 +29,7 @@ def ledger(tmp_path: Path) -> Path:
     """A ledger with one entry, of a yearbook one of whose tables is suppressed."""
     new_ledger(tmp_path / "led")
     build = published(tmp_path, "first", **FIRST)
-    assert build.made.found.parts.tables
+    assert build.made.found.suppressed_tables.tables
     return tmp_path / "led"
 
 

@@ -18,9 +18,9 @@ from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
+from sdc.protect.recoding import Redesign
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.search.redesign import Redesign
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv

@@ -339,7 +339,7 @@ class Chain:
             schema = service.schema
             for number in self.rng.permutation(np.arange(1, 1 << len(schema))).tolist():
                 service.ask(number, "ann", in_part=bool(self.rng.random() < 0.5)).result(600)
-            for view in filter(None, (*service.state.released.frontier, *service.state.parts.views)):
+            for view in filter(None, (*service.state.released.frontier, *service.state.suppressed_tables.views)):
                 public = service.marginal(view) or service.in_part(view)
                 assert public is not None
                 path = folder / f"{st.label(view, schema).replace('*', '-')}.csv"

@@ -53,7 +53,7 @@ def test_after_a_yearbook_more_can_be_published(
     first = publish("yearbook", rng.choice(tables, 3, replace=False).tolist())
     schema = first.made.table.schema
     implied = [st.label(element, schema) for element in first.made.found.release.frontier if element]
-    parts = first.made.found.parts.labels(schema)
+    parts = first.made.found.suppressed_tables.labels(schema)
     for later in range(LATER):
         again = rng.choice(implied or parts) if later % 2 and (implied or parts) else rng.choice(tables)
         if (refused := refusal(publish, f"later{later}", str(again))) is not None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import NEVER, Deadline
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.fact import NO_FACTS
@@ -19,14 +20,13 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
+from sdc.protect.recoding import Merged, known_at, merged, without_levels
+from sdc.protect.request import ProtectionRequest
 from sdc.public.earlier import Provenance
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease
-from sdc.search.coarsening import Merged, known_at, merged, without_levels
-from sdc.search.constraints import ProtectionRequest
-from sdc.search.deadline import NEVER, Deadline
 from sdc.stages.assemble import SearchSettings, no_widths, release_search
 from tests.helpers.deadlines import AfterLooks
 from tests.profiles import scaled

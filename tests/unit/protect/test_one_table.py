@@ -18,7 +18,7 @@ from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
-from sdc.treat.suppression import Dense, Flags, Suppressed, least_withheld, suppress
+from sdc.protect.one_table import Dense, Flags, Suppressed, least_withheld, suppress
 from tests import reference
 from tests.profiles import scaled
 from tests.reference import TooManyTablesError, feasible

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from sdc.feasible import walk
-from sdc.feasible.in_part import InPart, begins, changed_places
+from sdc.feasible.suppressed_cells import PricedCells, begins, changed_places
 from sdc.feasible.walk import shift, shift_cheaply, shift_in_part
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
@@ -27,9 +27,9 @@ def tables_and_views(draw: hs.DrawFn) -> tuple[Table, Knowledge, tuple[SubTable,
     return table, known, tuple(draw(hs.lists(hs.integers(1, full), min_size=1, max_size=3, unique=True)))
 
 
-def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> InPart:
+def in_part(table: Table, views: tuple[SubTable, ...], price: int) -> PricedCells:
     """Every cell of the views costs as much."""
-    return InPart(views, np.full(begins(views, table.schema)[-1], price))
+    return PricedCells(views, np.full(begins(views, table.schema)[-1], price))
 
 
 @settings(max_examples=50)

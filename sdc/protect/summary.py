@@ -12,14 +12,14 @@ import numpy as np
 
 from sdc.model import subtable as st
 from sdc.model.documents import plain
-from sdc.model.parts import Part, Parts
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
+from sdc.protect.request import ProtectionRequest
 from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.support import Support, support_of
 from sdc.run_format import METADATA, SUB_TABLE
-from sdc.search.constraints import ProtectionRequest
 
 MUCH = 0.1  # of the records in suppressed cells of a table: more is warned of
 LARGEST, NAMED = 3, 1  # suppressed cells of a table; cells that one of them protects
@@ -83,17 +83,17 @@ class Suppression:
 
 
 def suppressions(
-    evaluation: Evaluation, parts: Parts, constraints: Sequence[ProtectionRequest]
+    evaluation: Evaluation, parts: SuppressedTables, constraints: Sequence[ProtectionRequest]
 ) -> tuple[Suppression, ...]:
     """Of each suppressed table, by the proof of a release with it."""
     pool = evaluation.pool
     proven = support_of(evaluation.proof, pool.table, pool.small_count, evaluation.knowledge, pool.at_risk.own)
     costs = {wish.view: "weights" if isinstance(wish.cost, tuple) else wish.cost or "records" for wish in constraints}
-    hidden = (part for part in parts.tables if part.withheld)
+    hidden = (part for part in parts.tables if len(part.suppressed))
     return tuple(_suppression(part, proven, evaluation.criteria, costs.get(part.view, "records")) for part in hidden)
 
 
-def _suppression(part: Part, proven: Support, criteria: Criteria, cost: str) -> Suppression:
+def _suppression(part: SuppressedTable, proven: Support, criteria: Criteria, cost: str) -> Suppression:
     table, schema, largest = proven.pool.table, proven.knowledge.schema, list[SuppressedCell]()
     counts, places = table.marginal(part.view).dense.reshape(-1), part.places(schema)
     inside, share = schema.restrict(st.members(part.view)), int(counts[places].sum()) / table.total
@@ -106,7 +106,7 @@ def _suppression(part: Part, proven: Support, criteria: Criteria, cost: str) -> 
     return Suppression(st.label(part.view, schema), len(counts), len(places), share, cost, tuple(largest))
 
 
-def _protected(part: Part, place: int, proven: Support, criteria: Criteria) -> list[dict[str, str]]:
+def _protected(part: SuppressedTable, place: int, proven: Support, criteria: Criteria) -> list[dict[str, str]]:
     """Small cells of suppressed tables, and then at-risk cells, that nothing else shows to keep the width."""
     schema, width, left = proven.knowledge.schema, criteria.width, proven.without(part.view, place)
     short = np.setdiff1d(width.short_own(left), width.short_own(proven))
@@ -135,7 +135,7 @@ def largest_facts(suppressed: Sequence[Suppression], view: SubTable, schema: Sch
 
 
 def part_facts(
-    parts: Parts,
+    parts: SuppressedTables,
     coarsened: Mapping[SubTable, SubTable],
     table: Table,
     release: Path,
@@ -155,12 +155,12 @@ def part_facts(
         told = {"how": "coarsen", "cells": cells, "left": left, "by": by, "file": files[frozenset(by)]}
         found.append({"sub_table": st.names(view, schema), **told})
     for part in parts.tables:
-        assert part.fact.between is not None
+        assert part.fact.intervals is not None
         names, told = st.names(part.view, schema), {"how": "round", "cells": st.cells(part.view, schema)}
         if part.base:
             told |= {"base": part.base, "margins": [st.names(margin.view, schema) for margin in part.margins]}
         else:
-            hidden = table.marginal(part.view).count_at(part.fact.between.cells)
+            hidden = table.marginal(part.view).count_at(part.fact.intervals.cells)
             told |= {"how": "withhold", "withheld": len(hidden)}
             told["records_withheld"] = round(int(hidden.sum()) / table.total, 6)
             told["largest"] = largest_facts(suppressed, part.view, schema)

@@ -18,18 +18,18 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sdc.deadline import Deadline
 from sdc.feasible import walk
 from sdc.feasible.differences import Differences, Flags
-from sdc.feasible.in_part import InPart, begins, cells_at, changed_places
+from sdc.feasible.suppressed_cells import PricedCells, begins, cells_at, changed_places
 from sdc.model import subtable as st
-from sdc.model.parts import withholding
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
+from sdc.protect.selection import Chosen, Selection
 from sdc.risk.certifying import WALK_STEPS
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.support import Component
-from sdc.risk.units import PartUnit, ProvenUnit, cut, move_groups, move_in_part
-from sdc.search.deadline import Deadline
-from sdc.search.selection import Chosen, Selection
+from sdc.risk.units import PricedUnit, ProvenUnit, cut, move_groups, move_priced
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints | None
@@ -46,7 +46,7 @@ PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
 MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
 WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
-LOOKS = 20_000  # nodes that all looks may take, or as many as withholding took: some seconds of one core
+LOOKS = 20_000  # nodes that all looks may take, or as many as suppression took: some seconds of one core
 MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
@@ -88,7 +88,7 @@ def _flags(evaluator: RiskEvaluator, view: SubTable, places: Ints | None) -> Fla
     return found
 
 
-class Hiding:
+class SuppressionSearch:
     """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
 
     Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, and then those of others
@@ -111,7 +111,9 @@ class Hiding:
         hiding = tuple(st.within(view, frame.variables) for view in views)
         before = [one for one in frame.own.of_views(self._schema) if one[0] not in hiding]
         self._within = (*hiding, *(view for view, _, _ in before))
-        facts = tuple(fact for fact in component.knowledge.facts if fact.view not in hiding or fact.between is not None)
+        facts = tuple(
+            fact for fact in component.knowledge.facts if fact.view not in hiding or fact.intervals is not None
+        )
         self._known = replace(component.knowledge, facts=facts)
         self._ends = begins(self._within, self._schema)[1:-1]
         counts = [self._part.marginal(view).dense.reshape(-1) for view in hiding]
@@ -225,25 +227,25 @@ class Hiding:
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))
         prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = InPart(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
+        in_part, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
         least = max(LEAST_PER_UNIT, len(prices) // PLACES_EACH)
         pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
         units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
-            pieces, self._evaluator.executor.run(move_in_part, self._evaluator.table, units), strict=True
+            pieces, self._evaluator.executor.run(move_priced, self._evaluator.table, units), strict=True
         ):
             pool.add(found.differences)
             gone[piece[found.rows]] = np.abs(found.gone)
             self.spent += found.nodes
         return gone
 
-    def _unit(self, in_part: InPart, targets: Ints, changes: Ints, tries: range, nodes: int) -> PartUnit:
+    def _unit(self, in_part: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
         asked = self.variables, self._known, in_part
         if len(targets) and targets[0] >= len(self._cells):
-            return PartUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
-        return PartUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
+            return PricedUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
+        return PricedUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
 
     def _choose(self, target: int, pool: Pool, free: bool) -> list[int]:
         """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one.
@@ -278,9 +280,9 @@ class Hiding:
         return [(0, reached, -1), *((cost, -by, at) for cost, by, at in sorted(moving)[:MOST_PAIRED])]
 
     def mend(self, deadline: Deadline) -> None:
-        """What withholding cells protects is protected by less, where that is found, as long as it is worth it.
+        """What suppression cells protects is protected by less, where that is found, as long as it is worth it.
 
-        Looks end when they have cost what withholding did, the dearest cells having been looked at first.
+        Looks end when they have cost what suppression did, the dearest cells having been looked at first.
         """
         until = self.spent + max(self.spent, LOOKS)
         for tries in MENDING:
@@ -324,7 +326,7 @@ class Hiding:
     def _proving(self, targets: Ints, hidden: Flags, pool: Pool) -> bool:
         """Whether targets move as far as they must while nothing changes but what is hidden; how goes to the pool."""
         told = (
-            withholding(view, np.flatnonzero(own), self._schema, self._part.total).fact
+            SuppressedTable.at(view, np.flatnonzero(own), self._schema, self._part.total).fact
             for view, own in zip(self._within, np.split(hidden, self._ends)[: len(self._views)], strict=False)
         )
         asked = self._selection.useful[targets], self._selection.needed[targets]
@@ -402,7 +404,7 @@ class Hiding:
 class Pool:
     """Differences that were found for a batch."""
 
-    def __init__(self, search: Hiding) -> None:
+    def __init__(self, search: SuppressionSearch) -> None:
         self._search, self.found = search, list[Chosen]()
         self._of: dict[int, list[tuple[int, int]]] = {}
 

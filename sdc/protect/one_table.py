@@ -24,14 +24,14 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.rounding import Dense, checked
+from sdc.protect.suppression import protection_intervals, suppress_jointly
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Effort
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
 from sdc.risk.verdict import Verdict
 from sdc.run_format import COUNT, TOTAL
-from sdc.search.rounding import Dense, checked
-from sdc.search.withholding import withhold
 from sdc.solve.equations import Equations
 from sdc.solve.integer import IntegerSystem
 from sdc.solve.linear import Sums, cheapest
@@ -152,7 +152,7 @@ def suppress_beside(
 ) -> Suppressed:
     """The cells of a sub-table to withhold, so that the others may be public beside what is known of the table.
 
-    Of as many cells as there are; see `sdc.search.withholding`. Its margins are public with it where they may be:
+    Of as many cells as there are; see `sdc.protect.suppression`. Its margins are public with it where they may be:
     then the search begins with the cells that `suppress` finds, and withholds others where these do not do beside
     all else. Where no choice does, all cells are withheld, and where that does not do, the margins too. Every at-risk
     cell of the whole table is judged, and every small cell of the sub-table keeps the width of its own range, but
@@ -194,13 +194,15 @@ def _withheld(evaluator: RiskEvaluator, subtable: SubTable, *, margins: bool, ev
     closed = table.schema.levels.closed(subtable)
     start = {} if least is None else {closed: least.withheld.reshape(-1)}
     again = np.flatnonzero(~evaluator.known.zeros.excluded(subtable, table.schema).reshape(-1)) if everything else ()
-    found = withhold(evaluator, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything)
+    found = suppress_jointly(
+        evaluator, [closed], start, again={closed: np.array(again, np.int64)}, mends=not everything
+    )
     if (answer := found.evaluator.evaluate(NOTHING)).verdict is not Verdict.SAFE:
         raise NotReleasableError(
             f"{st.label(subtable, table.schema)} cannot be published in part: with the cells that were to stay the "
             f"verdict is {answer.verdict.name.lower()}; give a larger budget, or publish coarser categories"
         )
-    hidden, own = found.hidden[0].reshape(counts.shape), found.own[0]
+    hidden, own = found.flags[0].reshape(counts.shape), protection_intervals(found.evaluator, closed)
     weight = int(counts[hidden].sum())
     optimal = least is not None and least.optimal and weight + hidden.sum() == least.weight + least.withheld.sum()
     return Suppressed(counts, hidden, own.inner, weight, bool(optimal), margins, own.cells[own.refuted], True)
