@@ -71,10 +71,11 @@ app = typer.Typer(
 
 
 class Short(NamedTuple):
-    """An option of a setting that people use much, and how its text is read; by default as in a config."""
+    """An option of a setting that people use much, and how its text is read, by default as in a config."""
 
     option: str
     read: Callable[[str], Any] | None = None
+    also: tuple[str, ...] = ()
 
 
 def _names(text: str) -> list[str]:
@@ -91,7 +92,7 @@ SHORT = {
     "risk.small_count": Short("--small-count"),
     "risk.min_width": Short("--min-width"),
     "release.method": Short("--method", str),
-    "widths.floor": Short("--floor"),
+    "widths.threshold": Short("--threshold", also=("--floor",)),
     "sharp_seconds": Short("--seconds"),
     "uniques.fraction": Short("--fraction"),
     "uniques.model": Short("--model", str),
@@ -166,7 +167,8 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
             raise typer.Exit(answer.status)
 
         more: dict[str, Any] = {
-            name: Annotated[str | None, typer.Option(SHORT[key].option)] for name, key in takes.items()
+            name: Annotated[str | None, typer.Option(SHORT[key].option, *SHORT[key].also)]
+            for name, key in takes.items()
         }
         more |= {"set_": Set} if "settings" in own else {}
         shown = [one for one in own.values() if one.name not in ("settings", "as_json")]

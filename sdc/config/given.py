@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of, yaml_value
+from sdc.config.old_keys import current, warn
 from sdc.config.reference import explained
 from sdc.config.release import ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, meant
@@ -50,11 +51,11 @@ def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfi
 
     InputError for another name, with the nearest, and for what the section refuses.
     """
+    given = current({name: value for name, value in given.items() if value is not None}, "release", warn)
     require_names(given, NAMES, "a search")
     content = release.model_dump()
     for name, value in given.items():
-        if value is not None:
-            content = _merged(content, _keys(name, value))
+        content = _merged(content, _keys(name, value))
     try:
         return ReleaseConfig.model_validate(content)
     except ValidationError as error:

@@ -79,11 +79,11 @@ class Listing:
 
         Below the width required no sub-table can be released, so nothing is lost by such a floor.
         """
-        if widths.floor is not None or widths.most is not None:
+        if widths.threshold is not None or widths.most is not None:
             most = widths.most or 0
         else:
             most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
-        floor = widths.floor if widths.floor is not None else least if most else 0
+        floor = widths.threshold if widths.threshold is not None else least if most else 0
         return Listing(floor, most)
 
 

@@ -31,7 +31,7 @@ Asked = tuple[str, ...]
 NO_FEATURES = {
     "how the table is read, which is the same table to all that follows": (
         *("table.path", "table.variables", "table.columns", "table.csv", "table.categories", "table.missing"),
-        *("table.recodes", "table.bad_records", "table.max_categories", "table.partitions", "table.expect"),
+        *("table.recodes", "table.invalid_records", "table.max_categories", "table.partitions", "table.expect"),
         *("table.not_totals", "table.alike", "table.ignore", "table.exclude_missing"),
     ),
     "what every build has": ("name", "risk.min_width", "risk.small_count", "widths", "execution", "output.folder"),

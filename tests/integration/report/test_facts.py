@@ -193,7 +193,7 @@ def with_bad_records(folder: Path) -> Run:
     lines = [f"{a},{b}" for a, b in random.integers(0, (6, 3), (200, 2)).tolist()]
     (folder / "ages.csv").write_text("\n".join(["age,sex", *lines]))
     table = {"path": "ages.csv", "recodes": {"sex": {"groups": {"f": ["0"], "m": ["1"]}}}}
-    return built(folder, table={**table, "bad_records": "set_aside"}, risk={"small_count": 12, "min_width": 4})
+    return built(folder, table={**table, "invalid_records": "exclude"}, risk={"small_count": 12, "min_width": 4})
 
 
 def with_weights(folder: Path) -> Run:

@@ -54,7 +54,7 @@ EVERYTHING = 0b111111
 RULES: Sequence[list[dict[str, Any]]] = (
     [],
     [{"rule": "one_step"}],
-    [{"rule": "biased", "share": 0.5}],
+    [{"rule": "limit_unreleasable", "share": 0.5}],
     [{"rule": "value", "least": 0.1}],
     [{"rule": "share", "most": 0.5}],
     [{"rule": "batch"}],

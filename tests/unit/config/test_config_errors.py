@@ -41,7 +41,7 @@ def test_faults_of_recodes(file: Path, recode: str, match: str) -> None:
     [
         ("variables: [b], recodes: {a: {top: 3}}", "'a' is not among the variables; add it there or drop its recode"),
         ("categories: {a: [x]}, recodes: {a: {top: 3}}", "'a' has categories too; its recode gives them"),
-        ("bad_records: drop", r"table\.bad_records = 'drop': .*\(refuse a table with records"),
+        ("invalid_records: drop", r"table\.invalid_records = 'drop': .*\(refuse a table with records"),
     ],
 )
 def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
@@ -88,7 +88,7 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: money}]}", r": release.in_part.0.cost ="),
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}", r"cost.weights is missing"),
         ("name: small", "name: small\nwidths: {most: 0}", "widths.most = 0"),
-        ("name: small", "name: small\nwidths: {floor: 3, most: 9}", "floor = 3 is given, so that none is chosen"),
+        ("name: small", "name: small\nwidths: {threshold: 3, most: 9}", "threshold = 3 and most are both given"),
         ("name: small", "name: small\nexecution: {workers: 0}", "execution.workers = 0"),
         ("name: small", "name: small\nexecution: {cluster: in_process}", "cluster = 'in_process': it is neither of"),
         ("name: small", "name: small\nexecution: {cluster: no.yaml}", "cluster = 'no.yaml': there is no file /"),
@@ -293,7 +293,7 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         ),
         ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
-        ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
+        ("rules: [{rule: limit_unreleasable}]", "it refuses nothing; give most or share"),
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
         ("rules: [{rule: share, most: 1}]", "most = 1"),
         ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),
