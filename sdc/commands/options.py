@@ -253,7 +253,7 @@ def file_option(text: str, *names: str, metavar: str = "FILE") -> Any:
 # What an earlier version had an option for
 
 _ZEROS = {"--structural-zeros": "table.structural_zeros"}
-_N_RULE = {"--n-rule": "risk.n_rule"}
+_N_RULE = {"--n-rule": "risk.min_frequency"}
 _LIMIT = {
     **{
         f"--{name.replace('_', '-')}": f"risk.posterior.{name}"
@@ -281,8 +281,8 @@ _OLD: dict[str, dict[str, str]] = {
     | {f"--{name}": f"release.{name}" for name in ("objective", "minutes")}
     | {f"--{name}": f"release.{name}[]" for name in ("require", "forbid")}
     | {"--seed": "release.annealing.seed release.simulatable.seed", "--title": "publication.title"}
-    | {"--weight": "release.weights.*", "--best-subset": "release.conflicts=best_subset"}
-    | {"--only-required": "release.only=required"},
+    | {"--weight": "release.weights.*", "--best-subset": "release.on_conflict=drop"}
+    | {"--only-required": "release.required_only=true"},
 }
 """By command: its keys; [] where each adds to a list, .* where NAME=VALUE is said, = where nothing is."""
 _SIDES = {"none": "intruder.none", "wrong": "intruder.wrong", "right": "agency.right", "harm": "agency.wrong"}
@@ -298,9 +298,9 @@ def modern(words: Sequence[str]) -> list[str]:
         if option not in old:
             found.append(word)
             continue
-        keys, constant, value = old[option].partition("=")
-        text = value if constant else text if mark else next(rest, "")
-        for setting in _set(keys, text, lists):
+        constant = "=" in old[option]
+        text = text if mark or constant else next(rest, "")
+        for setting in [old[option]] if constant else _set(old[option], text, lists):
             print(f"{option} goes with the next version; write --set {shlex.quote(setting)}", file=sys.stderr)
             found += ["--set", setting]
     return found

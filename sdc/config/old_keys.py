@@ -23,6 +23,14 @@ class Now(NamedTuple):
 
 OLD_KEYS = {
     "table.bad_records": Now("invalid_records", {"refuse": "refuse", "set_aside": "exclude"}),
+    "risk.undecided": Now("accept_undecided", {"refuse": False, "outer": True}),
+    "risk.n_rule": Now("min_frequency"),
+    "risk.attributes": Now("attribute_disclosure"),
+    "release.only": Now("required_only", {None: False, "required": True}),
+    "release.conflicts": Now("on_conflict", {"refuse": "refuse", "best_subset": "drop"}),
+    "release.like": Now("previous_pattern"),
+    "release.breadth": Now("first_dimension"),
+    "release.questions": Now("max_evaluations"),
     "server.rules.rule": Now("rule", {"biased": "limit_unreleasable"}),
     "widths.floor": Now("threshold"),
 }

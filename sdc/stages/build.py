@@ -275,7 +275,7 @@ class Build:
     @cached_property
     def like(self) -> tuple[Published, ...]:
         """Sub-tables of an earlier edition that are in part; errors as `edition_before`."""
-        return edition_before(self.config.release.like)
+        return edition_before(self.config.release.previous_pattern)
 
     @property
     def is_released(self) -> bool:
@@ -317,8 +317,8 @@ class Build:
     def criteria(self) -> Criteria:
         risk = self.config.risk
         limit = PosteriorLimit.from_facts(risk.posterior.model_dump()) if risk.posterior else None
-        attributes = Attributes(**risk.attributes.model_dump()) if risk.attributes else None
-        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule, attributes)
+        attributes = Attributes(**risk.attribute_disclosure.model_dump()) if risk.attribute_disclosure else None
+        return Criteria.of(risk.small_count, risk.min_width, limit, risk.min_frequency, attributes)
 
     @property
     def losses(self) -> Losses | None:
@@ -329,7 +329,7 @@ class Build:
 
     @property
     def policy(self) -> Policy:
-        return Policy(self.config.risk.undecided)
+        return Policy.OUTER if self.config.risk.accept_undecided else Policy.REFUSE
 
     @property
     def subject(self) -> GateSubject:

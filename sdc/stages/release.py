@@ -92,9 +92,7 @@ def publish(work: Work, into: Path) -> None:
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
-        work.say(
-            f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}"
-        )
+        work.say(f"release: {cleared.unproven_cells} cells are not proven, let through by risk.accept_undecided")
     check_labels(config, made.table.schema)
     texts = _texts(build)
     write_publication(cleared, build.subject, config.name, into, texts=texts)

@@ -103,7 +103,7 @@ def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Sche
         settings.weights(schema)
     with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
-    with fault_of("risk.attributes.sensitive"):
+    with fault_of("risk.attribute_disclosure.sensitive"):
         settings.criteria.check(schema)
     signing_key(config.publication)
     with fault_of("publication.children"):

@@ -34,10 +34,10 @@ def test_defaults(file: Path) -> None:
     assert (config.table.invalid_records, config.table.max_categories) == ("refuse", 256)
     assert config.risk.model_dump(exclude={"min_width"}) == {
         "small_count": 2,
-        "undecided": "refuse",
-        **dict.fromkeys(("n_rule", "attributes", "posterior")),
+        "accept_undecided": False,
+        **dict.fromkeys(("min_frequency", "attribute_disclosure", "posterior")),
     }
-    assert (config.assessment, config.release.method, config.release.conflicts) == ("sharp", "ordered", "refuse")
+    assert (config.assessment, config.release.method, config.release.on_conflict) == ("sharp", "ordered", "refuse")
     assert (config.publication.formulas, config.publication.formats) == ("quote", ("csv", "parquet"))
     assert config.execution.model_dump() == {"cluster": "local", "workers": 2, "memory_per_worker": "auto"}
     assert (config.output.folder, config.output.upload) == ("runs", None)
@@ -65,7 +65,7 @@ def test_every_setting(file: Path) -> None:
         name: all.of-it_1
         table: {path: ../t, variables: [a, b], categories: {a: ["no", "yes"]}, missing: {b: unknown},
                 structural_zeros: zeros.yaml, max_categories: 65536, partitions: 4}
-        risk: {small_count: 3, min_width: 1, undecided: outer}
+        risk: {small_count: 3, min_width: 1, accept_undecided: true}
         release: {method: decomposable, refute_cells: 0, seconds_per_cell: 2,
                   seconds: 0.5, weights: {variables: {a: 2}, sub_tables: {a*b: 0.5}},
                   annealing: {chains: 2, steps: 100, rounds: 5, patience: 0, seed: 7, schedule: linear, cycles: 100,
@@ -79,7 +79,7 @@ def test_every_setting(file: Path) -> None:
     assert config.table.path == str(file.parent.parent / "t")
     assert config.table.structural_zeros == str(file.parent / "zeros.yaml")
     assert config.execution.cluster == str(file.parent / "slurm.yaml")
-    assert (config.risk.undecided, config.widths.threshold) == ("outer", 5)
+    assert (config.risk.accept_undecided, config.widths.threshold) == (True, 5)
     assert (config.release.weights.variables, config.release.weights.sub_tables) == ({"a": 2.0}, {"a*b": 0.5})
     assert (config.release.annealing.schedule, config.release.annealing.start) == ("linear", "[a,b]")
     assert config.curve is not None

@@ -57,7 +57,11 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         ("min_width: 3", "min_width: 0", "risk.min_width = 0: should be greater than or equal to 1 .*at least 1"),
         ("min_width: 3", "min_width: true", "risk.min_width = True: should be a valid integer"),
         ("min_width: 3", "min_width: 3, small_count: 0", "risk.small_count = 0"),
-        ("min_width: 3", "min_width: 3, undecided: maybe", "risk.undecided = 'maybe': should be 'refuse' or 'outer'"),
+        (
+            "min_width: 3",
+            "min_width: 3, accept_undecided: maybe",
+            "risk.accept_undecided = 'maybe': should be a valid bool",
+        ),
         ("path: t.csv", "path: ''", "table.path = '': String should have at least 1 character"),
         ("path: t.csv", "path: t, variables: a", "table.variables = 'a': should be a list .a list of the column"),
         ("path: t.csv", "path: t, categories: {A: [no]}", "A.0 = False: YAML reads .*; write it in quotes .* write"),
@@ -167,10 +171,22 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("risk: {min_width: 3, n_rule: 1}", "risk.n_rule = 1: should be greater than or equal to 2 .no published"),
-        ("risk: {min_width: 3, attributes: {sensitive: [], most: 3}}", r"risk.attributes.sensitive = \[\]: .* .a"),
-        ("risk: {min_width: 3, attributes: {sensitive: [a], most: 0}}", "risk.attributes.most = 0: .*at least 1"),
-        ("risk: {min_width: 3, attributes: {sensitive: [a], most: 3, lacking: 1}}", "risk.attributes.lacking = 1:"),
+        (
+            "risk: {min_width: 3, min_frequency: 1}",
+            "risk.min_frequency = 1: should be greater than or",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [], most: 3}}",
+            r"risk.attribute_disclosure.sensitive = \[\]: .* .a",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [a], most: 0}}",
+            "risk.attribute_disclosure.most = 0: .*at least 1",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [a], most: 3, lacking: 1}}",
+            "risk.attribute_disclosure.lacking = 1:",
+        ),
         ("release: {at_least: {}}", "release.at_least = {}: it asks for nothing; name a measure, such as sub_tables"),
         ("release: {at_least: {sub_tables: 0}}", "release.at_least.sub_tables = 0: should be greater than or equal"),
         ("release: {at_least: {requests_served: 1.5}}", "release.at_least.requests_served = 1.5: should be less than"),

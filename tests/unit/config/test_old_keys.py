@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+import sdc
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import read_config, with_settings
@@ -17,14 +18,29 @@ from sdc.config.given import settings_of
 from sdc.config.old_keys import OLD_KEYS, OldKeyWarning, current_key
 from sdc.config.reference import explained
 from sdc.data.reading import read_table
-from sdc.model.errors import ConfigError
+from sdc.model.errors import ConfigError, InputError
+from sdc.model.release import NOTHING
 from sdc.stages.build import Build
 from sdc.stages.stages import ASKED, STAGES
 
 SMALLEST: dict[str, Any] = {"name": "small", "table": {"path": "t.csv"}, "risk": {"min_width": 3}}
+REQUIRED: dict[str, Any] = {"release.require": ["a*b"]}
+PART = {"release.in_part": [{"of": "a*b"}]}
 BEFORE = yaml.safe_load((Path(__file__).parent / "old_keys.yaml").read_text())
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "table.bad_records": ({"table.bad_records": "set_aside"}, {"table.invalid_records": "exclude"}, {}),
+    "risk.undecided": ({"risk.undecided": "outer"}, {"risk.accept_undecided": True}, {}),
+    "risk.n_rule": ({"risk.n_rule": 5}, {"risk.min_frequency": 5}, {}),
+    "risk.attributes": (
+        {"risk.attributes": {"sensitive": ["a"], "most": 3}},
+        {"risk.attribute_disclosure": {"sensitive": ["a"], "most": 3}},
+        {},
+    ),
+    "release.only": ({"release.only": "required"}, {"release.required_only": True}, REQUIRED),
+    "release.conflicts": ({"release.conflicts": "best_subset"}, {"release.on_conflict": "drop"}, REQUIRED),
+    "release.like": ({"release.like": "b.csv"}, {"release.previous_pattern": "b.csv"}, PART),
+    "release.breadth": ({"release.breadth": 1}, {"release.first_dimension": 1}, {}),
+    "release.questions": ({"release.questions": 9}, {"release.max_evaluations": 9}, {}),
     "server.rules.rule": (
         {"server.rules": [{"rule": "biased", "most": 3}]},
         {"server.rules": [{"rule": "limit_unreleasable", "most": 3}]},
@@ -92,7 +108,27 @@ def test_an_unknown_key_has_the_nearest(file: Path) -> None:
         read(file, SMALLEST, {"widths.thresold": 3})
 
 
-def test_python_takes_old_keywords(tmp_path: Path) -> None:
+def test_python_takes_old_keywords_of_criteria_and_searches(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,count\nx,p,5\nx,q,9\ny,p,7\ny,q,8\n")
+    table = sdc.read_table(tmp_path / "t.csv")
+    with pytest.warns(FutureWarning, match="^risk.n_rule: 3 goes with the next version; write risk.min_frequency: 3"):
+        assert sdc.criteria(min_width=2, n_rule=3) == sdc.criteria(min_width=2, min_frequency=3)
+    with pytest.warns(FutureWarning) as heard:
+        old = sdc.find_release(
+            table, NOTHING, "ordered", min_width=2, n_rule=3, require=["a"], only="required", questions=4
+        )
+    assert len(heard) == 3
+    new = {"min_frequency": 3, "require": ["a"], "required_only": True, "max_evaluations": 4}
+    assert old.frontier == sdc.find_release(table, NOTHING, "ordered", min_width=2, **new).frontier
+    with pytest.raises(ConfigError, match=r"n_rule is the old name of risk\.min_frequency, and both are given"):
+        sdc.criteria(min_width=2, n_rule=3, min_frequency=3)
+    with pytest.raises(ConfigError, match=r"release\.questions is the old name of release\.max_evaluations, and both"):
+        sdc.find_release(table, NOTHING, "ordered", min_width=2, questions=3, max_evaluations=3)
+    with pytest.raises(InputError, match="max_evaluation is no setting of a search; did you mean max_evaluations"):
+        sdc.find_release(table, NOTHING, "ordered", min_width=2, max_evaluation=3)
+
+
+def test_python_takes_old_keywords_of_tables(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\nx,1\n,2\n")
     with pytest.warns(OldKeyWarning, match="bad_records: set_aside goes with the next version"):
         assert read_table(tmp_path / "t.csv", bad_records="set_aside").total == 1
