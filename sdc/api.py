@@ -222,7 +222,7 @@ def redesign(
     """What may go out with what is public instead of a sub-table `age*race`, what keeps most cells first.
 
     At coarser levels of the table's schema, see `read_table`, or without a variable; and with merged categories of one
-    variable, as `how: coarsen` in a config does it. Each says what to paste into the config. Empty where nothing may.
+    variable, as `by: recoding` in a config does it. Each says what to paste into the config. Empty where nothing may.
 
     release  how a release is searched there, as the section of the config
     merging  whether merged categories are looked for
@@ -429,7 +429,7 @@ def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         ONLY: section.required_only,
         MINUTES: section.minutes,
         AT_LEAST: section.at_least,
-        **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
+        **{name: CAPABILITIES[name].is_asked(section.protect) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)
 
@@ -459,7 +459,7 @@ def _settings(
         warnings.warn(warning, FutureWarning, stacklevel=4)
     if section.coarsens:
         raise ConfigError(
-            "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
+            "protect with by: recoding needs levels, which a build gives its table; use sdc run, or another way"
         )
     listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
@@ -490,9 +490,9 @@ def suppress(
     whole_table: bool = False,
     **keywords: Unpack[CriteriaKeywords],
 ) -> Suppressed:
-    """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.protect.one_table`.
+    """Which cells of a sub-table to suppress, its margins public where they may be; see `sdc.protect.one_table`.
 
-    whole        what of it is public whole, where something is in part: small cells that it tells nothing can help
+    whole        what of it is public whole, where something is suppressed: small cells that it tells nothing can help
     witnesses    feasible tables with which the search begins
     whole_table  whether every at-risk cell of the whole table is judged, as `assess` does, and not the small counts of
                  the sub-table alone
@@ -501,7 +501,7 @@ def suppress(
     table is judged too where sub-tables or facts are public, a limit is given, or the sub-table has more than 4,096
     cells; `judged_whole` of the result says so. InputError for what is released already, ReleaseError for an unknown
     variable or a table that is too large for walks, ConfigError for rules on what is published, NotReleasableError
-    where withholding does not do.
+    where suppression does not do.
     """
     from sdc.protect import one_table
 
@@ -515,7 +515,7 @@ def suppress(
     if not beside and st.cells(subtable, table.schema) <= one_table.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
-        with suppress_errors(NotReleasableError):  # its margins are withheld too then
+        with suppress_errors(NotReleasableError):  # its margins are suppressed too then
             return one_table.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)

@@ -76,7 +76,7 @@ def merged(
     than 63 variables.
     """
     schema, small = evaluator.table.schema, evaluator.criteria.withheld
-    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "coarsen" in wish.how]
+    mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "recoding" in wish.by]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
     asked, groups, found = evaluator, dict[int, Ints](), dict[SubTable, str]()
     with suppress(DeadlineError):
@@ -144,7 +144,7 @@ def _planned(
             return _knowing(evaluator, evaluator.known.plus(Release.of([view])), support), None, before
     groups, column = merging.groups(before, small), schema.axes.index(axis)
     found = list[tuple[SubTable, Differences]]()
-    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.most:
+    while 1 < (number := groups.max() + 1) < len(groups) and _share(groups) <= merging.wish.max_share:
         at, level = _with_level(evaluator, groups, axis, merging.adjacent)
         closed = at.table.schema.levels.closed
         view = st.with_level(merging.wish.view, at.table.schema.index(level), at.table.schema)
@@ -189,7 +189,7 @@ def _levels_of(wish: ProtectionRequest, schema: Schema, hidden: SubTable) -> Ite
     """Levels that the axes have which may be merged, with no more merged cells than are wished for."""
     for axis in wish.axes(schema):
         for v in st.members(schema.levels.coarser[axis] & ~hidden):
-            if _share(schema.levels.groups[v]) <= wish.most:
+            if _share(schema.levels.groups[v]) <= wish.max_share:
                 yield schema.names[v]
 
 
@@ -205,7 +205,7 @@ def _best(table: Table, wish: ProtectionRequest, hidden: SubTable, small_count: 
     axes = wish.axes(schema)
     if st.cells(wish.view, schema) > MOST_CELLS:
         raise InputError(
-            f"in_part would coarsen {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
+            f"protect would recode {st.label(wish.view, schema)}, which has {st.cells(wish.view, schema):,} cells; "
             f"at most {MOST_CELLS:,} are merged, name another way"
         )
     mergings = [_merging(table, wish, axis, hidden) for axis in axes]

@@ -130,9 +130,9 @@ def _by_its_ways(found: Protection, request: ProtectionRequest, deadline: Deadli
     As little as can be is suppressed of the last: those before it leave room for it.
     """
     why = list[str]()
-    for way in request.how:
+    for way in request.by:
         try:
-            own = _protected(found.evaluator, [replace(request, how=(way,))], deadline, is_last)
+            own = _protected(found.evaluator, [replace(request, by=(way,))], deadline, is_last)
         except NotReleasableError as error:
             why.append(str(error))
         else:
@@ -145,7 +145,7 @@ def rounded_beside(evaluator: RiskEvaluator, view: SubTable, base: int) -> Suppr
 
     NotReleasableError where that is not proven.
     """
-    (found,) = _protected(evaluator, [ProtectionRequest(view, ("round",), base=base)], NEVER).tables
+    (found,) = _protected(evaluator, [ProtectionRequest(view, ("rounding",), base=base)], NEVER).tables
     return found
 
 
@@ -162,11 +162,11 @@ def _protected(
     DeadlineError where it is not done in time.
     """
     asked, coarser = evaluator, list[SuppressedTable]()
-    for request in (one for one in requests if one.how[0] == "coarsen"):
+    for request in (one for one in requests if one.by[0] == "recoding"):
         asked, whole = _recoded(asked, request, deadline)
         coarser.append(whole)
-    rounded = [_rounded(evaluator, one, deadline) for one in requests if one.how[0] == "round"]
-    suppressed = [one for one in requests if one.how[0] == "withhold"]
+    rounded = [_rounded(evaluator, one, deadline) for one in requests if one.by[0] == "rounding"]
+    suppressed = [one for one in requests if one.by[0] == "suppression"]
     if rounded:
         # suppression is sought beside what is rounded, which is safe by itself or not
         facts = (fact for one in rounded for fact in one.facts)
@@ -211,8 +211,8 @@ def _recoded(
         f"{name} with merged categories: of {number} ways to merge them, from few to many, none is proven; publish "
         "coarser categories"
         if number
-        else f"{name} with merged categories: nothing merges away its small counts in as few cells as in_part allows "
-        f"({request.most:g} of them); allow more, or publish coarser categories"
+        else f"{name} with merged categories: nothing merges away its small counts in as few cells as protect allows "
+        f"({request.max_share:g} of them); allow more, or publish coarser categories"
     )
 
 
@@ -248,12 +248,13 @@ def _suppressed(
     costs = {one.view: np.array(one.cost) if isinstance(one.cost, tuple) else one.cost for one in requests}
     found = suppress_jointly(evaluator, views, costs=costs, again=again, deadline=deadline, mends=mends)
     for request, flags in zip(requests, found.flags, strict=True):
-        if flags.mean() > request.most:
+        if flags.mean() > request.max_share:
             if found.is_ended:
                 raise DeadlineError
             raise NotReleasableError(
                 f"of {st.label(request.view, schema)} {int(flags.sum())} of {len(flags)} cells would have to be "
-                f"suppressed, and in_part allows {request.most:g} of them; allow more, or publish coarser categories"
+                f"suppressed, and protect allows {request.max_share:g} of them; allow more, or publish coarser "
+                "categories"
             )
     if deadline.is_over:
         # nothing more is looked for: what was found for it is mostly all that the proof needs

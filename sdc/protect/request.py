@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from sdc.config.release import CostConfig, InPartConfig, Way
+from sdc.config.release import CostConfig, ProtectConfig, Way
 from sdc.model import subtable as st
 from sdc.model.errors import InputError
 from sdc.model.schema import Schema
@@ -19,23 +19,23 @@ WEIGHT = "weight"  # a column
 
 @dataclass(frozen=True)
 class ProtectionRequest:
-    """A sub-table that goes out in part where it does not fit whole.
+    """A sub-table that is protected where it may not be released whole.
 
-    how    ways, in the order in which they are tried
-    cost   what is to be little of what is withheld or merged: cells, records, or (cells,) weights in C order; None for
-           records of what is withheld, and cells of what is merged
-    most   the largest share of its cells that may be
+    by     ways, in the order in which they are tried
+    cost   what must be little of what is suppressed or merged: cells, records, or (cells,) weights in C order; None for
+           records of what is suppressed, and cells of what is merged
+    max_share  the largest share of its cells that may be
     base   what counts are rounded to multiples of
     merge  the axis of which categories are merged; None for the one that loses least
     coarser  with merged categories, or at a level that an axis has: what leaves most cells first; all_tried  unless
             a search that was told to end made no level for it
-    again  places of its cells, in C order, that are withheld whatever else is: an earlier edition did
+    again  places of its cells, in C order, that are suppressed whatever else is: in an earlier edition they were
     """
 
     view: SubTable
-    how: tuple[Way, ...] = ("withhold",)
+    by: tuple[Way, ...] = ("suppression",)
     cost: Literal["cells", "records"] | tuple[int, ...] | None = None
-    most: float = 1.0
+    max_share: float = 1.0
     again: tuple[int, ...] = ()
     base: int = 0
     merge: str | None = None
@@ -43,9 +43,9 @@ class ProtectionRequest:
     all_tried: bool = True
 
     @staticmethod
-    def of(view: SubTable, section: InPartConfig, schema: Schema) -> ProtectionRequest:
+    def of(view: SubTable, section: ProtectConfig, schema: Schema) -> ProtectionRequest:
         """As a section of the config has it; InputError where it does not fit the sub-table."""
-        named_by = section.ways, _cost(section.cost, view, schema), section.most
+        named_by = section.ways, _cost(section.cost, view, schema), section.max_share
         found = ProtectionRequest(view, *named_by, base=section.base or 0, merge=section.merge)
         if section.merge is not None:
             found.axes(schema)
@@ -58,7 +58,7 @@ class ProtectionRequest:
             return found
         what = "it has none but levels" if self.merge is None else f"{self.merge!r} is none of its axes"
         raise InputError(
-            f"in_part would coarsen {st.label(self.view, schema)} by merging categories of an axis, and {what}; name "
+            f"protect would recode {st.label(self.view, schema)} by merging categories of an axis, and {what}; name "
             "an axis, or another way"
         )
 
@@ -73,7 +73,7 @@ def _cost(
     names = [own.names[axis] for axis in own.axes]
     if isinstance(cost.weights, str):
         raise InputError(
-            f"in_part names the file {cost.weights} of weights, which is read with a config; give its lines"
+            f"protect names the file {cost.weights} of weights, which is read with a config; give its lines"
         )
     header, *lines = cost.weights or ((),)
     if sorted(header) != sorted([*names, WEIGHT]):

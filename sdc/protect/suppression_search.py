@@ -1,4 +1,4 @@
-"""Which cells of sub-tables in part of one component are withheld, so that all stays proven: few of them.
+"""Which cells of the tables of one component are suppressed, so that all stays proven: few of them.
 
 Walks pay for each cell that they change and that is shown so far, and targets are looked after one batch after another,
 each with what those before it hid. Then all that is hidden for others is looked at once more, the dearest first: it is
@@ -33,10 +33,10 @@ from sdc.risk.units import PricedUnit, ProvenUnit, cut, move_groups, move_priced
 
 Ints = npt.NDArray[np.int64]
 Cost: TypeAlias = Literal["cells", "records"] | Ints | None
-"""What is to be little of what is withheld: cells, or records or (cells,) weights, and cells added up; None: records.
+"""What is to be little of what is suppressed: cells, or records or (cells,) weights, and cells added up; None: records.
 
 Few cells are often the largest ones, which have room to protect many: of the suppressed tables of a yearbook of `acs23`
-by cells 18.9 % of the records were withheld, by records 8.1 %.
+by cells 18.9 % of the records were suppressed, by records 8.1 %.
 """
 PRICE, REWARD = 15, 12  # of a cell that is shown, in weights of a walk; of one that is to move yet
 DEAREST = 4  # times the price of a cell of median cost, at most
@@ -44,10 +44,10 @@ FIRST_BATCH, LAST_BATCH, BATCHES_LEFT = 16, 128, 64  # of many targets larger ba
 LEAST_PER_UNIT, MOST_PER_UNIT = 12, 128  # a unit costs as much as some targets
 PLACES_EACH = 1 << 13  # prices of which are handed to a worker in the time that a target takes
 MENDING = tuple(range(begin, begin + 4) for begin in (0, 4, 8))  # tries of walks that look for something cheaper
-MENDED = 10  # the part of what is withheld, not always so, that is looked at again at a time
-WORTH = 25  # the part by which looking once at all of it has to lessen what is withheld, or it was the last time
+MENDED = 10  # the part of what is suppressed, not always so, that is looked at again at a time
+WORTH = 25  # the part by which looking once at all of it has to lessen what is suppressed, or it was the last time
 LOOKS = 20_000  # nodes that all looks may take, or as many as suppression took: some seconds of one core
-MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be withheld
+MOST_PROVEN = 1_024  # cells of a component in which the integer program shows what need not be suppressed
 MOST_PAIRED = 8  # of the differences that move a cell one way
 
 
@@ -89,10 +89,10 @@ def _flags(evaluator: RiskEvaluator, view: SubTable, places: Ints | None) -> Fla
 
 
 class SuppressionSearch:
-    """Of one component with some sub-tables in part: which of their cells are withheld so far, and differences chosen.
+    """Of some tables of one component: which of their cells are suppressed so far, and differences chosen.
 
     Targets are marginal cells that at-risk cells lie in, then small cells of the sub-tables, and then those of others
-    that were in part before, whose places come after all of these and cost nothing.
+    that were suppressed before, whose places come after all of these and cost nothing.
     """
 
     def __init__(
@@ -121,8 +121,8 @@ class SuppressionSearch:
         is_small = (inside > 0) & (inside <= small)
         whole = evaluator.table.schema
         begun = [start.get(view, np.zeros(st.cells(view, whole), np.bool_)) for view in views]
-        withheld = [_flags(evaluator, view, again.get(view)) for view in views]
-        always = is_small | np.concatenate(withheld)
+        suppressed = [_flags(evaluator, view, again.get(view)) for view in views]
+        always = is_small | np.concatenate(suppressed)
         pairs = [(costs.get(view), own) for view, own in zip(views, counts, strict=True)]
         is_weighed = np.concatenate([np.full(len(own), not _is_by_cells(cost)) for cost, own in pairs])
         weights = 1 + np.concatenate([_weights(cost, own) for cost, own in pairs])
@@ -162,7 +162,7 @@ class SuppressionSearch:
     def run(self, deadline: Deadline) -> None:
         """Rounds of all that is open, in batches of a random order that is the same each time.
 
-        Where what was to be withheld to begin with may do by itself, that is looked for first. What is known to move
+        Where what was to be suppressed to begin with may do by itself, that is looked for first. What is known to move
         cells without the sub-tables is taken where it costs nothing, and last of all whatever it costs.
         """
         known = Pool(self)
@@ -227,12 +227,12 @@ class SuppressionSearch:
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))
         prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
-        in_part, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
+        priced, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
         least = max(LEAST_PER_UNIT, len(prices) // PLACES_EACH)
         pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
-        units = [self._unit(in_part, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
+        units = [self._unit(priced, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
             pieces, self._evaluator.executor.run(move_priced, self._evaluator.table, units), strict=True
         ):
@@ -241,14 +241,14 @@ class SuppressionSearch:
             self.spent += found.nodes
         return gone
 
-    def _unit(self, in_part: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
-        asked = self.variables, self._known, in_part
+    def _unit(self, priced: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
+        asked = self.variables, self._known, priced
         if len(targets) and targets[0] >= len(self._cells):
             return PricedUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
         return PricedUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)
 
     def _choose(self, target: int, pool: Pool, free: bool) -> list[int]:
-        """Takes the pair of differences, down and up, that proves it and withholds least more; or only a free one.
+        """Takes the pair of differences, down and up, that proves it and suppresses least more; or only a free one.
 
         The numbers of those taken.
         """
@@ -305,7 +305,7 @@ class SuppressionSearch:
             seen[places] = True
 
     def _mend_batch(self, places: Ints, tries: range) -> None:
-        """Of what is withheld for others it is looked at some places again, all of them shown, and then at each."""
+        """Of what is suppressed for others it is looked at some places again, all of them shown, and then at each."""
         pool = Pool(self)
         with self._without(places) as dropped:
             self._walk(self._selection.open(self._moved_by(dropped)), ROUNDS[0], tries, pool)
@@ -362,7 +362,7 @@ class SuppressionSearch:
         return np.setdiff1d(found, self._lacking)
 
     def _show(self, place: int, pool: Pool) -> None:
-        """Takes other differences than those that change a place, where they withhold no more."""
+        """Takes other differences than those that change a place, where they suppress no more."""
         selection = self._selection
         before, users = selection.spent, selection.users([place])
         if not users:
@@ -397,7 +397,7 @@ class SuppressionSearch:
         return Differences.concatenated([none, *self._selection.differences])
 
     def hidden_by_view(self) -> dict[SubTable, Flags]:
-        """Of each sub-table in part (cells,) flags."""
+        """Of each table (cells,) flags."""
         return dict(zip(self._views, np.split(self._selection.hidden, self._ends), strict=False))
 
 

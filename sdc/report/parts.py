@@ -12,7 +12,7 @@ from markupsafe import Markup
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.subtable import SubTable
-from sdc.protect.one_table import least_withheld
+from sdc.protect.one_table import least_suppressed
 from sdc.report import svg
 from sdc.report.evidence import AuditEvidence
 
@@ -82,7 +82,7 @@ def _least(audit: AuditEvidence, view: SubTable, places: npt.NDArray[np.int64]) 
     small = np.zeros(sizes, np.bool_)
     small.reshape(-1)[places] = True
     axes = [own for axis in schema.axes if (own := view & schema.levels.of_axis[axis])]
-    return least_withheld(small, [view & ~own in known.release for own in axes])
+    return least_suppressed(small, [view & ~own in known.release for own in axes])
 
 
 @dataclass(frozen=True)

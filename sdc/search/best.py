@@ -83,7 +83,7 @@ class FoundRelease(Found):
     required     what became of the required sub-tables, where there are any
     ended_after  where the deadline ended a part of the search, how far that went: in questions, rounds or sub-tables
     refutations  those that its steps name, and those of the conflicts of what is required
-    parts        what goes out in part
+    suppressed_tables  those beside the release
     objective    what its value is of
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
@@ -127,7 +127,7 @@ class ReleaseSearch:
     Each search, and each extension, has the criterion's whole budget: what "ordered" finds alone is what "best"
     compares with. The `deadline` ends all of them; those that come before others have half of the time that is left.
     Growths keep what is proven in the checkpoint of `ordered`. `before` is how far went what made levels for it.
-    `parts` are published whatever is found. InputError, ReleaseError
+    `suppressed_tables` are published whatever is found. InputError, ReleaseError
     and RuntimeError as the searches raise them; NothingReleasableError where the deadline comes before anything that is
     required is proven.
     """
@@ -167,7 +167,7 @@ class ReleaseSearch:
         required = fitting(self._required(method), self.ordered.constraints, self.ordered.evaluator.table.schema)
         if required is None:
             return Begun(self, self)
-        beside, required, partly = self._in_part(required)
+        beside, required, partly = self._protected(required)
         # what does not fit is not required any more: every search begins with what does
         kept = tuple(t for t in self.ordered.constraints.require if t not in (*required.refused, *required.in_part))
         kept = kept if partly is None else (*kept, *partly.coarser)
@@ -190,14 +190,13 @@ class ReleaseSearch:
         if method != "decomposable" or not self._schema.levels.is_flat:
             require_listable(self.ordered.evaluator.table)
 
-    def _in_part(self, required: Required) -> tuple[ReleaseSearch, Required, ProtectedRelease | None]:
-        """Beside what goes out in part of what was refused, where that is wished for, which is last.
+    def _protected(self, required: Required) -> tuple[ReleaseSearch, Required, ProtectedRelease | None]:
+        """Beside the suppressed tables among what was refused, where the constraints ask for them.
 
-        What does not go out in part either is refused where the best subset is wished for, else NotReleasableError says
-        why.
+        What cannot be protected is refused where the best subset is wanted, else NotReleasableError says why.
         """
         ordered = self.ordered
-        wished = [wish for wish in ordered.constraints.in_part if wish.view in required.refused]
+        wished = [wish for wish in ordered.constraints.protect if wish.view in required.refused]
         if not wished:
             return self, required, None
         found = protect(self._evaluator(), required.evaluation, wished, self.deadline)
@@ -324,7 +323,7 @@ class ReleaseSearch:
         """
         chains = self.decomposable
         if not self.can_anneal():
-            evaluator, constraints = chains.evaluator, replace(chains.constraints, require=(), in_part=())
+            evaluator, constraints = chains.evaluator, replace(chains.constraints, require=(), protect=())
             alone = Knowledge(
                 self._schema, evaluator.table.total, NOTHING, evaluator.known.zeros, (), listed=evaluator.known.listed
             )
@@ -466,7 +465,7 @@ class Begun:
     whole     the search as it was asked for
     search    the search beside what is required
     required  what became of the required sub-tables, where there are any
-    partly    what is published in part
+    partly    the suppressed tables
     """
 
     whole: ReleaseSearch
@@ -487,7 +486,7 @@ class Begun:
         ended = {"required": required.asked} if required.is_ended else {}
         told_of_parts = ""
         if partly is not None:
-            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_parts(partly, schema)
+            ended, told_of_parts = {**ended, **partly.ended_after}, reasons.of_suppressed(partly, schema)
         ended |= found.ended_after
         told_first = reasons.of_levels(constraints, schema), reasons.of_required(required), told_of_parts
         reason = " ".join(filter(None, (*told_first, found.reason))) or None

@@ -35,7 +35,7 @@ class Constraints:
                    of a wide one
     questions      the most that an ordered search puts to the criterion, what is not asked about is not released; by
                    default 200, or 2,000 with a breadth of 1, which makes them cheap, or 400 of a wide table
-    in_part        sub-tables, required ones too, that go out in part where they do not fit whole
+    protect        sub-tables, required ones too, that are suppressed, recoded or rounded where they do not fit whole
     only_required  release what is required, with what is within it, and nothing else
     """
 
@@ -46,20 +46,20 @@ class Constraints:
     breadth: int | None = None
     questions: int | None = None
     only_required: bool = False
-    in_part: tuple[ProtectionRequest, ...] = ()
+    protect: tuple[ProtectionRequest, ...] = ()
 
     @staticmethod
     def of(schema: Schema, release: ReleaseConfig) -> Constraints:
         """Of the table's variables; InputError as `named`, and where a sub-table is required and forbidden at once.
 
-        What is to go out in part where it does not fit whole is required like all that is.
+        What is protected where it does not fit whole is required like all else.
         """
         limits, asked = limits_of(release, len(schema)), named("require", release.require, schema)
-        in_part = _in_part(release, asked, schema)
+        protect = _protect(release, asked, schema)
         constraints = Constraints(
-            tuple(dict.fromkeys([*asked, *(one.view for one in in_part)])),
+            tuple(dict.fromkeys([*asked, *(one.view for one in protect)])),
             named("forbid", release.forbid, schema),
-            in_part=in_part,
+            protect=protect,
             best_subset=release.on_conflict == "drop",
             breadth=limits[0],
             questions=limits[1],
@@ -68,7 +68,7 @@ class Constraints:
         for required in constraints.require:
             for forbidden in constraints.forbid:
                 if st.is_within(forbidden, required):
-                    setting = "require" if required in asked else "in_part"
+                    setting = "require" if required in asked else "protect"
                     raise InputError(
                         f"{setting} has {st.label(required, schema)}, and forbid {st.label(forbidden, schema)}, "
                         "without which it cannot be released; drop one of the two"
@@ -125,16 +125,16 @@ class Constraints:
         return tuple(t for t in subtables if self.allows(t)) if self.forbid or self.levels else tuple(subtables)
 
 
-def _in_part(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[ProtectionRequest, ...]:
+def _protect(release: ReleaseConfig, required: Sequence[SubTable], schema: Schema) -> tuple[ProtectionRequest, ...]:
     """Of each sub-table once; InputError where two sections name one."""
-    if release.in_part == "withhold":
+    if release.protect == "suppression":
         return tuple(map(ProtectionRequest, required))
     found = dict[SubTable, ProtectionRequest]()
-    for section in release.in_part:
-        for view in named("in_part", (section.of,), schema):
+    for section in release.protect:
+        for view in named("protect", (section.of,), schema):
             if view in found:
                 raise InputError(
-                    f"in_part names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
+                    f"protect names {st.label(view, schema)} twice; leave it to one section, so that it is clear how"
                 )
             found[view] = ProtectionRequest.of(view, section, schema)
     return tuple(found.values())

@@ -34,7 +34,7 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a sub-table that is public in part how many of its cells are not, 0 where it is rounded
+    withheld        of a suppressed table how many of its cells are suppressed, 0 where it is rounded
     hidden          which share of the records these have
     parts           the largest parts of it that are public
     """
@@ -78,8 +78,8 @@ class Reason(Named):
         if self.withheld == 0:
             return f"{name} is released rounded"
         if self.withheld is not None:
-            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells withheld"
-            return f"{name} is released in part, {of}, with {self.hidden:.1%} of the records"
+            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells suppressed"
+            return f"{name} is released with {of}, with {self.hidden:.1%} of the records"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
         if self.together.verdict is Verdict.SAFE:
@@ -106,7 +106,7 @@ class Reason(Named):
         if self.within is not None:
             return f"{asked} public. Its counts are sums of those of the table of {called(self.within)}."
         if self.withheld is not None:
-            return f"{asked} public in part. Some of its counts are withheld, which all look alike, or rounded."
+            return f"{asked} public with counts that are suppressed, which all look alike, or rounded."
         can_be_had = "; ".join(map(called, self.parts))
         return (
             f"{asked} not public: before a table goes out it is checked what all public tables together tell of small "

@@ -62,7 +62,7 @@ def coarsened(
     """
     label, beside = st.label(refused, table.schema), [st.label(t, table.schema) for t in release.frontier if t]
     section: dict[str, Any] = {"require": beside} if beside else {}
-    section["in_part"] = [{"of": label, "how": "coarsen"}]
+    section["protect"] = [{"of": label, "by": "recoding"}]
     weights, evaluator = settings.weights(table.schema), settings.evaluator(table, known)
     worth = [weights.of_sub_table(t, table.schema) for t in release.frontier if t]
     if weights.of_sub_table(refused, table.schema) > min(worth, default=inf):
@@ -77,7 +77,7 @@ def coarsened(
         whole = evaluator.evaluate(Release.of(map(levelled.schema.levels.closed, release.frontier)), Depth.BRIEF)
         if not evaluator.accepts(whole):
             return None
-        found = protect(evaluator.anew(), whole, search.ordered.constraints.in_part)
+        found = protect(evaluator.anew(), whole, search.ordered.constraints.protect)
     except InputError:
         return None
     return next((Redesign.of(refused, instead, levelled.schema, section) for instead in found.coarser), None)

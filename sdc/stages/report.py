@@ -234,7 +234,7 @@ def report(work: Work, into: Path) -> None:
         weighted=read_weighted(folder(WEIGHTED), schema) if config.totals else None,
         bad_records=read_json(folder(TABLE) / BAD_RECORDS),
         origin=build.origin,
-        again={one.view: one.again for one in wanted.wished(made.known).in_part if wanted.like},
+        again={one.view: one.again for one in wanted.wished(made.known).protect if wanted.like},
     )
     (into / PAGE).write_text(render(audit), encoding="utf-8")
 

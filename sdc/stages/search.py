@@ -99,10 +99,10 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
         if part.base:
             say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
     suppressed = suppressions(
-        found.evaluation, found.suppressed_tables, build.settings().wished(build.made.known).in_part
+        found.evaluation, found.suppressed_tables, build.settings().wished(build.made.known).protect
     )
     for told in suppressed:
-        say(f"search: {told.sub_table} in part, {told.text}")
+        say(f"search: {told.sub_table}: {told.text}")
     for warning in filter(None, (told.warning for told in suppressed)):
         say(f"search: warning: {warning}")
     for growth, holds in found.resumed.items():

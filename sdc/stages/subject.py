@@ -320,7 +320,7 @@ class Subject:
 
     @property
     def may_coarsen(self) -> bool:
-        """Whether a config like this one may have `how: coarsen`."""
+        """Whether a config like this one may have `by: recoding`."""
         return self.build is None or self.config.may_coarsen
 
     @property

@@ -143,7 +143,7 @@ def first_release(start: str, table: Table, known: Knowledge) -> tuple[Release, 
     if suppressed := certificate.suppressed_tables.labels(table.schema):
         raise ConfigError(
             f"server.start = {start!r}: its {suppressed[0]} has suppressed or rounded cells, and a server begins with "
-            "whole sub-tables; name a run without release.in_part, or start with less"
+            "whole sub-tables; name a run without release.protect, or start with less"
         )
     return read_search(folder.stage("search"), table.schema).release, certificate.proof
 

@@ -319,10 +319,10 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
 
 
 def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
-    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "in_part": "withhold", "max_evaluations": 1})
+    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "protect": "suppression", "max_evaluations": 1})
     run_all(build, IN_PROCESS)
     begun = str(build.folder.path)
-    with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):
+    with pytest.raises(ConfigError, match="has suppressed or rounded cells, and a server begins with whole"):
         first_release(begun, build.made.table, build.made.known)
 
 

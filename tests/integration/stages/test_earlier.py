@@ -128,7 +128,7 @@ def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path
         "release": {
             "require": ["A"],
             "required_only": True,
-            "in_part": [{"of": "A", "how": "coarsen", "cost": "records"}],
+            "protect": [{"of": "A", "by": "recoding", "cost": "records"}],
         },
     }
     relation = {"folder": "one.csv", "variables": {"G": {"of": "A", "groups": groups}}}

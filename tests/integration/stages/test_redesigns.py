@@ -173,7 +173,7 @@ def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_pat
     file = config(tmp_path, release={}, remedies={})
     told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
     assert [yaml.safe_load(one["config"])["release"]["in_part"] for one in told if "in_part" in one["config"]] == [
-        [{"of": "area*age", "how": "coarsen"}]
+        [{"of": "area*age", "by": "recoding"}]
     ]
     said = invoked("why", file, "area*age", "--redesign").stdout
     assert f"to be pasted   {told[0]['config']}" in said

@@ -34,7 +34,7 @@ from tests.strategies import dense
 from tests.suppressed import Case, Flags, cases
 from tests.unit.protect.test_suppression import yearbook
 
-WITHHELD: Mapping[str, Any] = {"how": "withhold"}
+WITHHELD: Mapping[str, Any] = {"by": "suppression"}
 CASES, AGAIN = scaled(300, fewest=40), scaled(12, fewest=4)
 
 
@@ -52,7 +52,7 @@ def found_for(
 def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHELD) -> SearchSettings:
     """By which what does not fit whole goes out so."""
     names = [st.label(view, case.table.schema) for view in case.views]
-    content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
+    content = {"require": names, "protect": [{"of": name, **how} for name in names]}
     release = ReleaseConfig.model_validate(content | ({"on_conflict": "drop"} if best_subset else {}))
     return SearchSettings(case.evaluator.criteria, Policy.REFUSE, release=release)
 
@@ -72,8 +72,8 @@ def public(case: Case, found: FoundRelease, beside: bool) -> tuple[Case, list[Fl
     ("method", "how"),
     [
         *((method, WITHHELD) for method in ("ordered", "bisection", "best")),
-        ("ordered", {"how": "round", "base": 3}),
-        ("best", {"how": ["withhold", "round"], "base": 4, "most": 0.4}),
+        ("ordered", {"by": "rounding", "base": 3}),
+        ("best", {"by": ["suppression", "rounding"], "base": 4, "max_share": 0.4}),
     ],
 )
 def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
@@ -110,7 +110,7 @@ def test_nobody_pins_a_small_count_of_the_table_nor_of_a_part(
         grown += bool(after.views) and found.release != found.suppressed_tables.beside
     assert min(parts, whole) > CASES // 16
     assert grown > 0
-    assert ways.keys() == {way == "round" for way in np.atleast_1d(how["how"])}
+    assert ways.keys() == {way == "rounding" for way in np.atleast_1d(how["by"])}
     print(f"{parts} parts, {grown} releases grown beside them, {told} small cells told without them")
 
 
@@ -179,7 +179,7 @@ def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them
 IN_PART = ("A*B*C", "A*B*D")
 ASKED: Mapping[str, Any] = {
     "require": ["A", "B*C*D", *IN_PART],
-    "in_part": [{"of": name} for name in IN_PART],
+    "protect": [{"of": name} for name in IN_PART],
     "required_only": True,
     "min_width": 3,
 }
@@ -246,20 +246,20 @@ def test_told_to_end_while_less_is_looked_for_what_was_found_goes_out(monkeypatc
     for one in found:
         assert one.evaluation.verdict is Verdict.SAFE
         assert one.ended_after == {"in_part_together": 2}
-        assert "told to end before it had seen whether less has to be withheld; more time may" in (one.reason or "")
+        assert "told to end before it had seen whether less has to be suppressed; more time may" in (one.reason or "")
     withheld = [
         sum(len(fact.intervals.cells) for fact in one.suppressed_tables.facts if fact.intervals) for one in found
     ]
     assert withheld == sorted(set(withheld), reverse=True)
 
 
-@pytest.mark.parametrize("how", [{"how": "withhold"}, {"how": "round", "base": 5}])
+@pytest.mark.parametrize("how", [{"by": "suppression"}, {"by": "rounding", "base": 5}])
 def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
     how: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sdc.search.best.protect", lambda *asked: protect(*asked[:3], Deadline(0.0)))
-    wished = {"require": ["B*C*D", "A*B"], "in_part": [{"of": "A*B", **how}]}
+    wished = {"require": ["B*C*D", "A*B"], "protect": [{"of": "A*B", **how}]}
     with pytest.raises(
-        NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
+        NotReleasableError, match=r"^the search was told to end before A\*B was protected and proven; give it"
     ):
         find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished)

@@ -39,7 +39,7 @@ def test_the_cheapest_cells_are_withheld(shape: tuple[int, ...], drawn: list[int
     known = reference.released(counts, [[axis] for axis in axes if len(axes) > 1], labels)
     least = reference.cheapest_pattern(counts, axes, 1, width, known)
     if least is None:
-        with pytest.raises(NotReleasableError, match="though all cells are withheld"):
+        with pytest.raises(NotReleasableError, match="though all cells are suppressed"):
             suppress(counts, 1, width)
         return
     found = suppress(counts, 1, width)
@@ -95,7 +95,7 @@ def test_a_sub_table_without_a_small_count_may_tell_one_of_the_table() -> None:
     known = Release.of(st.parse(name, table.schema) for name in release)
     with pytest.raises(InputError, match=r"A is in the release as it is"):
         suppress_in(table, known, "A", small_count=2, min_width=4)
-    with pytest.raises(NotReleasableError, match=r"whatever is withheld: without it the verdict is unsafe"):
+    with pytest.raises(NotReleasableError, match=r"whatever is suppressed: without it the verdict is unsafe"):
         suppress_in(table, ["A*B"], "A*B*C", small_count=2, min_width=4)
 
 

@@ -94,9 +94,9 @@ def test_by_default_few_records_are_suppressed_and_by_cells_few_cells() -> None:
 def test_a_warning_names_the_cheaper_choice_above_a_tenth_of_the_records() -> None:
     much = {cost: Suppression("a*b", 8, 4, 0.31, cost).warning for cost in ("records", "cells", "weights")}
     assert all(
-        text.startswith("31.0% of the records are in withheld cells of a*b, more than 10%") for text in much.values()
+        text.startswith("31.0% of the records are in suppressed cells of a*b, more than 10%") for text in much.values()
     )
-    assert "how: coarsen" in much["records"]
+    assert "by: recoding" in much["records"]
     assert "cost: records in place of cost: cells" in much["cells"]
     assert "cost: records in place of cost: weights" in much["weights"]
     assert Suppression("a*b", 8, 4, 0.1, "cells").warning == ""
