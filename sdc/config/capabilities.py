@@ -64,11 +64,11 @@ def is_model(law: Any) -> bool:
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
-REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
-N_RULE, ATTRIBUTES = "risk.n_rule", "risk.attributes"
+REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.accept_undecided"
+N_RULE, ATTRIBUTES = "risk.min_frequency", "risk.attribute_disclosure"
 RULES = (N_RULE, ATTRIBUTES)
 """On what is published itself."""
-ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
+ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.in_part"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
@@ -122,7 +122,7 @@ OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
 
 
 SETTINGS_OF = {
-    **dict.fromkeys(("breadth", "questions"), ("ordered", "best", "optimum")),
+    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
@@ -136,7 +136,7 @@ def _listed() -> Iterator[Capability]:
     keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
     keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
     values, also = (
-        {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
+        {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
     values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
@@ -261,8 +261,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with only: required and in_part; use sdc "
-        "run",
+        "it enters no ledger, and a build does: require the sub-table there, with required_only and in_part: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
@@ -300,7 +299,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ((LIMIT,), ("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
     ((LIMIT,), ("curve",), "the points of a curve are of widths alone; leave one out"),
     ((LIMIT,), _BY_SERVERS, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
-    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.undecided to refuse"),
+    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
     ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
@@ -321,7 +320,8 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("decomposable", "simulatable", LIMIT),
         (ONLY,),
-        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave only out",
+        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
+        "required_only out",
     ),
     (
         ("simulatable",),
@@ -366,7 +366,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
     (IN_PARTS, (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
-    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
+    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),

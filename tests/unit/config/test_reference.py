@@ -96,11 +96,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             main()
         return int(end.value.code or 0), *capsys.readouterr()
 
-    assert sdc("config", "--explain", "release.questions")[1].startswith("release.questions\n    integer; default none")
-    status, out, _ = sdc("config", "--explain", "release.questions", "--json")
-    assert (status, json.loads(out)[0]["key"]) == (0, "release.questions")
+    assert sdc("config", "--explain", "release.max_evaluations")[1].startswith(
+        "release.max_evaluations\n    integer; default none"
+    )
+    status, out, _ = sdc("config", "--explain", "release.max_evaluations", "--json")
+    assert (status, json.loads(out)[0]["key"]) == (0, "release.max_evaluations")
     status, out, _ = sdc("config", str(CZECH))
-    assert (status, yaml.safe_load(out)["release"]["conflicts"]) == (0, "refuse")
+    assert (status, yaml.safe_load(out)["release"]["on_conflict"]) == (0, "refuse")
     file = tmp_path / "reference.html"
     assert sdc("config", "--page", str(file))[0] == 0
     assert file.read_text().startswith("<!doctype html>")
