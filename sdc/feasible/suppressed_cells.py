@@ -1,4 +1,4 @@
-"""Sub-tables of which some cells are withheld: where their cells are, and what it costs to change them."""
+"""Cells of suppressed tables: their places, what a walk pays to change them, and which must keep a width."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MOST_BEGUN = 64  # cells of a marginal cell that a walk may begin with
 
 @dataclass(frozen=True, eq=False)
 class PricedCells:
-    """Sub-tables in part, and what it costs a walk to change each of their cells.
+    """Cells of suppressed tables, and what it costs a walk to change each.
 
     Their cells are one view's after another's, each in C order: a place is a number among all of them.
 
     views   the sub-tables, closed
-    prices  (places,) in the weights of a walk: 0 of what is withheld, less than 0 of what is to change
+    prices  (places,) in the weights of a walk: 0 of a suppressed cell, less than 0 of what is to change
     told    (places, 2) between which each may change, by what is told of it; None where nothing is
     """
 
@@ -196,7 +196,7 @@ def _beside(at: int, view: SubTable, schema: Schema) -> Iterator[tuple[Ints, int
 
 @dataclass(frozen=True, eq=False)
 class PrimaryCells:
-    """Some cells of sub-tables in part.
+    """Primary cells of suppressed tables.
 
     views   the sub-tables, closed
     places  (n,) of the cells among those of one view after another's, ascending
@@ -235,7 +235,7 @@ NO_PRIMARY_CELLS = PrimaryCells((), _NONE, _NONE, _NONE)
 
 
 def primary_cells(table: Table, known: Knowledge, before: Knowledge, small_count: int, min_width: int) -> PrimaryCells:
-    """Cells of 1 up to the small count of sub-tables in part, but those that are too narrow by what was known before.
+    """Cells of 1 up to the small count of suppressed tables, but those that are too narrow by what was known before.
 
     These are what facts tell between two numbers, withheld cells and rounded ones, and nothing exactly. ReleaseError
     where the sub-table is too large to be looked at cell by cell.
@@ -245,8 +245,8 @@ def primary_cells(table: Table, known: Knowledge, before: Knowledge, small_count
     for view in views:
         if st.cells(view, schema) > MOST_CELLS:
             raise ReleaseError(
-                f"cells of {st.label(view, schema)} are withheld, which has {st.cells(view, schema)} cells: of at most "
-                f"{MOST_CELLS} small ones are kept safe; leave it out, or judge without its smaller categories"
+                f"{st.label(view, schema)} has suppressed cells and {st.cells(view, schema)} cells in all; primary cells "
+                f"are judged of at most {MOST_CELLS}; leave it out, or judge without its smaller categories"
             )
     ends, places, counts = begins(views, schema), [_NONE], [_NONE]
     for view, begin in zip(views, ends.tolist(), strict=False):

@@ -49,8 +49,8 @@ class State:
     direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
     unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
     undecided     the minimal sub-tables of which nothing proves either; what contains one waits with it
-    version       t, the number of releases after the first, in part too
-    parts         what was answered in part, and is not released whole
+    version       t, the number of releases after the first, suppressed tables too
+    suppressed_tables  those that were answered, and are not released whole
     """
 
     schema: Schema
@@ -95,12 +95,12 @@ class State:
         )
 
     def answering(self, part: SuppressedTable) -> State:
-        """R(t + 1), which is R(t) and a sub-table in part."""
+        """R(t + 1), which is R(t) and a suppressed table."""
         parts = self.suppressed_tables.then(SuppressedTables(self.released, (part,)))
         return replace(self, suppressed_tables=parts, version=self.version + 1)
 
     def part(self, subtable: SubTable) -> SuppressedTable | None:
-        """What is public of a sub-table in part; None of any other."""
+        """The suppressed table of a sub-table; None where there is none."""
         return next((part for part in self.suppressed_tables.tables if part.view == subtable), None)
 
     def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:

@@ -75,7 +75,7 @@ def merged(
     InputError for a sub-table that has no axis but levels alone, or more than 2^24 cells, and where there would be more
     than 63 variables.
     """
-    schema, small = evaluator.table.schema, evaluator.criteria.withheld
+    schema, small = evaluator.table.schema, evaluator.criteria.primary_count
     mergings = [_best(evaluator.table, wish, hidden, small) for wish in constraints if "recoding" in wish.by]
     waiting = sorted(mergings, key=lambda one: one.loss(one.groups(one.alone, small)))
     asked, groups, found = evaluator, dict[int, Ints](), dict[SubTable, str]()
@@ -134,7 +134,7 @@ def _planned(
             is.
     """
     schema, criteria = evaluator.table.schema, evaluator.criteria
-    small, view, axis = criteria.withheld, schema.levels.closed(merging.wish.view), merging.variable
+    small, view, axis = criteria.primary_count, schema.levels.closed(merging.wish.view), merging.variable
     # a small count tells the counts of its cells to itself: where that is too narrow it cannot be whole
     least = min(criteria.small_count, criteria.width.min_width - 1)
     if not merging.small(merging.alone, least) and criteria.keeps(evaluator.table, evaluator.known.zeros, view):

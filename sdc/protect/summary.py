@@ -99,7 +99,7 @@ def _suppression(part: SuppressedTable, proven: Support, criteria: Criteria, cos
     inside, share = schema.restrict(st.members(part.view)), int(counts[places].sum()) / table.total
     for place in places[np.argsort(-counts[places], kind="stable")][:LARGEST].tolist():
         cell, count = _named(inside, place), int(counts[place])
-        protected = [cell] if 0 < count <= criteria.withheld else []
+        protected = [cell] if 0 < count <= criteria.primary_count else []
         protected += [one for one in _protected(part, place, proven, criteria) if one != cell]
         named = tuple(protected[:NAMED])
         largest.append(SuppressedCell(cell, count, named, len(protected) - len(named)))

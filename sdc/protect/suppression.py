@@ -145,7 +145,7 @@ def protection_intervals(evaluator: RiskEvaluator, view: SubTable) -> Protection
     own = {one: (rows, places) for one, rows, places in judged.of_views(table.schema)}
     rows, places = own.get(view, (none, none))
     counts = table.marginal(view).dense.reshape(-1)
-    small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.withheld))
+    small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.primary_count))
     inner, is_judged = np.stack([counts[small], counts[small]], axis=1), np.isin(small, places)
     inner[is_judged] = Support(evaluator.known, evaluator.pool).own_inner[rows]
     cells = table.schema.restrict(st.members(view)).keys.unpack(small)

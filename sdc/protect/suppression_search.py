@@ -105,7 +105,7 @@ class SuppressionSearch:
         costs: Mapping[SubTable, Cost],
         again: Mapping[SubTable, Ints],
     ) -> None:
-        frame, small = component.frame, evaluator.criteria.withheld
+        frame, small = component.frame, evaluator.criteria.primary_count
         self._evaluator, self._part, self._schema = evaluator, frame.table, frame.table.schema
         self.variables, self._views = frame.variables, tuple(views)
         hiding = tuple(st.within(view, frame.variables) for view in views)
@@ -227,12 +227,12 @@ class SuppressionSearch:
         prices = np.where(self._selection.hidden, 0, -(-a_round.price * self._prices // PRICE))
         own = np.arange(len(self._cells), len(self._selection.needed))
         prices[self._places[self._selection.open(own) - len(self._cells)]] = -REWARD
-        priced, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
+        suppressed, gone = PricedCells(self._within, prices.astype(np.int16)), np.zeros(len(targets), np.int64)
         is_own = targets >= len(self._cells)
         kinds = np.flatnonzero(~is_own), np.flatnonzero(is_own)
         least = max(LEAST_PER_UNIT, len(prices) // PLACES_EACH)
         pieces = [piece for kind in kinds for piece in cut(kind, MOST_PER_UNIT, least)]
-        units = [self._unit(priced, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
+        units = [self._unit(suppressed, targets[piece], changes[piece], tries, a_round.nodes) for piece in pieces]
         for piece, found in zip(
             pieces, self._evaluator.executor.run(move_priced, self._evaluator.table, units), strict=True
         ):
@@ -241,8 +241,8 @@ class SuppressionSearch:
             self.spent += found.nodes
         return gone
 
-    def _unit(self, priced: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
-        asked = self.variables, self._known, priced
+    def _unit(self, suppressed: PricedCells, targets: Ints, changes: Ints, tries: range, nodes: int) -> PricedUnit:
+        asked = self.variables, self._known, suppressed
         if len(targets) and targets[0] >= len(self._cells):
             return PricedUnit(*asked, None, self._places[targets - len(self._cells)], changes, tries, nodes)
         return PricedUnit(*asked, self._cells[targets], targets[:0], changes, tries, nodes)

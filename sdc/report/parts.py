@@ -63,7 +63,7 @@ def in_part(audit: AuditEvidence) -> list[PartRow]:
         if part.base or fact.intervals is None:
             continue
         counts, cells = audit.table.marginal(fact.view).count_at(fact.intervals.cells), st.cells(fact.view, schema)
-        small = int(((counts > 0) & (counts <= audit.criteria.withheld)).sum())
+        small = int(((counts > 0) & (counts <= audit.criteria.primary_count)).sum())
         protected = kept.get(fact.view, np.zeros(0, np.int64))
         told, least = small - len(protected), _least(audit, fact.view, protected)
         label, why = st.label(fact.view, schema), audit.found.required.why(fact.view) if audit.found.required else ""
@@ -165,7 +165,7 @@ def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
     withheld[tuple(fact.intervals.cells.T)] = True
     order = [longest, *others]
     hidden, counts = (some.transpose(order).reshape(rows, columns) for some in (withheld, dense))
-    small = (counts > 0) & (counts <= audit.criteria.withheld)
+    small = (counts > 0) & (counts <= audit.criteria.primary_count)
     titles = [schema.variables[schema.axes[axis]].name for axis in order]
     parts = [
         svg.text(LEFT, 14, f"{' and '.join(titles[1:]) or 'all'} →", "t strong"),
@@ -176,7 +176,7 @@ def _picture(audit: AuditEvidence, fact: Fact, name: str) -> Markup | None:
     ]
     description = (
         f"Each row is a category of {titles[0]}, the first at the top. A dark cell is withheld, a light one is "
-        f"published; a bright mark is on each cell with a count of 1 to {audit.criteria.withheld}."
+        f"published; a bright mark is on each cell with a count of 1 to {audit.criteria.primary_count}."
     )
     title = f"Cells of {st.label(fact.view, audit.table.schema)}"
     return svg.figure(name, PAGE, TOP + max(rows * side, 90.0) + 8, title, description, parts)

@@ -180,8 +180,8 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
     if found.in_part is not None:
         yield (
             f"Some public sub-tables are {_how_partly(audit)}. {_small(found.in_part.cells)} of these that no "
-            f"publication tells, with a count from 1 to {audit.criteria.withheld}, are to keep a width of {required:,} "
-            f"too; of {found.in_part.unproven:,} that is not shown.",
+            f"publication tells, with a count from 1 to {audit.criteria.primary_count}, must keep a width of "
+            f"{required:,} too; of {found.in_part.unproven:,} that is not shown.",
             "withheld" if parts else "cells",
         )
     if found.likely is not None:

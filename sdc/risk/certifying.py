@@ -70,7 +70,7 @@ class Certifying:
         self._walks(waiting, Shift.DOWN, Shift.UP)
 
     def certify_own(self) -> None:
-        """The same of small cells of sub-tables in part, by walks, and in small components by the integer program."""
+        """The same of primary cells of suppressed tables, by walks, and in small components by the integer program."""
         self._walk_own()
         self._prove_own()
 
@@ -93,9 +93,9 @@ class Certifying:
             if not can_search(component.frame.table):
                 continue
             frame, own = component.frame, component.frame.own
-            in_part = PricedCells(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int16))
+            suppressed = PricedCells(own.views, np.zeros(begins(own.views, frame.table.schema)[-1], np.int16))
             for piece in cut(np.arange(len(places)), MOST_PLACES):
-                asked = frame.variables, component.knowledge, in_part, None, places[piece], changes[piece]
+                asked = frame.variables, component.knowledge, suppressed, None, places[piece], changes[piece]
                 units.append(PricedUnit(*asked, tries, nodes))
                 by_unit.append(component)
         found = self._effort.executor.run(move_priced, self._table, units)

@@ -116,8 +116,8 @@ class Criteria:
             self.attributes.check(schema)
 
     @property
-    def withheld(self) -> int:
-        """In a sub-table in part each count from 1 up to this is withheld, and keeps a width of its own."""
+    def primary_count(self) -> int:
+        """In a suppressed table each count from 1 up to this is primary: suppressed, with a width of its own."""
         return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
@@ -143,12 +143,12 @@ class Criteria:
     def pool(
         self, table: Table, own: PrimaryCells = NO_PRIMARY_CELLS, witnesses: Witnesses | None = None
     ) -> WitnessPool:
-        """A witness pool for questions about the table, and about small cells of sub-tables in part."""
+        """A witness pool for questions about the table, and about primary cells of suppressed tables."""
         return WitnessPool.of(table, self.small_count, own, witnesses)
 
     def primary_cells(self, table: Table, known: Knowledge, before: Knowledge) -> PrimaryCells:
-        """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""
-        return primary_cells(table, known, before, self.withheld, self.width.min_width)
+        """Primary cells of suppressed tables that must keep the width: not those that were too narrow before."""
+        return primary_cells(table, known, before, self.primary_count, self.width.min_width)
 
     def judge(self, table: Table, known: Knowledge, asked: Release, pool: WitnessPool, effort: Effort) -> Evaluation:
         """The answer about a release beside what is known. It stops at the first cell that proves it unsafe.

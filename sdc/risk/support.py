@@ -261,7 +261,7 @@ class Support:
 
     @property
     def own_inner(self) -> Intervals:
-        """(n, 2) of each small cell of sub-tables in part, by tables of the component that has it."""
+        """(n, 2) of each primary cell of suppressed tables, by tables of the component that has it."""
         counts = self.pool.at_risk.own.counts
         ends = np.stack([counts, counts], axis=1)
         for component in self.open:

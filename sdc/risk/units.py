@@ -47,11 +47,11 @@ class MoveUnit:
 
 @dataclass(frozen=True, eq=False)
 class PricedUnit:
-    """(n,) cells of a component, or places of its sub-tables in part, that are to move by their changes."""
+    """(n,) cells of a component, or places of its suppressed tables, that are to move by their changes."""
 
     variables: SubTable
     knowledge: Knowledge
-    in_part: PricedCells
+    suppressed: PricedCells
     cells: Codes | None
     places: CellRows
     changes: Counts
@@ -98,10 +98,10 @@ def move_cells(table: Table, unit: MoveUnit) -> Moved:
 
 def move_priced(table: Table, unit: PricedUnit) -> PricedMoves:
     """Differences that move them, cheap in what they change of what is shown."""
-    asked = component_table(table, unit.variables), unit.knowledge, unit.in_part
+    asked = component_table(table, unit.variables), unit.knowledge, unit.suppressed
     if unit.cells is not None:
         return walk.shift_cheaply(*asked, unit.cells, unit.changes, nodes=unit.nodes, tries=unit.tries)
-    return walk.shift_in_part(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
+    return walk.shift_suppressed(*asked, unit.places, unit.changes, nodes=unit.nodes, tries=unit.tries)
 
 
 def move_groups(table: Table, unit: ProvenUnit) -> integer_program.GroupsMoved:

@@ -34,7 +34,7 @@ class Reason(Named):
     forbidden       whether the config forbids it, whatever the criterion says
     refutation      what proves to anybody that it breaks the criterion together, where such was found
     spent           steps that the question about all together took
-    withheld        of a suppressed table how many of its cells are suppressed, 0 where it is rounded
+    suppressed      of a suppressed table how many of its cells are suppressed, 0 where it is rounded
     hidden          which share of the records these have
     parts           the largest parts of it that are public
     """
@@ -50,9 +50,14 @@ class Reason(Named):
     forbidden: bool = False
     refutation: Refutation | None = None
     spent: int = 0
-    withheld: int | None = None
+    suppressed: int | None = None
     hidden: float = 0.0
     parts: tuple[SubTable, ...] = ()
+
+    @property
+    def withheld(self) -> int | None:
+        """The old name of `suppressed`, for one release."""
+        return self.suppressed
 
     @property
     def headline(self) -> str:
@@ -75,10 +80,10 @@ class Reason(Named):
         name = st.label(self.sub_table, schema)
         if self.within is not None:
             return f"{name} is released, within {st.label(self.within, schema) or '(total)'}"
-        if self.withheld == 0:
+        if self.suppressed == 0:
             return f"{name} is released rounded"
-        if self.withheld is not None:
-            of = f"{self.withheld} of {st.cells(self.sub_table, schema)} cells suppressed"
+        if self.suppressed is not None:
+            of = f"{self.suppressed} of {st.cells(self.sub_table, schema)} cells suppressed"
             return f"{name} is released with {of}, with {self.hidden:.1%} of the records"
         if self.forbidden:
             return f"{name} is not released: release.forbid names it, or a sub-table within it"
@@ -105,7 +110,7 @@ class Reason(Named):
             return f"{asked} public. It is published as it is."
         if self.within is not None:
             return f"{asked} public. Its counts are sums of those of the table of {called(self.within)}."
-        if self.withheld is not None:
+        if self.suppressed is not None:
             return f"{asked} public with counts that are suppressed, which all look alike, or rounded."
         can_be_had = "; ".join(map(called, self.parts))
         return (
@@ -158,7 +163,7 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
         return reason
     cells = told.cells[told.suppressed(evaluator.known.total)]
     records = evaluator.table.marginal(sub_table).count_at(cells).sum()
-    return replace(reason, withheld=len(cells), hidden=float(records / evaluator.table.total))
+    return replace(reason, suppressed=len(cells), hidden=float(records / evaluator.table.total))
 
 
 def conflict(evaluator: RiskEvaluator, refuting: Sequence[SubTable], sub_table: SubTable) -> tuple[SubTable, ...]:

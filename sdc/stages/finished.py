@@ -195,7 +195,10 @@ class Comparison(Named):
             "config": {key: list(pair) for key, pair in self.config.items()},
             "table": {key: list(pair) for key, pair in self.table.items()},
             "sub_tables": list(self.release),
-            "in_part": {label: list(pair) for label, pair in self.in_part.items()},
+            **{
+                key: {label: [*pair] for label, pair in self.in_part.items()}
+                for key in ("suppressed_tables", "in_part")
+            },
             "came": [{"sub_table": list(names), "why_not_before": why} for names, why in self.came],
             "went": [{"sub_table": list(names), "why_not_after": why} for names, why in self.went],
         }

@@ -272,7 +272,7 @@ def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None
     assert known.facts == found.evaluation.knowledge.facts
     assert whole.facts == ()
     assert known != whole
-    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).withheld == 2
+    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).suppressed == 2
 
 
 def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:

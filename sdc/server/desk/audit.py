@@ -385,11 +385,11 @@ class _Replay:
         for version in self.versions:
             if version.begins and (part := version.suppressed_tables.tables[-1:]) and part[0].view == version.added:
                 counts = evaluator.table.marginal(version.added).dense.reshape(-1)
-                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.withheld))
+                small = np.flatnonzero((counts > 0) & (counts <= evaluator.criteria.primary_count))
                 if shown := len(np.setdiff1d(small, part[0].places(evaluator.table.schema))):
                     yield (
                         f"entry {version.seq} releases {self._label(version.added)} in part and shows {shown} of its "
-                        f"cells with counts of 1 to {evaluator.criteria.withheld}"
+                        f"cells with counts of 1 to {evaluator.criteria.primary_count}"
                     )
 
 

@@ -25,7 +25,7 @@ from sdc.stages.stages import ASKED, STAGES
 
 SMALLEST: dict[str, Any] = {"name": "small", "table": {"path": "t.csv"}, "risk": {"min_width": 3}}
 REQUIRED: dict[str, Any] = {"release.require": ["a*b"]}
-PART = {"release.in_part": [{"of": "a*b"}]}
+PART = {"release.protect": [{"of": "a*b"}]}
 BEFORE = yaml.safe_load((Path(__file__).parent / "old_keys.yaml").read_text())
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "table.bad_records": ({"table.bad_records": "set_aside"}, {"table.invalid_records": "exclude"}, {}),
@@ -39,6 +39,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "release.only": ({"release.only": "required"}, {"release.required_only": True}, REQUIRED),
     "release.conflicts": ({"release.conflicts": "best_subset"}, {"release.on_conflict": "drop"}, REQUIRED),
     "release.like": ({"release.like": "b.csv"}, {"release.previous_pattern": "b.csv"}, PART),
+    "release.in_part": ({"release.in_part": "withhold"}, {"release.protect": "suppression"}, REQUIRED),
+    "release.protect.how": (
+        {"release.protect": [{"of": "a*b", "how": ["withhold", "coarsen", "round"], "base": 5}]},
+        {"release.protect": [{"of": "a*b", "by": ["suppression", "recoding", "rounding"], "base": 5}]},
+        {},
+    ),
+    "release.protect.most": (
+        {"release.protect": [{"of": "a*b", "most": 0.5}]},
+        {"release.protect": [{"of": "a*b", "max_share": 0.5}]},
+        {},
+    ),
     "release.breadth": ({"release.breadth": 1}, {"release.first_dimension": 1}, {}),
     "release.questions": ({"release.questions": 9}, {"release.max_evaluations": 9}, {}),
     "server.rules.rule": (

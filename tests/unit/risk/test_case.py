@@ -84,7 +84,7 @@ def test_what_parts_tell_is_not_known_before_them() -> None:
     for asked in (told, told.knowing(told.known)):
         found = asked.evaluate(NOTHING).assessment
         assert (found.verdict, found.in_part) == (Verdict.UNSAFE, OwnJudged(2, 2))
-        assert "2 small cells of sub-tables in part, 2 not proven" in found.headline
+        assert "2 small cells of suppressed tables, 2 not proven" in found.headline
     found = told.knowing(told.known, told.known).evaluate(NOTHING).assessment
     assert found.in_part is None
     assert "in part" not in found.headline
