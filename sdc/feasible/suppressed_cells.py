@@ -245,8 +245,8 @@ def primary_cells(table: Table, known: Knowledge, before: Knowledge, small_count
     for view in views:
         if st.cells(view, schema) > MOST_CELLS:
             raise ReleaseError(
-                f"{st.label(view, schema)} has suppressed cells and {st.cells(view, schema)} cells in all; primary cells "
-                f"are judged of at most {MOST_CELLS}; leave it out, or judge without its smaller categories"
+                f"{st.label(view, schema)} has suppressed cells, and {st.cells(view, schema)} cells in all; primary "
+                f"cells are judged of at most {MOST_CELLS}; leave it out, or judge without its smaller categories"
             )
     ends, places, counts = begins(views, schema), [_NONE], [_NONE]
     for view, begin in zip(views, ends.tolist(), strict=False):
@@ -284,8 +284,8 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
     inside = schema.restrict(st.members(view))
     for fact in known.facts:
         if fact.view == view:
-            room = _interval(fact, table, inside.cells, known)
-            low, high = np.maximum(low, room[0]), np.minimum(high, room[1])
+            ends = table.marginal(view).dense.reshape(-1) + _room(fact, table).T
+            low, high = np.maximum(low, ends[0]), np.minimum(high, ends[1])
     cells = inside.keys.unpack(np.arange(inside.cells))
     high[known.zeros.within(view).contains(cells, inside)] = 0
     shared = st.maximal([st.GRAND_TOTAL, *(element & view for element in known.release.frontier)])
@@ -301,17 +301,6 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
         np.add.at(least, group, low)
         high = np.minimum(high, counts[group] - (least[group] - low))
     return np.asarray(high - low < min_width)
-
-
-def _interval(fact: Fact, table: Table, cells: int, known: Knowledge) -> tuple[Ints, Ints]:
-    """(cells of its view,) between what a fact says that each count lies."""
-    low, high = np.zeros(cells, np.int64), np.full(cells, known.total)
-    told = fact.exactly(known.schema)
-    low[told] = high[told] = table.marginal(fact.view).dense.reshape(-1)[told]
-    if fact.intervals is not None:
-        places = known.schema.restrict(st.members(fact.view)).keys.pack(fact.intervals.cells)
-        low[places], high[places] = fact.intervals.low, fact.intervals.high
-    return low, high
 
 
 def _counts(table: Table, part: SubTable) -> Ints:

@@ -95,7 +95,7 @@ def test_an_old_key_means_what_the_new_one_means(old: str, file: Path) -> None:
     assert explained(old) == explained(current_key(old))
 
 
-@pytest.mark.parametrize("old", [old for old in CASES if current_key(old) != old])
+@pytest.mark.parametrize("old", [old for old, (before, now, _) in CASES.items() if [*before] != [*now]])
 def test_an_old_and_a_new_key_together_are_refused(old: str, file: Path) -> None:
     before, now, beside = CASES[old]
     refused, content = (
@@ -107,6 +107,12 @@ def test_an_old_and_a_new_key_together_are_refused(old: str, file: Path) -> None
     for settings in (before | now, now | before):
         with pytest.raises(ConfigError, match=refused):
             read(file, content, settings)
+
+
+def test_both_in_one_section_of_a_list_are_refused(file: Path) -> None:
+    section = {"of": "a*b", "how": "withhold", "by": "suppression"}
+    with pytest.raises(ConfigError, match=r"release\.protect\.how is the old name of release\.protect\.by, and both"):
+        read(file, SMALLEST, {"release.protect": [section]})
 
 
 def test_a_value_that_an_old_key_did_not_have_is_refused(file: Path) -> None:
