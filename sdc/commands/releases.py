@@ -250,11 +250,8 @@ def print_release(facts: dict[str, Any]) -> None:
         if part["by"] == "recoding":
             print(f"recoded       {name}: by {'*'.join(part['recoded'])}, {part['left']} cells of {part['cells']}")
             continue
-        of, records = (
-            f"{part['suppressed']} of {part['cells']} cells",
-            f"{part['records_suppressed']:.1%} of the records",
-        )
-        print(f"suppressed    {name}: {of}, with {records}")
+        share = f"{part['records_suppressed']:.1%} of the records"
+        print(f"suppressed    {name}: {part['suppressed']} of {part['cells']} cells, with {share}")
         for cell in part["largest"][:1]:
             print(f"largest       {cell['text']}")
 

@@ -225,11 +225,9 @@ def _cleared(
     if totals is not None:
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
         totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
-    suppressed = {(own := one.within(kept, hidden)).view: own for one in parts.tables}
-    marginals |= {
-        st.within(view, kept): one.published(table.marginal(view))
-        for view, one in zip(views, parts.tables, strict=True)
-    }
+    suppressed = {st.within(view, kept): one for view, one in zip(views, parts.tables, strict=True)}
+    marginals |= {view: one.published(table.marginal(one.view & ~hidden)) for view, one in suppressed.items()}
+    suppressed = {view: one.within(kept, hidden) for view, one in suppressed.items()}
     return Cleared(subject, schema, within, table.total, unproven, marginals, totals, suppressed, _KEY)
 
 

@@ -349,12 +349,10 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
 
 def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
     """Those that have one, of variables of suppressed or rounded tables and with merged categories."""
-    in_part, shown = (
-        st.union(cleared.suppressed_tables),
-        st.union([cleared.release.variables, *cleared.suppressed_tables]),
-    )
+    suppressed = st.union(cleared.suppressed_tables)
+    shown = suppressed | cleared.release.variables
     own = [(v, cleared.schema.variables[v]) for v in st.members(shown)]
-    return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(in_part, bit) or v.is_merged)]
+    return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(suppressed, bit) or v.is_merged)]
 
 
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:

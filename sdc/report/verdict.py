@@ -151,10 +151,8 @@ def _sentences(audit: AuditEvidence, done: str) -> Iterator[tuple[str, str]]:
         "released",
     )
     if parts:
-        hidden, shares = (
-            sum(len(part.suppressed) for part in tables),
-            sorted(one.share for one in audit.found.suppressed),
-        )
+        hidden = sum(len(part.suppressed) for part in tables)
+        shares = sorted(one.share for one in audit.found.suppressed)
         yield (
             f"Beside them {parts:,} sub-table{'s' * (parts != 1)} {'go' if parts > 1 else 'goes'} out in part: "
             f"{_cells(hidden)} {'are' if hidden != 1 else 'is'} withheld.{_hidden(shares)}",

@@ -98,9 +98,8 @@ def _write(found: FoundRelease, build: Build, into: Path, say: Say) -> None:
     for part in found.suppressed_tables.tables:
         if part.base:
             say(f"search: {part.label(table.schema)} rounded to multiples of {part.base}")
-    suppressed = suppressions(
-        found.evaluation, found.suppressed_tables, build.settings().wished(build.made.known).protect
-    )
+    requests = build.settings().wished(build.made.known).protect
+    suppressed = suppressions(found.evaluation, found.suppressed_tables, requests)
     for told in suppressed:
         say(f"search: {told.sub_table}: {told.text}")
     for warning in filter(None, (told.warning for told in suppressed)):

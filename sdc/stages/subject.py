@@ -433,14 +433,9 @@ def _of_run(path: Path, settings: Settings, asked: Sequence[str]) -> Subject:
         own = replace(own, weights=made.weights)
     if SEARCH not in stages:
         return own
-    found = made.found
-    return replace(
-        own,
-        known=made.beside,
-        released=found.release,
-        suppressed_tables=found.suppressed_tables,
-        suppressed=found.suppressed,
-    )
+    found, tables = made.found, made.found.suppressed_tables
+    own = replace(own, known=made.beside, released=found.release, suppressed_tables=tables)
+    return replace(own, suppressed=found.suppressed)
 
 
 def require_recorded(folder: RunFolder, *stages: str) -> None:

@@ -63,9 +63,7 @@ class Deciding(threading.Thread):
         self._decider, self._certifier = decider, certifier
         self._numbers: queue.SimpleQueue[int | Future[int] | None] = queue.SimpleQueue()
         self._tries, self._parts_tried = Counter[int](), Counter[int]()
-        self._found = dict[
-            int, FoundSuppression | str
-        ]()  # of requests what was found of them in part, or why nothing was
+        self._found = dict[int, FoundSuppression | str]()  # of requests the suppressed table, or why there is none
         self._busy = set[int]()  # queued here, being certified, or tried again later
         self._left, self._looked = set[int](), 0.0  # what nobody seemed to decide at the last look, and when that was
         self._ends = threading.Event()
