@@ -90,7 +90,7 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
-METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
+METHODS = ("ordered", "bisection", "best", "optimum", "decomposable", "simulatable")
 FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
@@ -122,7 +122,7 @@ OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
 
 
 SETTINGS_OF = {
-    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best")),
+    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
@@ -173,6 +173,10 @@ WORKS: dict[str, tuple[str, ...]] = {
     "best": (
         *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
+    ),
+    "optimum": (
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP),
+        *(*FILES, "curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
@@ -283,12 +287,12 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
-        ("bisection", "decomposable", "simulatable"),
+        ("bisection", "optimum", "decomposable", "simulatable"),
         ("remedies",),
         "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
     ),
     (
-        ("ordered", "bisection", "best"),
+        ("ordered", "bisection", "best", "optimum"),
         (LIMIT,),
         f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
     ),
@@ -335,6 +339,11 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("simulatable",),
         (OBJECTIVE,),
         "how well the table is reconstructed tells of it, and decisions are to tell nothing; set it to sub_tables",
+    ),
+    (
+        ("optimum",),
+        (OBJECTIVE,),
+        "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose best",
     ),
     (
         (OBJECTIVE,),

@@ -360,8 +360,8 @@ class ReleaseConfig(Section):
 
     method: SearchMethod = "ordered"
     """how the release is searched: ordered: grown along the list by critical width; bisection: the longest prefix of
-    that list; decomposable: by annealing; best: the best of these three; or simulatable: by decisions that tell nothing
-    of the table"""
+    that list; decomposable: by annealing; best: the best of these three; optimum: the best of all releases, or a bound
+    of it; or simulatable: by decisions that reveal nothing of the table"""
     objective: Objective = "sub_tables"
     """what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by how many halvings
     the full table is nearer to what iterative proportional fitting makes of it"""

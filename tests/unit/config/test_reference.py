@@ -55,7 +55,8 @@ def test_one_key_and_those_below_it() -> None:
     assert (weights.key, weights.kind, weights.default) == ("release.weights", "section", "its own defaults")
     assert [key.key for key in below] == ["release.weights.variables", "release.weights.sub_tables"]
     (method,) = explained("release.method")
-    assert (method.kind, method.default) == ("ordered or bisection or decomposable or best or simulatable", "ordered")
+    kinds = "ordered or bisection or decomposable or best or optimum or simulatable"
+    assert (method.kind, method.default) == (kinds, "ordered")
     assert explained("server.rules.most")
     assert explained(f"labels.variables.{NAME}.unit")[0].kind == "text"
 
