@@ -241,8 +241,6 @@ def test_a_history_of_rules_of_a_newer_version_is_refused(czech: Table, tmp_path
 def test_a_history_names_a_rule_as_an_earlier_version_did(czech: Table, tmp_path: Path) -> None:
     course = course_of(str(tmp_path / "older.db"), czech, ["A"], "biased", "one_step")
     assert course.rules == {"limit_unreleasable", "one_step"}
-    (request,) = course.requests.values()
-    assert request.message == "This table is not released."
 
 
 def course_of(url: str, table: Table, released: list[str], *rules: str) -> Course:
