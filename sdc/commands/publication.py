@@ -192,7 +192,7 @@ def _told(row: dict[str, Any]) -> tuple[Any, ...]:
 def synthesize(
     releases: Annotated[
         list[Path],
-        typer.Argument(parser=checked_path, metavar="RELEASE", help="Published folders or files of tables."),
+        typer.Argument(parser=checked_path, metavar="RELEASE...", help="Published folders or files of tables."),
     ],
     out: Annotated[Path, file_option("An empty folder for the synthetic tables.", "--out")],
     draws: Annotated[int, typer.Option(help="How many tables are drawn.")] = 1,
