@@ -215,7 +215,7 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     recoded = tmp_path / "recoded.csv"
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
     for like, said in (
-        (next(folder.glob("*_area-sex.csv")), "like names an edition that withholds no cell"),
+        (next(folder.glob("*_area-sex.csv")), "previous_pattern names an edition that withholds no cell"),
         (recoded, r"previous_pattern: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
         (folder, r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before withholds$"),
     ):
@@ -227,11 +227,11 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
 
 def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearbook: Build, tmp_path: Path) -> None:
     part = next(yearbook.folder.stage("release").glob("*_area-age.csv"))
-    with pytest.raises(ConfigError, match=r"like withholds cells of area\*age, and in_part is of area\*edu; name an"):
+    with pytest.raises(ConfigError, match=r"previous_pattern withholds cells of area\*age, and in_part is of area"):
         built(next_edition(tmp_path, part, in_part=[{"of": "area*edu"}], require=["area*sex"]))
-    with pytest.raises(ConfigError, match="like is of what goes out in part, and nothing is to; give in_part"):
+    with pytest.raises(ConfigError, match="previous_pattern is given, and nothing goes out in part; give in_part"):
         built(next_edition(tmp_path, part, in_part=[]))
-    with pytest.raises(ConfigError, match=r"release\.like = .*nowhere is no file or folder"):
+    with pytest.raises(ConfigError, match=r"release\.previous_pattern = .*nowhere is no file or folder"):
         built(next_edition(tmp_path, tmp_path / "nowhere"))
     assert not [*tmp_path.rglob("release")]
 

@@ -164,7 +164,7 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
     wished = {**ASKED, "required_only": False}
-    found = find_release(PEOPLE, before, "best", **wished, best_subset=True)
+    found = find_release(PEOPLE, before, "best", **wished, on_conflict="drop")
     assert len(found.parts.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
     assert found.graph is not None
@@ -202,7 +202,7 @@ class Clock(InProcess):
 
 
 def asked(**more: Any) -> FoundRelease:
-    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
+    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, on_conflict="drop", **more)
 
 
 @pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
