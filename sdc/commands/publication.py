@@ -253,8 +253,8 @@ def _print_comparison(found: Comparison) -> None:
 
 def _of_part(told: int | str | None) -> str:
     if told is None:
-        return "not in part"
-    return told if isinstance(told, str) else f"{told} cells withheld"
+        return "not suppressed"
+    return told if isinstance(told, str) else f"{told} cells suppressed"
 
 
 @command(MAINTAIN)

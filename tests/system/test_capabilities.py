@@ -46,7 +46,7 @@ NO_FEATURES = {
         *("publication.licence", "publication.contact", "publication.notes", "publication.formulas"),
     ),
     "settings of table.weight": ("weighted",),
-    "settings of release.in_part": ("release.previous_pattern",),
+    "settings of release.protect": ("release.previous_pattern",),
     "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
     "read with a warning, and without effect": ("release.ended_after",),

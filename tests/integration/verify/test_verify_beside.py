@@ -16,8 +16,8 @@ from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
-from sdc.model.parts import Part, Parts, rounded, withholding
 from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
+from sdc.model.suppressed_table import SuppressedTable, SuppressedTables
 from sdc.model.table import Table
 from sdc.risk.assessment import OwnJudged
 from sdc.storage.certificate import Certificate
@@ -130,9 +130,9 @@ def test_of_a_release_without_proof_no_cell_is_certified(tmp_path: Path) -> None
 # Sub-tables in part
 
 
-def part_run(folder: Path, table: Table, public: tuple[str, ...], part: Part, small_count: int = 2) -> Path:
+def part_run(folder: Path, table: Table, public: tuple[str, ...], part: SuppressedTable, small_count: int = 2) -> Path:
     """Of one component, whose evidence is all tables that agree; `small_count` of what is withheld keeps its width."""
-    release, parts = frontier(*public), Parts(tables=(part,))
+    release, parts = frontier(*public), SuppressedTables(tables=(part,))
     case = FactCase.of(table, release.frontier, NO_ZEROS, parts.facts, 10**5)
     found = ComponentProof(st.full(len(table.schema)), None, Differences.between(table, list(case.tables)))
     certificate = Certificate(table.digest, before(table), release, 2, 1, Proof((found,), ()), parts)
@@ -152,7 +152,7 @@ WITHHELD = dense(schema_of([2, 3]), [4, 2, 5, 7, 6, 1])
 
 
 def withheld_run(folder: Path, small_count: int) -> Path:
-    hidden = withholding(AB, np.array([1, 2, 4, 5]), WITHHELD.schema, WITHHELD.total)
+    hidden = SuppressedTable.at(AB, np.array([1, 2, 4, 5]), WITHHELD.schema, WITHHELD.total)
     return part_run(folder, WITHHELD, ("A", "B"), hidden, small_count)
 
 
@@ -167,7 +167,7 @@ def test_counts_that_a_part_tells_keep_the_n_rule(tmp_path: Path) -> None:
 def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     """All of the third of A have the first of B, where nobody of the second has it."""
     table = dense(schema_of([3, 2]), [3, 4, 0, 9, 8, 0])
-    part = withholding(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
+    part = SuppressedTable.at(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
     run = part_run(tmp_path / "run", table, ("A",), part)
     for most, words in ((7, []), (8, ["A*B tells of a group of at most 8 records what is sensitive"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
@@ -202,7 +202,9 @@ ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
 
 def rounded_run(folder: Path, base: int = 3) -> Path:
     """To multiples of 3, and its sums over B too: 6 and 6 of 4 and 6; of 2: 4 and 6."""
-    part = rounded(AB, np.array({3: [3, 3, 3, 3], 2: [2, 2, 4, 2]}[base]), base, [0b01], ROUNDED.schema, "A*B rounded")
+    part = SuppressedTable.rounded_to(
+        AB, np.array({3: [3, 3, 3, 3], 2: [2, 2, 4, 2]}[base]), base, [0b01], ROUNDED.schema, "A*B rounded"
+    )
     return part_run(folder, ROUNDED, (), part)
 
 

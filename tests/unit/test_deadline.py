@@ -12,13 +12,13 @@ import pytest
 
 from sdc.api import find_release
 from sdc.config.release import ReleaseConfig
+from sdc.deadline import Deadline
 from sdc.executor import InProcess
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
 from sdc.model.table import Table
 from sdc.risk.verdict import Verdict
 from sdc.search.best import FoundRelease
-from sdc.search.deadline import Deadline
 from sdc.search.reasons import NOTHING_ELSE
 from sdc.stages.assemble import Watch
 from tests.helpers.deadlines import AfterLooks
