@@ -51,9 +51,9 @@ NO_FEATURES = {
     "settings of assessment": ("sharp_seconds",),
     "read with a warning, and without effect": ("release.ended_after",),
 }
-NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
+NO_COMMANDS = {"synthesize", "status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {
-    *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
+    *("synthesize", "read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
     *("PosteriorLimit", "Losses", "Attributes", "Watch"),
 }
 
