@@ -74,7 +74,7 @@ def in_part(
     # of some nothing had to be withheld: these are whole
     release = whole.release.join(Release.of(part.view for part in found.tables if part.fact.between is None))
     parts = Parts(whole.release, tuple(part for part in found.tables if part.fact.between is not None))
-    known = evaluator.known.telling(parts.facts)
+    known = evaluator.known.plus_facts(parts.facts)
     # of earlier ones nothing is told but what was before; a later one is beside all that goes out whole
     told = evaluator.knowing(known, parts.before(evaluator.known) if parts.tables else None)
     told.pool = told.pool.with_evidence(_evidence(found.evaluator), known.plus(release), {})
@@ -181,7 +181,7 @@ def _told(
     if multiples:
         # what is withheld is sought beside what is rounded, which is safe by itself or not
         facts = (fact for part in multiples for fact in part.facts)
-        told, evaluation = _with(told, told.known.telling(facts), deadline)
+        told, evaluation = _with(told, told.known.plus_facts(facts), deadline)
         _require_safe(told, evaluation, [part.view for part in multiples], "rounded")
     if not withheld:
         return _Told(told, (*coarser, *multiples))

@@ -219,7 +219,7 @@ class Judge:
         """What is public in part is known, and its small cells asked about; of what was found is kept what holds."""
         if state.parts == self._parts:
             return
-        self._parts, self._told = state.parts, self.known.telling(state.parts.facts)
+        self._parts, self._told = state.parts, self.known.plus_facts(state.parts.facts)
         found = ((one.variables, one.differences) for one in self._pool.evidence.values())
         if not self.reveals:
             self._asked = self.criteria.beside(self.table, state.parts.before(self._told))

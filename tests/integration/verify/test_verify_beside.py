@@ -169,10 +169,10 @@ def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     table = dense(schema_of([3, 2]), [3, 4, 0, 9, 8, 0])
     part = withholding(AB, np.array([0, 1, 2, 3]), table.schema, table.total)
     run = part_run(tmp_path / "run", table, ("A",), part)
-    for most, words in ((7, []), (8, ["A*B tells of a group of at most 8 records what is sensitive"])):
+    for most, words in ((7, []), (8, ["A*B reveals a sensitive category of a group of at most 8 records"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
         found = verify(risk_with(run, attribute_disclosure=rule)).failures
-        assert [f for f in found if "tells of a group" in f or "of sub-tables in part" in f] == words
+        assert [f for f in found if "sensitive category of a group" in f or "of suppressed tables" in f] == words
 
 
 def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) ->
     bounds, certificate = proven(table, frontier("ABC"), 1, zeros)
     run = forged(tmp_path / "run", table, certificate, bounds)
     found = verify(risk_with(run, attribute_disclosure={"sensitive": ["C"], "most": 5, "lacking": False})).failures
-    assert "A*C tells of a group of at most 5 records what is sensitive" in found
+    assert "A*C reveals a sensitive category of a group of at most 5 records" in found
 
 
 @pytest.mark.parametrize(("end", "change"), [("high", -1), ("low", 1)])
@@ -194,7 +194,7 @@ def test_what_is_withheld_tells_no_count(end: str, change: int, tmp_path: Path) 
             told = pa.array([numbers[0] + change, *numbers[1:]])
             pq.write_table(columns.set_column(columns.column_names.index(end), end, told), path)
 
-    rejected(withheld_run(tmp_path / "run", 2), tell, "in part is not told as withheld")
+    rejected(withheld_run(tmp_path / "run", 2), tell, "the suppressed cells have other bounds")
 
 
 ROUNDED = dense(schema_of([2, 2]), [1, 3, 3, 3])
@@ -222,4 +222,4 @@ def test_margins_of_what_is_rounded_are_near_their_sums(tmp_path: Path) -> None:
 
 def test_a_margin_of_what_is_rounded_is_not_all_of_it(tmp_path: Path) -> None:
     more = edited("search/search.json", lambda content: content["in_part"]["rounded"][0]["margins"].append(["A", "B"]))
-    rejected(rounded_run(tmp_path / "run"), more, "a margin of what is rounded is none")
+    rejected(rounded_run(tmp_path / "run"), more, "a margin of a rounded table is none")

@@ -56,7 +56,7 @@ def test_every_format_withholds_the_same(listed: dict[str, bool], tmp_path: Path
     (fact,) = build.made.found.parts.facts
     assert fact.between is not None
     assert len({one.digest for one in told.values()}) == 1
-    assert {len(one.withheld) for one in told.values()} == {len(fact.between.cells)}
+    assert {len(one.suppressed) for one in told.values()} == {len(fact.between.cells)}
     metadata = json.loads((release / "datapackage.json").read_text())
     assert {one["format"] for one in metadata["resources"] if "in_part" in one} == {*FORMATS} - {"xlsx"}
     assert verify(build.folder.path).verified
