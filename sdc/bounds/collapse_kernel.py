@@ -27,7 +27,7 @@ Stamps: TypeAlias = npt.NDArray[np.int32]
 
 
 # The 3^K super-cells are a matrix, rows by the high variables, columns by the low ones, stored as tiles of 64 columns.
-# A tile's row is 64 lower bounds, then 64 upper bounds: the compiler can tell that three such rows do not overlap, and
+# A tile's row is 64 lower bounds, then 64 upper bounds: the compiler sees that three such rows do not overlap, and
 # vectorises; with two arrays it gives up. High variables are treated in the stored tiles, low ones in tiles of 64
 # matrix rows that are transposed for it. Each tile settles while it is in cache. A row's stamp says when it last moved,
 # in ticks, one a variable and 32 a sweep: a triple none of whose rows has moved since it was last treated is skipped.

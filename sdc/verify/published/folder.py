@@ -35,7 +35,7 @@ def verify_published(folder: Path, key: Ed25519PublicKey, whose: str) -> Iterato
         yield from _signed(folder, key, whose)
         with _reading(names.METADATA):
             metadata = json.loads((folder / names.METADATA).read_text(encoding="utf-8"))
-        yield from _told(folder, metadata)
+        yield from _checks_of_tables(folder, metadata)
         check_texts(folder.joinpath, metadata, texts_by(metadata))
         yield "texts", f"labels, titles and texts are the same in each file and in {names.METADATA}"
     except ValueError as error:
@@ -86,7 +86,7 @@ def _stamped(folder: Path) -> str:
     return f"{found_tables.gen_time:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _told(folder: Path, metadata: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _checks_of_tables(folder: Path, metadata: dict[str, Any]) -> Iterator[tuple[str, str]]:
     resources = metadata["resources"]
     for one in (one for one in resources if "hash" in one):
         same = names.SHA256 + digest_of(folder / one["path"]) == one["hash"]
