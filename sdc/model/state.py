@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
 
 MOST_LISTED = 14  # most variables for which the status of every sub-table is listed
 
@@ -50,7 +50,7 @@ class State:
     unreleasable  UF(t): minimal sub-tables proven to be unreleasable, with all that contain one
     undecided     minimal sub-tables without a proof either way, with all that contain one
     version       t, the number of releases after the first, suppressed tables included
-    parts         suppressed tables that are not released whole
+    suppressed_tables  suppressed tables that are not released whole
     """
 
     schema: Schema
@@ -59,7 +59,7 @@ class State:
     unreleasable: tuple[SubTable, ...] = ()
     undecided: tuple[SubTable, ...] = ()
     version: int = 0
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
 
     @staticmethod
     def first(schema: Schema, released: Release) -> State:
@@ -69,7 +69,7 @@ class State:
     @property
     def named(self) -> SubTable:
         """The variables of public tables. Listed categories have a record: no others are listed."""
-        return st.union([self.released.variables, *self.parts.views])
+        return st.union([self.released.variables, *self.suppressed_tables.views])
 
     def status(self, subtable: SubTable) -> Status:
         """The status of a sub-table; the grand total is always public."""
@@ -88,20 +88,20 @@ class State:
         return replace(
             self,
             released=larger,
-            parts=self.parts.without(larger),
+            suppressed_tables=self.suppressed_tables.without(larger),
             direct=(*self.direct, subtable),
             undecided=tuple(s for s in self.undecided if not st.is_within(s, subtable)),
             version=self.version + 1,
         )
 
-    def answering(self, part: Part) -> State:
+    def answering(self, part: SuppressedTable) -> State:
         """R(t + 1): R(t) and a suppressed table."""
-        parts = self.parts.then(Parts(self.released, (part,)))
-        return replace(self, parts=parts, version=self.version + 1)
+        parts = self.suppressed_tables.then(SuppressedTables(self.released, (part,)))
+        return replace(self, suppressed_tables=parts, version=self.version + 1)
 
-    def part(self, subtable: SubTable) -> Part | None:
+    def part(self, subtable: SubTable) -> SuppressedTable | None:
         """The public suppressed table of a sub-table; None if there is none."""
-        return next((part for part in self.parts.tables if part.view == subtable), None)
+        return next((part for part in self.suppressed_tables.tables if part.view == subtable), None)
 
     def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:
         """The state with more unreleasable or undecided sub-tables."""

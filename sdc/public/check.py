@@ -286,7 +286,7 @@ def _of_marginals(
     schema: Schema, known: Sequence[Related], system: System, small_count: int | None, executor: Executor
 ) -> Composition:
     """Marginals of one table: any agreeing table has their bounds, and the engine uses their structure."""
-    levelled, elements = _with_levels(schema, known)
+    levelled, elements = levelled_tables(schema, known)
     release = Release.of(elements)
     table = joined_table(levelled, known, elements, release) or _found(levelled, system)
     knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
@@ -297,7 +297,7 @@ def _of_marginals(
     return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
 
 
-def _with_levels(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
+def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
     """The schema with a level for each coarser coding, and the sub-table of each table."""
     variables, named = [*schema.variables], list[list[str]]()
     for table in known:
