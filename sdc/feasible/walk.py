@@ -584,7 +584,7 @@ def trie(sets: Sequence[SubTable]) -> tuple[Ints, Ints, Ints]:
 def _totals(table: Table, element: SubTable) -> npt.NDArray[np.uint8]:
     """(cells of the marginal,) its counts in C order, no larger than a byte holds. A search asks for most again."""
     schema, sums = table.schema, np.zeros(st.cells(element, table.schema), np.int64)
-    members = np.array(st.members(schema.levels.telling(element)), np.int64)
+    members = np.array(st.members(schema.levels.finest(element)), np.int64)
     add_counts(sums, _columns(table), table.counts, members, np.array(schema.sizes))
     return np.minimum(sums, MOST_TOTAL).astype(np.uint8)
 

@@ -117,7 +117,7 @@ def refusals(
     Nothing is known where there are more than `most` such tables, or more than 2,048 cells. RuntimeError where the
     table itself does not lead to the release: then it was not made by this search.
     """
-    public, executor = known.telling(parts.facts).plus(release), settings.executor
+    public, executor = known.plus_facts(parts.facts).plus(release), settings.executor
     try:
         found = enumerate_tables(table, public, most)
     except ReleaseError as error:
@@ -195,7 +195,7 @@ def _told(release: Release, parts: SuppressedTables, table: Table) -> Told:
     schema = table.schema
 
     def named(view: SubTable) -> Hashable:
-        told = st.members(schema.levels.telling(view))
+        told = st.members(schema.levels.finest(view))
         return frozenset((schema.levels.axis_of[v], tuple(numbered(schema.levels.groups[v]).tolist())) for v in told)
 
     partly = ((named(part.view), part.base, replace(part.fact, view=0)) for part in parts.tables)

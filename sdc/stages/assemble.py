@@ -58,7 +58,7 @@ RECONSTRUCTION_SWEEPS, RECONSTRUCTION_BYTES = 200, 256 << 20
 def edition_before(like: str | None) -> tuple[Published, ...]:
     """Sub-tables of an earlier edition with suppressed cells; ConfigError where it is not read."""
     try:
-        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
+        return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.suppressed))
     except InputError as error:
         raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 
@@ -173,9 +173,9 @@ class SearchSettings:
         editions = {frozenset(one.table.schema.names): one for one in self.like}
         found = list[ProtectionRequest]()
         for wish in constraints:
-            own = schema.restrict(st.members(schema.levels.telling(wish.view)))
+            own = schema.restrict(st.members(schema.levels.finest(wish.view)))
             edition = editions.get(frozenset(own.names))
-            again = () if edition is None else tuple(sorted(own.keys.pack(edition.withheld_in(own)).tolist()))
+            again = () if edition is None else tuple(sorted(own.keys.pack(edition.suppressed_in(own)).tolist()))
             found.append(replace(wish, again=again))
         if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in constraints):
             raise InputError(
@@ -195,7 +195,7 @@ class SearchSettings:
                 lacking = "; its codes are others, write them as the table does" if not wish.again else ""
                 yield (
                     f"previous_pattern: {st.label(wish.view, known.schema)} has {len(wish.again)} of the "
-                    f"{len(edition.withheld)} cells that the edition before suppresses{lacking}"
+                    f"{len(edition.suppressed)} cells that the edition before suppresses{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:

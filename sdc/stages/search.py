@@ -217,6 +217,6 @@ def assess(work: Work, into: Path) -> None:
     low, high = evaluation.margin
     work.say(f"assessment: min width {low} to {high}, {evaluation.assessment.open_cells} cells undecided")
     if evaluation.assessment.sharpness is not None:
-        work.say(f"assessment: {evaluation.assessment.sharpness.told('at-risk cell', seconds)}")
+        work.say(f"assessment: {evaluation.assessment.sharpness.described('at-risk cell', seconds)}")
     write_assessment(evaluation.assessment, bounds, schema, into, by)
     write_certificate(certificate_of(build, release, evaluation.proof, in_part), schema, into)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences
 from sdc.feasible.proof import ComponentProof, Proof
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.graph import Decomposition
 from sdc.model.knowledge import Knowledge
@@ -59,7 +59,7 @@ class Certificate:
     @cached_property
     def knowledge(self) -> Knowledge:
         """What the evidence is beside: all that is known once the release is out."""
-        return self.known.plus(self.asked).telling(self.suppressed_tables.facts)
+        return self.known.plus(self.asked).plus_facts(self.suppressed_tables.facts)
 
     @property
     def release(self) -> Release:
@@ -164,7 +164,7 @@ def _part(told: _ComponentDocument, number: int, schema: Schema, path: Path) -> 
         cells, numbers = read_cells(file, inside, OF_DIFFERENCES)
         found = Differences(starts(numbers[DIFFERENCE], file), cells, numbers[CHANGE])
     if len(found) != told.differences:
-        raise damaged(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
+        raise corrupt(path, f"{file.name} has {len(found)} differences, {told.differences} are claimed")
     cover = None if told.cover is None else typed(Decomposition, told.cover, path, inside)
     return ComponentProof(told.variables, cover, found)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sdc.model import subtable as st
-from sdc.model.documents import damaged, plain, typed
+from sdc.model.documents import corrupt, plain, typed
 from sdc.model.errors import InputError
 from sdc.model.fact import CellIntervals, Fact
 from sdc.model.knowledge import Knowledge
@@ -135,7 +135,7 @@ def read(document: KnownDocument, schema: Schema, total: int, path: Path) -> Kno
         found.check_listed()
         return found
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
 def written_parts(parts: SuppressedTables, schema: Schema, folder: Path) -> SuppressedTablesDocument:
@@ -159,7 +159,7 @@ def read_parts(document: SuppressedTablesDocument, schema: Schema, path: Path) -
         tables = tuple(_part(fact, how.get(fact.view), schema) for fact in facts)
         return SuppressedTables(Release.of(document.beside), tables)
     except (InputError, ValueError, OverflowError) as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
 
 
 def _part(fact: Fact, told: _RoundedDocument | None, schema: Schema) -> SuppressedTable:
@@ -178,7 +178,7 @@ def _fact(told: _FactDocument, schema: Schema, path: Path, name: str) -> Fact:
     if told.between:
         cells, numbers = read_cells(file, _inside(told.view, schema), OF_KNOWN_CELLS)
         if len(cells) != told.between:
-            raise damaged(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
+            raise corrupt(path, f"{name} has {len(cells)} cells, {told.between} are claimed")
         between = CellIntervals(cells, numbers[LOW], numbers[HIGH])
     return Fact(told.view, told.universe, between, told.source)
 

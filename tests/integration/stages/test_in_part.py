@@ -51,13 +51,13 @@ def test_what_does_not_fit_whole_goes_out_in_part(yearbook: Build) -> None:
     assert counts.schema.keys.matching(hidden, small).min() >= 0
     assert told["suppressed"] == len(hidden) < told["cells"] / 4
     assert told["records_suppressed"] == pytest.approx(counts.count_at(hidden).sum() / 6000, abs=1e-6)
-    (published,) = [one for one in read_published(release / told["file"]) if len(one.withheld)]
+    (published,) = [one for one in read_published(release / told["file"]) if len(one.suppressed)]
     assert published.table.total == 6000 - counts.count_at(hidden).sum()
-    assert len(published.withheld) == len(hidden)
+    assert len(published.suppressed) == len(hidden)
     found = verify(build.folder.path)
     assert found.verified
     assert found.known == ""
-    assert found.notes == (f"0 of {len(small)} small cells of sub-tables in part are not shown to keep the width",)
+    assert found.notes == (f"0 of {len(small)} small cells of suppressed tables are not proven to keep the width",)
 
 
 def test_no_withheld_count_is_in_any_published_file(yearbook: Build) -> None:

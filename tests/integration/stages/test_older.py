@@ -69,7 +69,7 @@ def test_what_an_older_version_published_is_read_and_verified(older: Path, name:
     assert [*found.failures] == (labels if name == "merge" else [])
     assert found.failures or found.bytes == "not compared: written with sdc (unknown), here is 0.2.0"
     assert (found.known == "read again from all that the config names") is (name in ("lists", "round", "t"))
-    told = {one.label: one.base or one.withheld.tolist() or None for one in read_published(run / "release")}
+    told = {one.label: one.base or one.suppressed.tolist() or None for one in read_published(run / "release")}
     assert sorted(told.items()) == sorted(PUBLISHED[name])
     assert sdc.check(run / "release").consistent
     assert Subject.open(str(run)).released is not None
