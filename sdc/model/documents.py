@@ -94,12 +94,12 @@ def typed(kind: type[T], content: Any, path: Path, schema: Schema | None = None)
         found: T = _adapter(kind).validate_json(json.dumps(content), strict=True, extra="forbid", context=schema)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise damaged(path, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
+        raise corrupt(path, ": ".join([*map(str, first["loc"]), first["msg"]])) from error
     except InputError as error:
-        raise damaged(path, error) from error
+        raise corrupt(path, error) from error
     return found
 
 
-def damaged(path: Path, fault: object) -> RunFolderError:
+def corrupt(path: Path, error: object) -> RunFolderError:
     """What refuses a file whose content is not what a build writes."""
-    return RunFolderError(f"{path} is damaged: {fault}; remove the run folder and run again")
+    return RunFolderError(f"{path} is corrupt: {error}; remove the run folder and run again")

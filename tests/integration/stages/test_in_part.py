@@ -25,8 +25,8 @@ from sdc.risk.assessment import OwnJudged
 from sdc.search.suppressed import part_facts
 from sdc.stages.build import Build, open_build
 from sdc.stages.finished import compare
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.stages import STAGES
-from sdc.stages.subject import Subject
 from sdc.storage.parquet import write_csv
 from sdc.verify.run_folder import verify
 from tests.helpers.builds import built, made, redone, report_of
@@ -109,7 +109,7 @@ def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monke
 
 def test_a_run_is_asked_about_with_what_went_out_in_part(yearbook: Build) -> None:
     run = str(yearbook.folder.path)
-    subject = Subject.open(run)
+    subject = ResolvedInput.open(run)
     assert subject.parts.labels(subject.table.schema) == ["area*age"]
     assert len(subject.known.published) == 1
     assert compare(run, run).in_part == {}
@@ -213,9 +213,9 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     recoded = tmp_path / "recoded.csv"
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
     for like, said in (
-        (next(folder.glob("*_area-sex.csv")), "like names an edition that withholds no cell"),
-        (recoded, r"like: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
-        (folder, r"like: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before withholds$"),
+        (next(folder.glob("*_area-sex.csv")), "like names an edition without suppressed cells; it has no effect"),
+        (recoded, r"like: area\*age has 0 of the [1-9]\d* cells .*; its codes differ"),
+        (folder, r"like: area\*age has [1-9]\d* of the [1-9]\d* cells that the earlier edition suppresses$"),
     ):
         build = open_build(next_edition(tmp_path, like))
         _, known, origin = build.with_earlier(build.counted(IN_PROCESS))
@@ -225,7 +225,7 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
 
 def test_an_edition_that_tells_nothing_of_what_goes_out_in_part_is_refused(yearbook: Build, tmp_path: Path) -> None:
     part = next(yearbook.folder.stage("release").glob("*_area-age.csv"))
-    with pytest.raises(ConfigError, match=r"like withholds cells of area\*age, and in_part is of area\*edu; name an"):
+    with pytest.raises(ConfigError, match=r"like suppresses cells of area\*age, and in_part is of area\*edu; name an"):
         built(next_edition(tmp_path, part, in_part=[{"of": "area*edu"}], require=["area*sex"]))
     with pytest.raises(ConfigError, match="like is of what goes out in part, and nothing is to; give in_part"):
         built(next_edition(tmp_path, part, in_part=[]))

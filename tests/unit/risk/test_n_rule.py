@@ -22,7 +22,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
 from sdc.search.constraints import ProtectionRequest
 from sdc.search.parts import in_part
-from sdc.stages.subject import knowledge
+from sdc.stages.resolved import knowledge
 from tests import reference
 from tests.levels import closed_sets, dense_of, named, random_schema, random_table
 from tests.profiles import scaled
