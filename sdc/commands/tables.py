@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DEFAULT_STEPS = 1 << 27  # without a limit: some seconds
 
 
-@command(INSPECT, *TABLE, "widths.floor")
+@command(INSPECT, *TABLE, "widths.threshold")
 def widths(
     path: InputPath,
     settings: Settings,
@@ -51,7 +51,7 @@ def widths(
 
     require_columns_file(out)
     source = read_input(path, settings, "widths")
-    data, small, threshold = source.table, source.small_count, source.config.widths.floor or 0
+    data, small, threshold = source.table, source.small_count, source.config.widths.threshold or 0
     with executor_of(source) as executor:
         most = Listing.of(source.config.widths, len(data.schema), threshold).most
         found = critical_widths(data, small_count=small, floor=threshold, most=most, executor=executor)

@@ -59,7 +59,7 @@ def edition_before(like: str | None) -> tuple[Published, ...]:
     try:
         return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
     except InputError as error:
-        raise ConfigError(f"release.like = {like!r}: {error}", error.detail) from error
+        raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class Listing:
 
         Below the required width nothing is releasable, so this threshold loses nothing.
         """
-        if widths.floor is not None or widths.most is not None:
+        if widths.threshold is not None or widths.most is not None:
             most = widths.most or 0
         else:
             most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_THRESHOLD else 0
-        floor = widths.floor if widths.floor is not None else least if most else 0
+        floor = widths.threshold if widths.threshold is not None else least if most else 0
         return Listing(floor, most)
 
 
@@ -179,7 +179,7 @@ class SearchSettings:
             found.append(replace(request, again=again))
         if self.like and not any(frozenset(st.names(request.view, schema)) in editions for request in requests):
             raise InputError(
-                f"like suppresses cells of {', '.join(one.label for one in self.like)}, and in_part is of "
+                f"previous_pattern suppresses cells of {', '.join(one.label for one in self.like)}, and in_part is of "
                 f"{', '.join(st.label(one.view, schema) for one in requests)}; name an edition of one of these, or "
                 "leave it out"
             )
@@ -187,14 +187,14 @@ class SearchSettings:
 
     def found_before(self, known: Knowledge) -> Iterator[str]:
         """Yield notes on how many suppressed cells of an earlier edition this table has."""
-        if self.release.like is not None and not self.like:
-            yield "like names an edition without suppressed cells; it has no effect"
+        if self.release.previous_pattern is not None and not self.like:
+            yield "previous_pattern names an edition without suppressed cells; it has no effect"
         editions = {frozenset(one.table.schema.names): one for one in self.like}
         for request in self.constraints(known).in_part:
             if (edition := editions.get(frozenset(st.names(request.view, known.schema)))) is not None:
                 lacking = "; its codes differ; write them as the table does" if not request.again else ""
                 yield (
-                    f"like: {st.label(request.view, known.schema)} has {len(request.again)} of the "
+                    f"previous_pattern: {st.label(request.view, known.schema)} has {len(request.again)} of the "
                     f"{len(edition.withheld)} "
                     f"cells that the earlier edition suppresses{lacking}"
                 )

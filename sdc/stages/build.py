@@ -12,13 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from sdc.canonical import digest_of
 from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import Settings, joined, read_config
-from sdc.config.values import in_folder
+from sdc.config.values import Section, in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import emit
@@ -68,7 +68,7 @@ from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 from sdc.storage.weighted import read_weights
 
 Made = TypeVar("Made")
-Section = TypeVar("Section", bound=BaseModel)
+Given = TypeVar("Given", bound=Section)
 
 
 Say = Callable[[str], None]
@@ -272,7 +272,7 @@ class Build:
     @cached_property
     def like(self) -> tuple[Published, ...]:
         """Suppressed sub-tables of an earlier edition; errors as `edition_before`."""
-        return edition_before(self.config.release.like)
+        return edition_before(self.config.release.previous_pattern)
 
     @property
     def is_released(self) -> bool:
@@ -314,8 +314,8 @@ class Build:
     def criteria(self) -> Criteria:
         risk = self.config.risk
         limit = PosteriorLimit.from_facts(risk.posterior.model_dump()) if risk.posterior else None
-        attributes = Attributes(**risk.attributes.model_dump()) if risk.attributes else None
-        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule, attributes)
+        attributes = Attributes(**risk.attribute_disclosure.model_dump()) if risk.attribute_disclosure else None
+        return Criteria.of(risk.small_count, risk.min_width, limit, risk.min_frequency, attributes)
 
     @property
     def losses(self) -> Losses | None:
@@ -326,7 +326,7 @@ class Build:
 
     @property
     def policy(self) -> Policy:
-        return Policy(self.config.risk.undecided)
+        return Policy.OUTER if self.config.risk.accept_undecided else Policy.REFUSE
 
     @property
     def gate_input(self) -> GateSubject:
@@ -359,7 +359,7 @@ class Build:
             emit("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
                 # the manifest comes first, so that a killed run can be identified
-                config = self.config.model_dump(mode="json")
+                config = self.config.recorded()
                 self.folder.begin(Manifest(self.config.name, config, self.digests, self.head, tuple(stages)))
                 yield
             except BaseException as error:
@@ -427,19 +427,19 @@ def _outcome(error: BaseException) -> str:
 # Sections of the config
 
 
-def given(section: Section | None, name: str) -> Section:
+def given(section: Given | None, name: str) -> Given:
     """Return the section of a stage; ConfigError if the config does not have it."""
     if section is None:
         raise ConfigError(f"{name} is missing; add the section, or omit its stage")
     return section
 
 
-def plain(section: BaseModel | None) -> dict[str, Any] | None:
+def plain(section: Section | None) -> dict[str, Any] | None:
     """Return a section as JSON values for a key."""
-    return None if section is None else section.model_dump(mode="json")
+    return None if section is None else section.recorded()
 
 
 def effort_settings(config: BuildConfig) -> dict[str, Any]:
     """Return the settings of an evaluation's cost."""
     names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
-    return config.release.model_dump(mode="json", include=names)
+    return config.release.recorded(include=names)

@@ -160,7 +160,7 @@ def posterior_settings(build: Build) -> list[Any]:
     """Return what posteriors depend on; the search counts only for refusals, thresholds and losses do not count."""
     config, section = build.config, build.config.posterior
     again = [plain(config.risk), search_settings(config), build.listing.floor, build.listing.most]
-    own = section and section.model_dump(mode="json", exclude={"threshold", "losses"})
+    own = section and section.recorded(exclude={"threshold", "losses"})
     return [config.risk.small_count, own, again if section and section.refusals else None]
 
 

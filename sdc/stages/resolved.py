@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
+from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.data.reading import count_records, read_schema, zeros_of
 from sdc.data.source import open_source
@@ -154,6 +155,7 @@ class ResolvedInput:
         features  capabilities that must work with the settings; ConfigError before anything is read
         named     sub-tables by option that the table must have; InputError before records are read
         """
+        settings = current_settings(settings)
         if path.endswith(CONFIGS):
             return _of_config(path, settings, executor, features, named)
         if "\0" not in path and len(path) < 3000 and is_run(found := run_at(Path(path))):

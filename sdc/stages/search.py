@@ -145,7 +145,7 @@ def search_settings(config: BuildConfig) -> dict[str, Any]:
     """Return the settings of the search; other methods' settings do not count."""
     # settings without effect must not change the key
     unused = {name for name in ("annealing", "simulatable") if config.release.method not in SETTINGS_OF[name]}
-    return config.release.model_dump(mode="json", exclude={*unused, "like", "at_least"})  # like counts by its content
+    return config.release.recorded(exclude={*unused, "previous_pattern", "at_least"})  # like counts by its content
 
 
 class QuestionLines:

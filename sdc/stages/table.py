@@ -102,7 +102,7 @@ def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Sche
         settings.weights(schema)
     with naming(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
-    with naming("risk.attributes.sensitive"):
+    with naming("risk.attribute_disclosure.sensitive"):
         settings.criteria.check(schema)
     signing_key(config.publication)
     with naming("publication.children"):
@@ -188,9 +188,9 @@ def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
 def table_settings(build: Build) -> list[Any]:
     """Return the settings of the table, with those of recoding if the config has it."""
     release, risk = build.config.release, build.config.risk
-    coarsened = [release.model_dump(mode="json"), plain(risk)] if release.coarsens else ()
+    coarsened = [plain(release), plain(risk)] if release.coarsens else ()
     readers = build.source.readers  # only these kinds, so that other keys do not change
-    return [build.config.table.model_dump(mode="json", exclude=FILES), *coarsened, *([readers] if readers else [])]
+    return [build.config.table.recorded(exclude=FILES), *coarsened, *([readers] if readers else [])]
 
 
 def sweep(work: Work, into: Path) -> None:
