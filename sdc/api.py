@@ -72,7 +72,7 @@ from sdc.stages.assemble import (
     release_search,
     require_utility,
 )
-from sdc.stages.subject import Public, known_of
+from sdc.stages.resolved import Public, known_of
 
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress

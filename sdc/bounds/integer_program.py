@@ -9,7 +9,7 @@ import numpy as np
 
 from sdc.bounds import nested, shuttle
 from sdc.bounds.covered import on_covered_variables
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 from sdc.feasible.differences import Differences
 from sdc.feasible.equations import MarginalEquations, every_cell
 from sdc.model.cell_bounds import CellBounds, Intervals
@@ -45,7 +45,7 @@ def search(table: Table, knowledge: Knowledge, cells: Codes) -> Settled:
     return settled(known, place, program.farthest, known.method)
 
 
-@kept_per_thread(maxsize=1)
+@cached_per_thread(maxsize=1)
 def program_of(table: Table, knowledge: Knowledge) -> IntegerProgram:
     """The model, cached for other cells; ReleaseError beyond 4,096 cells."""
     check_size(table)

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from sdc.config.table import KINDS, STATISTICAL, SUFFIXES, TEXTS, ExpectConfig
 from sdc.data.structural_zeros import zeros_digest
-from sdc.events import STEP, tell
+from sdc.events import STEP, emit
 from sdc.model.errors import AbsentError, InputError, SdcError
 from sdc.model.extras import require_packages
 from sdc.paths import at_home
@@ -107,7 +107,7 @@ def counted(found: Iterable[Result], parts: int, does: str) -> Iterator[Result]:
     for number, one in enumerate(found):
         if (now := time.monotonic()) - reply > SECONDS_BETWEEN_STEPS:
             reply = now
-            tell(STEP, f"{does}: {number:,} of {parts:,} parts")
+            emit(STEP, f"{does}: {number:,} of {parts:,} parts")
         yield one
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sdc.executor import kept_per_thread
+from sdc.executor import cached_per_thread
 from sdc.feasible import walk_cell_kernel, walk_kernel
 from sdc.feasible.differences import Differences, extremes
 from sdc.feasible.suppressed_cells import (
@@ -276,7 +276,7 @@ def _spread(values: Ints, rows: Ints, number: int) -> Ints:
     return found
 
 
-@kept_per_thread(maxsize=2)
+@cached_per_thread(maxsize=2)
 def _walker(
     table: Table, knowledge: Knowledge, fixed: SubTable, also: Knowledge | None, suppressed: tuple[SubTable, ...]
 ) -> _Walker:

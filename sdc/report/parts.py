@@ -103,7 +103,7 @@ class CoarserRow:
 def coarsened(audit: AuditEvidence) -> list[CoarserRow]:
     """What goes out with merged categories, as the search found it."""
     schema = audit.table.schema
-    found = audit.origin.coarsened(audit.found.asked_in_part, audit.found.release, schema)
+    found = audit.origin.coarsened(audit.found.suppressed_required, audit.found.release, schema)
     return [
         CoarserRow(
             st.label(view, schema),

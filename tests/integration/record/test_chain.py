@@ -165,7 +165,7 @@ def test_any_body_reads_back_and_keeps_its_hash(history: Chain, body: dict[str, 
     [
         (("note", "ann", ""), {"x": float("nan")}, "Out of range float"),
         (("note", "ann", ""), {"x": float("inf")}, "Out of range float"),
-        (("note", "ann", ""), {"x": {1, 2}}, "this cannot be kept as JSON: .*set"),
+        (("note", "ann", ""), {"x": {1, 2}}, "this cannot be written as JSON: .*set"),
         (("note", "ann", ""), {"x": "\ud800"}, "surrogates not allowed"),
         (("note", "ann", "\ud800"), {}, "surrogates not allowed"),
         (("note", "an\0n", ""), {}, "an entry of kind 'note' has a NUL in its user or subject"),

@@ -38,8 +38,8 @@ from sdc.public.relation import relations_given
 from sdc.run_format import TOTAL
 from sdc.stages.answers import Truth
 from sdc.stages.build import Build, open_build
+from sdc.stages.resolved import ResolvedInput, knowledge
 from sdc.stages.stages import run_all
-from sdc.stages.subject import Subject, knowledge
 from sdc.stages.table import check_before
 from sdc.storage.parquet import write_csv
 from sdc.storage.results import read_guesses
@@ -139,7 +139,7 @@ def test_a_right_guess_is_provable_where_a_record_is_certain(tmp_path: Path) -> 
 def test_a_copy_is_attacked_as_the_folder_is_and_no_other_one(run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run / "release", tmp_path / "copy"))
     assert truth_of(attacked(run), run, copy) == truth_of(attacked(run), run)
-    with pytest.raises(ConfigError, match=r"copy is no run folder; name the one whose build has published .*release"):
+    with pytest.raises(ConfigError, match=r"copy is not a run folder; name the run that published .*release"):
         Truth.open(copy, run / "release")
     (copy / "README.txt").write_text("other words")
     with pytest.raises(ConfigError, match=r"copy is not what .* has published; name that run's release, or a copy"):
@@ -204,7 +204,7 @@ WISHES: dict[str, dict[str, Any]] = {
 def test_a_build_is_fitted_to_what_its_folder_tells(way: str, tmp_path: Path) -> None:
     """Whole, in part with cells withheld, and rounded with its margins."""
     run = built(tmp_path, CZECH | {"release": WISHES[way]})
-    about = Subject.open(str(run))
+    about = ResolvedInput.open(str(run))
     told = [*public_tables(about.table, about.public(None))]
     assert fitted(told) == fitted(read_all([run / "release"], ()))
     parts = [(one.label, one.base, len(one.suppressed) > 0) for one, _ in told if not one.is_exact]
@@ -227,7 +227,7 @@ def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> N
     earlier[2]["where"] = {"F": ["pos"]}
     constraints = {"require": ["A*B", *"CDEF"], "required_only": True}
     run = built(tmp_path, {**CZECH, "posterior": None, "release": constraints, "earlier": earlier})
-    about = Subject.open(str(run))
+    about = ResolvedInput.open(str(run))
     told = [*public_tables(about.table, about.public(None))]
     assert fitted(told) == fitted(
         read_all([run / "release", *(one["folder"] for one in earlier)], relations_given(earlier))
@@ -374,7 +374,7 @@ def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
 @pytest.mark.parametrize(
     ("given_", "message"),
     [
-        ({"release": ["A*B"]}, "what is public of a table has no counts by itself, .* give the table as truth"),
+        ({"release": ["A*B"]}, "public facts have no counts of their .* give the table as truth"),
         ({"release": "published", "truth": "TABLE"}, "published is a published folder or file, .* name that run's fol"),
         ({"release": "published", "seeds": 101}, "seeds = 101; give how many starts .*, from 0 to 100"),
         ({"release": "nowhere"}, "nowhere is no file or folder"),
@@ -406,7 +406,7 @@ def test_the_command_says_what_was_guessed_right(run: Path, tmp_path: Path, monk
     assert [told[name] for name in ("records", "cells", "published", "telling")] == [1841, 64, 6, 6]
     text = said(*words, "--out", tmp_path / "guessed.csv").stdout
     assert "3 cells of 1 to 2 records; 0 hold a record for certain" in text
-    assert "width of 6 at least: kept" in text
+    assert "width of at least 6: met" in text
     with (tmp_path / "guessed.csv").open() as file:
         header, *rows = csv.reader(file)
     assert header == [*"ABCDEF", "seed 0", "seed 1", "independence"]

@@ -27,7 +27,7 @@ from sdc.record.ledger import new_ledger
 from sdc.refusal import FILES
 from sdc.risk.assessment import OwnJudged
 from sdc.stages.build import Build, open_build
-from sdc.stages.subject import Subject
+from sdc.stages.resolved import ResolvedInput
 from sdc.stages.verified import verify_run
 from sdc.storage.parquet import table_columns, write_csv
 from sdc.verify.run_folder import verify
@@ -54,7 +54,7 @@ WIDTH = 20
 @cache
 def two_that_conflict() -> tuple[list[str], str]:
     """Two releases of the Czech table, each of which may go out and which may not go out together; by search."""
-    table = Subject.open(str(CZECH_CSV)).table
+    table = ResolvedInput.open(str(CZECH_CSV)).table
     fours = [st.label(t, table.schema) for t in range(1 << 6) if st.dimension(t) == 4]
 
     def may_go_out(*sub_tables: str) -> bool | None:

@@ -237,7 +237,7 @@ def test_what_is_damaged_is_no_evidence(run: Path, tmp_path: Path, records: pa.T
     with pytest.raises(RunFolderError, match="has format 7, this version reads 1"):
         read_weighted(copy / "weighted", build.made.table.schema)
     (copy / "weighted" / "weighted.json").unlink()
-    with pytest.raises(RunFolderError, match="nothing shows that totals of weights are safe"):
+    with pytest.raises(RunFolderError, match="it has the proof of releasable totals"):
         read_weighted(copy / "weighted", build.made.table.schema)
 
 

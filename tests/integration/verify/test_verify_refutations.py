@@ -195,7 +195,7 @@ def test_a_corrupt_file_is_refused(content: bytes, honest: Path, tmp_path: Path)
 def test_a_name_that_is_not_its_own_is_not_read(honest: Path, tmp_path: Path) -> None:
     run = copy_of(honest, tmp_path)
     for corrupt, words in (
-        (of("shuttle", count=lambda n: 7), "is not the name of what it says"),
+        (of("shuttle", count=lambda n: 7), "does not match its content"),
         (with_all(lambda c: c.update(table="0" * 64)), "of another table"),
     ):
         corrupt(run)

@@ -26,7 +26,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
-from sdc.stages.subject import release_of
+from sdc.stages.resolved import release_of
 from tests.helpers.errors import errors_of, sampled_near_the_listing
 from tests.helpers.integrated import without_second_order
 from tests.papers.papers import ITEMS
