@@ -47,7 +47,6 @@ OF_CELLS = (*ENDS, EXACT)
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
 IN_PART = "in_part"  # of an assessment, a search, a published table: what is said of sub-tables in part
-RULES = ("n_rule", "attributes")  # on what is published, under risk in a config
 REVEALS = "reveal_suppressed"  # under release: what earlier publications suppressed may be whole
 BROKEN = "broken"  # of an assessment: what breaks a rule on what is published
 VARIABLE = "variable:"  # before the columns of all variables where one of them has the name of another column

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.intruder.summary import Summary
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, is_wide
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import freeze
@@ -106,7 +106,7 @@ class Right(Named):
         """As documents have it; the cells narrowest first."""
         scores, promised = self.guesses.scores(self.bounds), dict[str, Any]()
         if self.min_width is not None:
-            kept = bool((self.bounds.inner_width >= self.min_width).all())
+            kept = bool(is_wide(self.bounds.inner_width, self.min_width).all())
             promised = {"min_width": self.min_width, "width_kept": kept}
         return {
             "small_count": self.small_count,

@@ -150,7 +150,7 @@ def _own(evaluator: RiskEvaluator, views: Sequence[SubTable]) -> dict[SubTable, 
 
 def _require_wide(view: SubTable, own: OwnCells, evaluator: RiskEvaluator) -> None:
     """NotReleasableError where a small cell is not shown to keep the width, and not refuted without the view."""
-    if short := int((~own.refuted & (own.inner[:, 1] - own.inner[:, 0] < evaluator.criteria.width.min_width)).sum()):
+    if short := int((~own.refuted & ~evaluator.criteria.width.is_wide(own.inner[:, 1] - own.inner[:, 0])).sum()):
         raise NotReleasableError(
             f"{short} of {len(own.counts)} small cells of {st.label(view, evaluator.table.schema)} were not proven to "
             f"keep a width of {evaluator.criteria.width.min_width}, whatever else of it is withheld; give a larger "

@@ -21,7 +21,6 @@ from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
 from sdc.compiled import kept_folder, no_room, none_yet, not_kept
 from sdc.config.release import ReleaseConfig
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ReleaseError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
@@ -30,6 +29,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 
@@ -136,7 +136,7 @@ warm_and_mark(method, limit)
 
 def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
     """As `warm_build`, and notes that it is done."""
-    asked = None if limit is None else PosteriorLimit.from_facts(limit)
+    asked = None if limit is None else PosteriorLimit.read(limit)
     warm_build(method, asked)
     if (marker := _marker(method, asked)) is not None:
         marker.touch()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from sdc import run_format as names
 from sdc.verify.core.levels import DAMAGED, Array, SubTable, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
-from sdc.verify.core.verdict import judge
+from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
 from sdc.verify.published.release import check_release
 from sdc.verify.published.signed import check_evidence, key_of
@@ -138,7 +138,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
-    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
+    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in CHECKS}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     risk[names.LISTED] = manifest["config"].get("table", {})

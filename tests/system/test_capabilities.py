@@ -16,7 +16,8 @@ from typer.main import get_command
 import sdc as product_of_python
 from sdc.commands.cli import app
 from sdc.config import capabilities as table
-from sdc.config.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
+from sdc.config.capabilities import CAPABILITIES, refusal
+from sdc.config.features import FEATURES, METHODS, VERBS, Kind
 from sdc.config.file import read_config
 from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError
@@ -54,7 +55,7 @@ NO_FEATURES = {
 NO_COMMANDS = {"status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {
     *("read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
-    *("PosteriorLimit", "Losses", "Attributes", "Watch"),
+    *("PosteriorLimit", "Losses", "AttributeDisclosure", "Watch"),
 }
 
 

@@ -1,7 +1,7 @@
 """The verdict on a release, by the table and a certificate: whether every small cell keeps its width, and each rule."""
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sdc import run_format as names
@@ -11,6 +11,8 @@ from sdc.verify.core.own_cells import own_cells
 from sdc.verify.core.proof import Claims, EvidenceFolder
 from sdc.verify.core.weighted import check_totals, read_totals
 
+# of published counts, by keys under risk
+CHECKS: dict[str, Callable[..., bool]] = {"n_rule": check_counts, "attributes": check_attributes}
 # (n,) the least and the largest count of each at-risk cell that feasible tables reach, and whether the width is less;
 # how many small cells of sub-tables in part are to keep the width, and of how many it is not shown; and the rules
 Verdict = namedtuple("Verdict", "low high is_narrow own_cells open_own_cells keeps_rules")
@@ -27,13 +29,12 @@ def judge(
     """What the certificate shows; each claim that does not hold becomes a failure of the evidence."""
     check_totals(evidence, read_totals(evidence), claims.release, min_width)
     low, high = evidence.proven(claims)
-    n, attributes = map(rules.get, names.RULES)
+    n = rules.get("n_rule")
     # counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own
     withheld = max(small_count, 0 if n is None else n - 1)
     cells, unproven, revealed = own_cells(evidence, claims, withheld, min_width)
     revealed = [] if rules.get(names.REVEALS) else revealed
     what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
     evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))
-    keeps = n is None or check_counts(evidence, claims, n, claims_safe)
-    keeps &= attributes is None or check_attributes(evidence, claims, attributes, claims_safe)
-    return Verdict(low, high, high - low < min_width, cells, unproven, keeps and not revealed)
+    kept = [check(evidence, claims, rules[key], claims_safe) for key, check in CHECKS.items() if rules.get(key)]
+    return Verdict(low, high, high - low < min_width, cells, unproven, all(kept) and not revealed)
