@@ -338,13 +338,15 @@ def find_release(
                      of a reconstruction of the table by IPF is below that of the total alone
     weights, demand  by sub-table: what it counts instead of 1, and how often it is asked for, which is added to it
     require, forbid  sub-tables that the release must have, and must not have: `age*race`, `all:2` for every pair,
-                     `age*sex*race:2` for every pair of these; best_subset: where the required ones do not fit together,
-                     those that are worth most, else NothingReleasableError says which conflict
-    only, minutes    "required": nothing but what is required goes out; and after how many minutes the search ends, with
-                     what is proven then: how far it went is the release's `ended_after`
-                     "ordered" and "best" ask again what had no proof, for as long as all before took; with minutes
-                     until these or the budget are over
-    breadth, questions  sub-tables of up to so many variables come first; and how many releases are asked about at most
+                     `age*sex*race:2` for every pair of these
+    required_only    True: nothing but the required sub-tables is released
+    on_conflict      "drop": where the required ones do not fit together, those that are worth most are released;
+                     "refuse", the default: NothingReleasableError names the conflicts
+    minutes          the search ends after so many minutes with what is proven then: how far it went is the release's
+                     `ended_after`. "ordered" and "best" ask again what had no proof, for as long as all before took;
+                     with minutes until these or the budget are over
+    first_dimension, max_evaluations  sub-tables of up to so many variables come first; and how many releases are
+                     evaluated at most
     at_least         what the release must be worth, by measures: {"sub_tables": 40}; else NotReleasableError
     budget, accept_undecided  what proofs may cost; and whether what nothing could decide may go out
 
@@ -369,8 +371,8 @@ def risk_utility_curve(
     min_widths: Sequence[int],
     small_counts: Sequence[int] = (2,),
     methods: Sequence[str] = ("ordered", "decomposable"),
-    n_rule: int | None = None,
-    attributes: AttributeDisclosure | None = None,
+    min_frequency: int | None = None,
+    attribute_disclosure: AttributeDisclosure | None = None,
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
     **settings: Any,
@@ -384,7 +386,9 @@ def risk_utility_curve(
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    first = Criteria.of(small_counts[0], min(min_widths), n_rule=n_rule, attributes=attributes)
+    first = Criteria.of(
+        small_counts[0], min(min_widths), min_frequency=min_frequency, attribute_disclosure=attribute_disclosure
+    )
     searched, known = _settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *_given(known, searched))
@@ -414,7 +418,7 @@ def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
         REQUIRE: section.require,
         FORBID: section.forbid,
-        ONLY: section.only,
+        ONLY: section.required_only,
         MINUTES: section.minutes,
         AT_LEAST: section.at_least,
         **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
@@ -449,7 +453,7 @@ def _settings(
         raise ConfigError(
             "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
         )
-    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.like)
+    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
 
 
@@ -565,14 +569,14 @@ def check(
     cells: str = "at-risk",
     min_width: int | None = None,
     small_count: int = 2,
-    n_rule: int | None = None,
+    min_frequency: int | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Checked:
     """What published folders or files of tables tell together, with no confidential table, as `sdc check` says it.
 
     relations  how they relate: sections as `earlier` of a config has them, or a YAML file with a list of such
     cells      "at-risk": those that may have 1 up to `small_count` records; or "all" that may have any
-    min_width  in records, that the cells which may be small are to keep; n_rule  no count is to be from 1 to n - 1
+    min_width  in records, that the cells which may be small are to keep; min_frequency  the smallest count but for 0
 
     What is broken is in the result. InputError where a table cannot be read, or cannot be expressed beside the others,
     ConfigError for relations that are none.
@@ -587,7 +591,7 @@ def check(
         raise InputError("no folder is named; name published folders, or files of tables of counts")
     known, asked = relations_given(relations), small_count if cells == "at-risk" else None
     found = check_published(folders, known, small_count=asked, executor=executor)
-    few = () if n_rule is None else few_counts(folders, n_rule, known)
+    few = () if min_frequency is None else few_counts(folders, min_frequency, known)
     return Checked.of(found, small_count, min_width, few)
 
 

@@ -9,6 +9,7 @@ from functools import cache, wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from sdc.config.old_keys import current, warn
 from sdc.executor import IN_PROCESS
 from sdc.model.errors import InputError
 from sdc.model.named import Drawn
@@ -81,7 +82,8 @@ def checked(verb: Any) -> Any:
     takes_executor = "executor" in signature.parameters
 
     @wraps(verb)
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: Any, **given: Any) -> Any:
+        named = current(given, "risk", warn)
         for name, kind, value in _given(_bound(verb, signature, args, named)):
             _require(f"sdc.{verb.__name__}", name, kind.split(" | "), value)
         if not takes_executor and "table" not in signature.parameters:  # a build says itself how far it is

@@ -58,7 +58,7 @@ from sdc.config.risk import CRITERIA
 from sdc.model.errors import ConfigError, meant
 
 SETTINGS_OF = {
-    **dict.fromkeys(("breadth", "questions"), ("ordered", "best")),
+    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
@@ -79,7 +79,7 @@ def _listed() -> Iterator[Capability]:
     keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
     keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
     values, also = (
-        {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
+        {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
     values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
@@ -115,6 +115,10 @@ WORKS: dict[str, tuple[str, ...]] = {
     "best": (
         *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
+    ),
+    "optimum": (
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP),
+        *(*FILES, "curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, OUTER, SHARP, *FILES),
@@ -195,18 +199,17 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with only: required and in_part; use sdc "
-        "run",
+        "it enters no ledger, and a build does: require the sub-table there, with required_only and in_part: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
-        ("bisection", "decomposable", "simulatable"),
+        ("bisection", "optimum", "decomposable", "simulatable"),
         ("remedies",),
         "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
     ),
-    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.undecided to refuse"),
+    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
     ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
@@ -227,7 +230,8 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("decomposable", "simulatable"),
         (ONLY,),
-        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave only out",
+        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
+        "required_only out",
     ),
     (
         ("simulatable",),
@@ -245,6 +249,11 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("simulatable",),
         (OBJECTIVE,),
         "how well the table is reconstructed tells of it, and decisions are to tell nothing; set it to sub_tables",
+    ),
+    (
+        ("optimum",),
+        (OBJECTIVE,),
+        "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose best",
     ),
     (
         (OBJECTIVE,),
@@ -266,7 +275,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "best",
     ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
-    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
+    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),

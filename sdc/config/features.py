@@ -69,8 +69,8 @@ def is_model(law: Any) -> bool:
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
-REQUIRE, FORBID, OUTER = "release.require", "release.forbid", "risk.undecided"
-ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
+REQUIRE, FORBID, OUTER = "release.require", "release.forbid", "risk.accept_undecided"
+ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.in_part"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
@@ -92,7 +92,7 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
-METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
+METHODS = ("ordered", "bisection", "best", "optimum", "decomposable", "simulatable")
 VERBS = {
     "run": (),
     "plan": (),

@@ -116,15 +116,17 @@ class AttributesConfig(Section):
 
 
 class RiskConfig(Section):
+    place = "risk"
+
     min_width: Positive
     """the smallest width allowed of the bounds of an at-risk cell, at least 1"""
     small_count: Positive = 2
     """cells of 1 up to this count are at risk, an integer of at least 1"""
-    undecided: Literal["refuse", "outer"] = "refuse"
-    """refuse what is not proven safe, or outer: accept what no outer bound refutes"""
-    n_rule: Annotated[Positive | None, Field(ge=2)] = None
-    """no published count is from 1 to n - 1, an integer of at least 2; default any may be"""
-    attributes: AttributesConfig | None = None
+    accept_undecided: StrictBool = False
+    """true: accept what no outer bound refutes; false: refuse what is not proven safe"""
+    min_frequency: Annotated[Positive | None, Field(ge=2)] = None
+    """the smallest count that may be published, but for 0, an integer of at least 2; default any"""
+    attribute_disclosure: AttributesConfig | None = None
     """a section with sensitive variables, and most records of a group; default none"""
     posterior: PosteriorLimitConfig | None = None
     """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
@@ -150,8 +152,8 @@ _COUNTED = Declared(
 _NOT_MONOTONE = "a limit on the posterior is not monotone: with more released true counts may become less likely, so"
 
 CRITERIA = (
-    replace(_COUNTED, name="risk.n_rule"),
-    replace(_COUNTED, name="risk.attributes"),
+    replace(_COUNTED, name="risk.min_frequency"),
+    replace(_COUNTED, name="risk.attribute_disclosure"),
     Declared(
         "risk.posterior",
         works=(
@@ -161,7 +163,7 @@ CRITERIA = (
         refused=(
             (BEFORE, "what judges together with what was published before knows no limit; leave one out"),
             (
-                ("ordered", "bisection", "best"),
+                ("ordered", "bisection", "best", "optimum"),
                 f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
             ),
             (("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
@@ -174,7 +176,7 @@ CRITERIA = (
             (
                 (ONLY,),
                 "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
-                "only out",
+                "required_only out",
             ),
             (IN_PARTS, "what is withheld is sought for the width alone; leave one out"),
         ),

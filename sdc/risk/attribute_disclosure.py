@@ -44,9 +44,8 @@ class AttributeDisclosure(Criterion):
     most: int
     lacking: bool = True
     key: ClassVar[str] = "attribute_disclosure"
-    setting: ClassVar[str] = "risk.attributes"
+    setting: ClassVar[str] = "risk.attribute_disclosure"
     document: ClassVar[str] = "attributes"
-    former: ClassVar[tuple[str, ...]] = ("attributes",)
     is_of_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

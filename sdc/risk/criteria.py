@@ -44,8 +44,6 @@ class CriteriaKeywords(TypedDict, total=False):
     posterior_limit: PosteriorLimit | None
     min_frequency: int | None
     attribute_disclosure: AttributeDisclosure | None
-    n_rule: int | None
-    attributes: AttributeDisclosure | None
 
 
 @dataclass(frozen=True)

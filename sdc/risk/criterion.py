@@ -25,7 +25,6 @@ class Criterion:
     key        its argument in Python, by which it is registered
     setting    its place in a config; `sdc.config.risk.CRITERIA` declares there what it works with
     document   its name in histories and manifests, where that is another one: `sdc verify` finds it by that
-    former     other arguments of Python that still stand for it
     monotone   whether a release that satisfies it still does when less is released: searches may cut by a refusal
     is_of_counts  whether it is of published counts alone: it is judged first, for it takes no bounds
     """
@@ -33,7 +32,6 @@ class Criterion:
     key: ClassVar[str]
     setting: ClassVar[str]
     document: ClassVar[str] = ""
-    former: ClassVar[tuple[str, ...]] = ()
     monotone: ClassVar[bool] = True
     is_of_counts: ClassVar[bool] = False
 
@@ -95,19 +93,18 @@ C = TypeVar("C", bound=Criterion)
 
 def register(kind: type[C]) -> type[C]:
     """Lets everything find a criterion. ValueError for a name that another one has, or a setting that is undeclared."""
-    for name in (kind.key, *kind.former):
-        if name in _REGISTERED:
-            raise ValueError(f"two criteria are named {name}: {_REGISTERED[name].__name__} and {kind.__name__}")
+    if kind.key in _REGISTERED:
+        raise ValueError(f"two criteria are named {kind.key}: {_REGISTERED[kind.key].__name__} and {kind.__name__}")
     if kind.setting not in (one.name for one in CRITERIA):
         raise ValueError(f"{kind.__name__} has the setting {kind.setting}, which CRITERIA of sdc.config.risk lacks")
-    _REGISTERED.update(dict.fromkeys((kind.key, *kind.former), kind))
+    _REGISTERED[kind.key] = kind
     return kind
 
 
 def registered() -> tuple[type[Criterion], ...]:
     """Each once, in the order of the declarations."""
     places = [one.name for one in CRITERIA]
-    return tuple(sorted({*_REGISTERED.values()}, key=lambda kind: places.index(kind.setting)))
+    return tuple(sorted(_REGISTERED.values(), key=lambda kind: places.index(kind.setting)))
 
 
 def of_config(risk: Any) -> Iterator[Criterion]:
@@ -118,13 +115,9 @@ def of_config(risk: Any) -> Iterator[Criterion]:
 
 
 def of_settings(settings: Mapping[str, Any]) -> Iterator[Criterion]:
-    """Those that arguments of Python give, None for none. InputError for an unknown name, and for one given twice."""
-    asked = {name: given for name, given in settings.items() if given is not None}
-    for name in asked:
-        if name not in _REGISTERED:
-            raise InputError(f"{name!r} is no criterion; choose from {', '.join(kind.key for kind in registered())}")
+    """Those that arguments of Python give, None for none. InputError for an unknown name."""
+    if unknown := sorted(settings.keys() - _REGISTERED.keys()):
+        raise InputError(f"{unknown[0]!r} is no criterion; choose from {', '.join(_REGISTERED)}")
     for kind in registered():
-        given = [name for name in (kind.key, *kind.former) if name in asked]
-        if len(given) > 1:
-            raise InputError(f"{' and '.join(given)} are the same criterion; leave one out")
-        yield from (kind.read(asked[name]) for name in given)
+        if (given := settings.get(kind.key)) is not None:
+            yield kind.read(given)

@@ -33,9 +33,8 @@ class MinFrequency(Criterion):
 
     n: int
     key: ClassVar[str] = "min_frequency"
-    setting: ClassVar[str] = "risk.n_rule"
+    setting: ClassVar[str] = "risk.min_frequency"
     document: ClassVar[str] = "n_rule"
-    former: ClassVar[tuple[str, ...]] = ("n_rule",)
     is_of_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

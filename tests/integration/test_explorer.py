@@ -176,12 +176,12 @@ def test_what_a_config_forbids_is_said_to_be_forbidden(run: Path) -> None:
 
 
 def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech: Table) -> None:
-    shown = space_of_run(build_of(tmp_path, risk={"min_width": WIDTH, "n_rule": 20}).folder.path)
+    shown = space_of_run(build_of(tmp_path, risk={"min_width": WIDTH, "min_frequency": 20}).folder.path)
     for t in range(64):
         few = 0 < czech.least_count(t) < 20
         assert not few or shown.state.status(t) is Status.UNRELEASABLE
-    found = sdc.ordered_release(czech, NOTHING, min_width=WIDTH, n_rule=20)
-    assert "risk.n_rule is not looked at: what is open may break it" in space_of(found, czech).text
+    found = sdc.ordered_release(czech, NOTHING, min_width=WIDTH, min_frequency=20)
+    assert "risk.min_frequency is not looked at: what is open may break it" in space_of(found, czech).text
 
 
 def test_levels_that_are_not_published_have_no_square(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ nothing = sdc.knowledge(wide)
 from sdc import progress
 progress.SECONDS_UNSHOWN, progress.SECONDS_BETWEEN_PULSES = 0.0, 0.05
 """
-SEARCH = 'found = sdc.find_release(wide, nothing, "ordered", min_width=3, questions=8)'
+SEARCH = 'found = sdc.find_release(wide, nothing, "ordered", min_width=3, max_evaluations=8)'
 
 
 @pytest.fixture(scope="module")

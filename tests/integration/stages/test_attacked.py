@@ -222,7 +222,7 @@ def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> N
     write_csv(tmp_path / "some.csv", some.rename_columns(["D", "E", "count"]).to_pydict())
     earlier: list[dict[str, Any]] = [{"folder": str(tmp_path / f"{name}.csv")} for name in ("rounded", "part", "some")]
     earlier[2]["where"] = {"F": ["pos"]}
-    constraints = {"require": ["A*B", *"CDEF"], "only": "required"}
+    constraints = {"require": ["A*B", *"CDEF"], "required_only": True}
     run = built(tmp_path, {**CZECH, "posterior": None, "release": constraints, "earlier": earlier})
     about = Subject.open(str(run))
     told = [*told_tables(about.table, about.public(None))]
