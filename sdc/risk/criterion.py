@@ -27,6 +27,7 @@ class Criterion:
     document   its name in histories and manifests, where that is another one: `sdc verify` finds it by that
     monotone   whether a release that satisfies it still does when less is released: searches may cut by a refusal
     is_of_counts  whether it is of published counts alone: it is judged first, for it takes no bounds
+    is_of_values  whether it needs a feasible table for each value of a cell, and not for the ends alone
     """
 
     key: ClassVar[str]
@@ -34,6 +35,7 @@ class Criterion:
     document: ClassVar[str] = ""
     monotone: ClassVar[bool] = True
     is_of_counts: ClassVar[bool] = False
+    is_of_values: ClassVar[bool] = False
 
     @classmethod
     def read(cls, given: Any) -> Self:
@@ -53,11 +55,6 @@ class Criterion:
     @property
     def hides(self) -> int:
         """A suppressed table hides each count from 1 up to this."""
-        return 0
-
-    @property
-    def values(self) -> int:
-        """Of how many values of a cell the witness pool must keep a table; 0 where the ends are enough."""
         return 0
 
     def check(self, schema: Schema) -> None:

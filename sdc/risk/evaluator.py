@@ -408,7 +408,7 @@ class RiskEvaluator:
         """With a budget of its own and nothing found, maybe to other criteria; marginals counted are shared."""
         asked = criteria or self.criteria
         # what is counted depends on the at-risk cells, not on the width that is asked of them
-        same = asked.small_count == self.criteria.small_count
+        same = (asked.small_count, asked.of_values) == (self.criteria.small_count, self.criteria.of_values)
         if len(self.pool.at_risk.own):
             same &= asked.width == self.criteria.width  # which small cells of parts are told anyway does
         pool = self.pool.emptied() if same else self._empty_pool(asked)

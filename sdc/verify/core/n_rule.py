@@ -12,9 +12,8 @@ from sdc.verify.core.proof import Claims, EvidenceFolder, folded
 
 def check_counts(evidence: EvidenceFolder, claims: Claims, n: int, claims_safe: bool) -> bool:
     """Whether the rule is kept; what breaks it is a failure where the release is called safe."""
-    broken = [
-        evidence.levels.label(view) for view, told in _public(evidence, claims) if _is_few(evidence, view, told, n)
-    ]
+    few = [view for view, told in _public(evidence, claims) if _is_few(evidence, view, told, n)]
+    broken = [*map(evidence.levels.label, few)]
     what = f"{', '.join(broken[:5])} has a count from 1 to {n - 1}, which the n-rule excludes"
     evidence.holds((what, claims_safe and broken))
     return not broken

@@ -1,7 +1,7 @@
 """The verdict on a release, by the table and a certificate: whether every small cell keeps its width, and each rule."""
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from sdc import run_format as names
@@ -19,20 +19,14 @@ Verdict = namedtuple("Verdict", "low high is_narrow own_cells open_own_cells kee
 
 
 def judge(
-    evidence: EvidenceFolder,
-    claims: Claims,
-    small_count: int,
-    min_width: int,
-    rules: Mapping[str, Any],
-    claims_safe: bool,
+    evidence: EvidenceFolder, claims: Claims, small: int, min_width: int, rules: Any, claims_safe: bool
 ) -> Verdict:
     """What the certificate shows; each claim that does not hold becomes a failure of the evidence."""
     check_totals(evidence, read_totals(evidence), claims.release, min_width)
     low, high = evidence.proven(claims)
-    n = rules.get("n_rule")
-    # counts from 1 up to this are withheld in a sub-table in part, and keep a width of their own
-    withheld = max(small_count, 0 if n is None else n - 1)
-    cells, unproven, revealed = own_cells(evidence, claims, withheld, min_width)
+    # counts from 1 up to this are hidden in a suppressed table, and keep a width of their own
+    hidden = max(small, (rules.get("n_rule") or 1) - 1)
+    cells, unproven, revealed = own_cells(evidence, claims, hidden, min_width)
     revealed = [] if rules.get(names.REVEALS) else revealed
     what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
     evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))

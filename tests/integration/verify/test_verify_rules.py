@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from tests.unit.risk.test_attributes import random_rule
 
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
@@ -20,6 +19,7 @@ from tests.integration.verify.forging import alone, certified, forged
 from tests.levels import closed_sets, random_schema, random_table, random_zeros
 from tests.profiles import scaled
 from tests.strategies import knows
+from tests.unit.risk.test_attribute_disclosure import random_rule
 
 CASES = 200
 

@@ -163,7 +163,7 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
 
 
 def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) -> None:
-    own, without = judge_of(czech, Criteria.of(2, 3, n_rule=20)), judge_of(czech, Criteria.of(2, 3))
+    own, without = judge_of(czech, Criteria.of(2, 3, min_frequency=20)), judge_of(czech, Criteria.of(2, 3))
     state = State.first(czech.schema, one_way(czech.schema))
     for subtable in range(1, 64):
         found = own.ask(state, subtable, 1.0).verdict
@@ -176,7 +176,7 @@ def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) 
     with pytest.raises(NothingReleasableError, match=r"A\*B\*C\*D\*E has a count from 1 to 19, .* start with less"):
         own.require_safe(Release.of([0b011111]), 1.0)
     with pytest.raises(NothingReleasableError, match="not even the grand total may be published"):
-        judge_of(czech, Criteria.of(2, 3, n_rule=2_000)).require_safe(NOTHING, 1.0)
+        judge_of(czech, Criteria.of(2, 3, min_frequency=2_000)).require_safe(NOTHING, 1.0)
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:
