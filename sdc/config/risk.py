@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, model_validator
 
 from sdc.config.features import (
     AT_LEAST,
     BEFORE,
+    DRAWING,
     ESTIMATED,
     FILES,
     FORBID,
@@ -115,6 +116,20 @@ class AttributesConfig(Section):
     """true: not that none of the group has some category; false: only not that all of it have one"""
 
 
+class MinValuesConfig(Section):
+    """How many different values an at-risk cell can still take."""
+
+    least: Annotated[Positive, Field(ge=2)]
+    """the least number of values over all feasible tables, at least 2"""
+    include_zero: StrictBool = False
+    """true: 0 must be one of them"""
+
+
+def _section(given: Any) -> Any:
+    """A plain number is the least."""
+    return {"least": given} if isinstance(given, int) and not isinstance(given, bool) else given
+
+
 class RiskConfig(Section):
     place = "risk"
 
@@ -128,6 +143,8 @@ class RiskConfig(Section):
     """the smallest count that may be published, but for 0, an integer of at least 2; default any"""
     attribute_disclosure: AttributesConfig | None = None
     """a section with sensitive variables, and most records of a group; default none"""
+    min_values: Annotated[MinValuesConfig | None, BeforeValidator(_section)] = None
+    """a section with the least number of values that an at-risk cell can take, and include_zero; default any"""
     posterior: PosteriorLimitConfig | None = None
     """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
 
@@ -154,6 +171,24 @@ _NOT_MONOTONE = "a limit on the posterior is not monotone: with more released tr
 CRITERIA = (
     replace(_COUNTED, name="risk.min_frequency"),
     replace(_COUNTED, name="risk.attribute_disclosure"),
+    Declared(
+        "risk.min_values",
+        works=(
+            *("ordered", "bisection", *_EVERYWHERE, *WISHES, "curve", "server", *BEFORE),
+            *OF_CONFIGS,
+        ),
+        refused=(
+            (
+                ("best", "optimum", "decomposable", "simulatable", DRAWING),
+                "it compares the widths of many releases at once, and no values; choose ordered or bisection",
+            ),
+            ((WEIGHT,), "totals of weights exclude values, which are not looked at; leave one out"),
+            (IN_PARTS, "what is suppressed is sought for the width alone; leave one out"),
+            ((OUTER,), "values are proven, or nothing is released; set risk.accept_undecided to false"),
+            (("remedies", "redesign"), "recodes are tried for the width alone; leave one out"),
+            (("suppress",), "it suppresses for the width alone; leave one out"),
+        ),
+    ),
     Declared(
         "risk.posterior",
         works=(

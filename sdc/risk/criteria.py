@@ -28,6 +28,7 @@ from sdc.risk.case import Case
 from sdc.risk.criterion import C, Criterion, of_settings
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.kept_suppressed import KeptSuppressed
+from sdc.risk.min_values import MinValues
 from sdc.risk.min_width import MinWidth, Others
 from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.program_units import Priced
@@ -44,6 +45,7 @@ class CriteriaKeywords(TypedDict, total=False):
     posterior_limit: PosteriorLimit | None
     min_frequency: int | None
     attribute_disclosure: AttributeDisclosure | None
+    min_values: MinValues | int | None
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,12 @@ class Criteria:
 
     def pool(self, table: Table, own: OwnCells = NO_OWN_CELLS, witnesses: Witnesses | None = None) -> WitnessPool:
         """A witness pool for questions about the table, and about small cells of sub-tables in part."""
-        return WitnessPool.of(table, self.small_count, own, witnesses)
+        return WitnessPool.of(table, self.small_count, own, witnesses, values=self.of_values)
+
+    @property
+    def of_values(self) -> bool:
+        """Whether some criterion needs a feasible table for each value of a cell."""
+        return any(one.is_of_values for one in self.others)
 
     def own_cells(self, table: Table, known: Knowledge, before: Knowledge) -> OwnCells:
         """Small cells of sub-tables in part that are to be protected: not those that what was known before tells."""

@@ -21,6 +21,7 @@ from sdc.verify.core.levels import DAMAGED, Array, SubTable, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
 from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
+from sdc.verify.min_values import MIN_VALUES, check_values
 from sdc.verify.published.release import check_release
 from sdc.verify.published.signed import check_evidence, key_of
 from sdc.verify.refutations import check_refutations
@@ -97,6 +98,8 @@ def verify_release(
         evidence.holds((f"{open_} small cells of sub-tables in part are not proven", open_))
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
+        if (values := rules.get(MIN_VALUES)) is not None:
+            check_values(evidence, claims, values, claims_safe=True)
     except DAMAGED as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
@@ -138,7 +141,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # of earlier builds none
-    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in CHECKS}
+    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in (*CHECKS, MIN_VALUES)}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     risk[names.LISTED] = manifest["config"].get("table", {})
@@ -218,10 +221,15 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     if risk["posterior"] is not None:
         above, is_kept = check_limit(evidence, claims.release, risk["posterior"], says_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
+    values = risk[MIN_VALUES]
+    few = 0 if values is None else check_values(evidence, claims, values, says_safe or is_out)
     says_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
-    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken == verdict.keeps_rules))
-    is_kept &= verdict.keeps_rules
-    _check_assessment(evidence, risk, _check_cells(evidence, low, high), is_kept, len(narrow), own)
+    # that too few values are possible is shown by no table: it is believed where nothing goes out
+    is_broken = not verdict.keeps_rules or bool(few and says_broken)
+    evidence.holds((f"{_ASSESSMENT} says otherwise whether a rule is broken", says_broken != is_broken))
+    _check_assessment(
+        evidence, risk, _check_cells(evidence, low, high), is_kept and not is_broken, len(narrow), own, few
+    )
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
@@ -345,6 +353,7 @@ def _check_assessment(
     is_kept: bool,
     unproven: int,
     of_parts: tuple[int, int],
+    few: int,
 ) -> None:
     """What is claimed of all at-risk cells together is what follows from each."""
     content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
@@ -359,7 +368,7 @@ def _check_assessment(
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
     is_out = (evidence.folder / names.RELEASE).is_dir()
     evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
-    verdict = False if refuted.any() or not is_kept else None if undecided.any() or of_parts[1] else True
+    verdict = False if refuted.any() or not is_kept else None if undecided.any() or of_parts[1] or few else True
     for key, own in {
         "min_width_required": needed,
         "at_risk_cells": cells,

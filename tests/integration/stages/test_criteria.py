@@ -136,7 +136,7 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
     ("judge", "name", "risk", "message"),
     [
         (PosteriorLimit, "keeps_losses", {"posterior": {"losses": LOSSES, "max_loss": 0.1}}, "claims cost 0.5, more"),
-        (PosteriorLimit, "keeps", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
+        (PosteriorLimit, "allows", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
         (MinFrequency, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the n-rule excludes"),
         (
             AttributeDisclosure,
@@ -209,6 +209,16 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
     cleared = clear(table, build.made.known, certificate, Criteria.of(2, 6, min_frequency=9), Policy.REFUSE)
     with pytest.raises(ReleaseError, match="of another n_rule: 9, asked is 10"):
         cleared.require(build.subject)
+
+
+def test_a_number_of_values(config: Config, tmp_path: Path) -> None:
+    """The certificate shows 5 values with 0 of each at-risk cell; of more than a cell can have it does not."""
+    build = built(config(risk={"min_values": {"least": 5, "include_zero": True}}))
+    found = verify(build.folder.path)
+    assert (found.failures, found.uncertified) == ((), ())
+    assert "Each of these cells can still have at least 5 different counts, 0 among them." in report_of(build)
+    stricter = {"min_values": {"least": 10_000, "include_zero": False}}
+    refused_by_verify(build, tmp_path, stricter, "at-risk cells are not shown to have 10000 values")
 
 
 def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
