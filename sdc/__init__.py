@@ -56,6 +56,7 @@ __all__ = [
     "simulatable_release",
     "super_cell_bounds",
     "suppress",
+    "synthesize",
     "uniques",
     "verify_run",
     "why",
@@ -80,6 +81,7 @@ _HOMES = {
     "read_table": "sdc.data.reading",
     "read_weights": "sdc.data.reading",
     "run": "flows.run",
+    "synthesize": "sdc.public.synthetic",
     "verify_run": "sdc.stages.verified",
 }
 """Of what is not in `sdc.api`."""
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     from sdc.data.reading import read_table, read_weights
     from sdc.intruder.losses import Losses
     from sdc.public.incomplete import read_incomplete
+    from sdc.public.synthetic import synthesize
     from sdc.record.ledger import ledger
     from sdc.risk.asked import criteria
     from sdc.risk.attribute_disclosure import AttributeDisclosure

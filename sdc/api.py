@@ -28,6 +28,7 @@ from sdc.config.features import (
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.config.values import Objective
+from sdc.deadline import Deadline
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
@@ -52,7 +53,6 @@ from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.constraints import Constraints, named
 from sdc.search.curve import Curve, CurvePoint, CurveSearch
-from sdc.search.deadline import Deadline
 from sdc.search.decomposable import DecomposableRelease
 from sdc.search.ordered import OrderedRelease
 from sdc.search.why import Reason
@@ -73,12 +73,12 @@ from sdc.stages.subject import Public, known_of
 if TYPE_CHECKING:
     from sdc.bounds.enumeration import Enumeration, EnumerationProgress
     from sdc.intruder.posterior import Posterior
+    from sdc.protect.magnitude import MagnitudeTable
+    from sdc.protect.one_table import Suppressed
+    from sdc.protect.recoding import Redesigns
+    from sdc.protect.rounding import Rounded
     from sdc.public.check import Checked
     from sdc.risk.sharp import SharpBounds
-    from sdc.search.redesign import Redesigns
-    from sdc.search.rounding import Rounded
-    from sdc.treat.magnitude import MagnitudeTable
-    from sdc.treat.suppression import Suppressed
     from sdc.utility.ipf import Form
     from sdc.utility.loglinear import LogLinearFit
     from sdc.utility.model_search import ModelSearch
@@ -218,7 +218,7 @@ def redesign(
     """What may go out with what is public instead of a sub-table `age*race`, what keeps most cells first.
 
     At coarser levels of the table's schema, see `read_table`, or without a variable; and with merged categories of one
-    variable, as `how: coarsen` in a config does it. Each says what to paste into the config. Empty where nothing may.
+    variable, as `by: recoding` in a config does it. Each says what to paste into the config. Empty where nothing may.
 
     release  how a release is searched there, as the section of the config
     merging  whether merged categories are looked for
@@ -421,7 +421,7 @@ def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         ONLY: section.required_only,
         MINUTES: section.minutes,
         AT_LEAST: section.at_least,
-        **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},
+        **{name: CAPABILITIES[name].is_asked(section.protect) for name in IN_PARTS},
     }
     yield from (name for name, value in given.items() if value)
 
@@ -451,19 +451,19 @@ def _settings(
         warnings.warn(warning, FutureWarning, stacklevel=4)
     if section.coarsens:
         raise ConfigError(
-            "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
+            "protect with by: recoding needs levels, which a build gives its table; use sdc run, or another way"
         )
     listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
 
 
 def controlled_rounding(table: Table, *, base: int) -> Rounded:
-    """The table in multiples of a base, its margins rounded too; see `sdc.search.rounding`.
+    """The table in multiples of a base, its margins rounded too; see `sdc.protect.rounding`.
 
     It is judged beside nothing and enters no ledger; what was `moved` is confidential. InputError for a base below 2 or
     too many cells or below a level of a hierarchy, ReleaseError where no such table is found.
     """
-    from sdc.search import rounding
+    from sdc.protect import rounding
 
     rounding.require_no_levels(st.full(len(table.schema)), table.schema)
     return rounding.controlled_rounding(table.dense, base).named_by(table.schema)
@@ -482,9 +482,9 @@ def suppress(
     whole_table: bool = False,
     **keywords: Unpack[CriteriaKeywords],
 ) -> Suppressed:
-    """Which cells of a sub-table to withhold, its margins public where they may be; see `sdc.treat.suppression`.
+    """Which cells of a sub-table to suppress, its margins public where they may be; see `sdc.protect.one_table`.
 
-    whole        what of it is public whole, where something is in part: small cells that it tells nothing can help
+    whole        what of it is public whole, where something is suppressed: small cells that it tells nothing can help
     witnesses    feasible tables with which the search begins
     whole_table  whether every at-risk cell of the whole table is judged, as `assess` does, and not the small counts of
                  the sub-table alone
@@ -493,9 +493,9 @@ def suppress(
     table is judged too where sub-tables or facts are public, a limit is given, or the sub-table has more than 4,096
     cells; `judged_whole` of the result says so. InputError for what is released already, ReleaseError for an unknown
     variable or a table that is too large for walks, ConfigError for rules on what is published, NotReleasableError
-    where withholding does not do.
+    where suppression does not do.
     """
-    from sdc.treat import suppression
+    from sdc.protect import one_table
 
     asked = criteria_of(criteria, keywords)
     require_together("suppress", *asked.settings)
@@ -504,14 +504,14 @@ def suppress(
     # the margins of one axis are the total alone, and then its labels say more
     whole_table |= asked.get(PosteriorLimit) is not None or len(schema.axes) < 2
     beside = whole_table or known.release != NOTHING or bool(known.facts)
-    if not beside and st.cells(subtable, table.schema) <= suppression.MOST_CELLS:
+    if not beside and st.cells(subtable, table.schema) <= one_table.MOST_CELLS:
         counts = table.marginal(subtable).dense
         zeros = known.zeros.excluded(subtable, table.schema)
-        with suppress_errors(NotReleasableError):  # its margins are withheld too then
-            return suppression.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
+        with suppress_errors(NotReleasableError):  # its margins are suppressed too then
+            return one_table.suppress(counts, asked.small_count, asked.floor, zeros=zeros).named_by(schema)
     effort = Effort(budget or Budget(), executor=executor)
     before = None if whole is None else known_of(table, whole)
-    return suppression.suppress_beside(table, known, subtable, asked, effort, before, witnesses).named_by(schema)
+    return one_table.suppress_beside(table, known, subtable, asked, effort, before, witnesses).named_by(schema)
 
 
 def magnitude_table(
@@ -532,7 +532,7 @@ def magnitude_table(
     csv: Mapping[str, Any] | None = None,
     ignore: Sequence[str] = (),
 ) -> tuple[MagnitudeTable, ...]:
-    """Sums of a column by variables, where every cell passes the rules; see `sdc.treat.magnitude` and `dominance`.
+    """Sums of a column by variables, where every cell passes the rules; see `sdc.protect.magnitude` and `dominance`.
 
     source         records: what `read_table` takes, a file, folder, URL or data frame
     contributors, dominance, percent  the rules, at least one: 3, (1, 70), 10
@@ -552,8 +552,8 @@ def magnitude_table(
     """
     from sdc.data.columns import read_columns
     from sdc.data.reading import FRAME, settings_of
-    from sdc.treat import magnitude
-    from sdc.treat.dominance import Rules
+    from sdc.protect import magnitude
+    from sdc.protect.dominance import Rules
 
     rules, text = Rules.of(contributors, dominance, percent), settings_of(FRAME, {"csv": csv or {}}).csv
     sums = magnitude.Sums.of(value, variables, also, hierarchies, contributor)

@@ -230,10 +230,10 @@ class _Partly:
         held = own.holds(inside.codes, inside.schema)
         codes, low = inside.codes[held], inside.counts[held]
         high = low.copy()
-        if own.between is not None:
-            exact = inside.schema.keys.matching(own.between.cells, codes) < 0
-            codes = np.concatenate([codes[exact], own.between.cells])
-            low, high = (np.concatenate([low[exact], ends]) for ends in (own.between.low, own.between.high))
+        if own.intervals is not None:
+            exact = inside.schema.keys.matching(own.intervals.cells, codes) < 0
+            codes = np.concatenate([codes[exact], own.intervals.cells])
+            low, high = (np.concatenate([low[exact], ends]) for ends in (own.intervals.low, own.intervals.high))
         self._codes, self._low, self._high = codes, np.maximum(low, 0), np.minimum(high, table.total)
         self._allowed = [np.ones(size, np.bool_) for size in inside.schema.keys.sizes]
         for v, some in own.universe:

@@ -82,7 +82,7 @@ def _listed() -> Iterator[Capability]:
         {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
-    values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
+    values |= {ROUND: ("rounding",), COARSEN: ("recoding",), OBJECTIVE: ("reconstruction",)}
     for name in FEATURES:
         yield Capability(name, Kind.FEATURE, keys.get(name, (name,)), values.get(name, ()), also.get(name, ()))
     for name, others in VERBS.items():
@@ -199,7 +199,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with required_only and in_part: sdc run",
+        "it enters no ledger, and a build does: require the sub-table there, with required_only and protect: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
@@ -271,8 +271,7 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         IN_PARTS,
         ("decomposable", "simulatable"),
-        "what is withheld depends on the records, and is sought beside what grows then; choose ordered, bisection or "
-        "best",
+        "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
     ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
     (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
@@ -285,14 +284,14 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         IN_PARTS,
         (DRAWING,),
-        "what is withheld depends on the records, and by this rule a server answers nothing in part; leave in_part out",
+        "suppression depends on the records, and by this rule a server answers with none; leave protect out",
     ),
     (
         IN_PARTS,
         ("server", "simulate", "replay", "audit"),
-        "whoever asks a server says what is taken in part; leave in_part out",
+        "each request to a server says whether a suppressed table is accepted; leave protect out",
     ),
-    (IN_PARTS, ("release", "publish"), "what goes out in part a build alone finds and publishes; use sdc run"),
+    (IN_PARTS, ("release", "publish"), "a build alone finds and publishes suppressed tables; use sdc run"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
 

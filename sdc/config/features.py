@@ -70,9 +70,9 @@ def is_model(law: Any) -> bool:
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
 REQUIRE, FORBID, OUTER = "release.require", "release.forbid", "risk.accept_undecided"
-ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.in_part"
+ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.protect"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
-ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
+ROUND, COARSEN = "release.protect.rounding", "release.protect.recoding"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
     f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
 )

@@ -162,7 +162,7 @@ _COUNTED = Declared(
         ),
         (
             ("suppress",),
-            "it withholds what the small count says; require the sub-table in a build, with in_part, and use sdc run",
+            "it withholds what the small count says; require the sub-table in a build, with protect, and use sdc run",
         ),
     ),
 )
@@ -183,7 +183,7 @@ CRITERIA = (
                 "it compares the widths of many releases at once, and no values; choose ordered or bisection",
             ),
             ((WEIGHT,), "totals of weights exclude values, which are not looked at; leave one out"),
-            (IN_PARTS, "what is suppressed is sought for the width alone; leave one out"),
+            (IN_PARTS, "suppression is sought for the width alone; leave one out"),
             ((OUTER,), "values are proven, or nothing is released; set risk.accept_undecided to false"),
             (("remedies", "redesign"), "recodes are tried for the width alone; leave one out"),
             (("suppress",), "it suppresses for the width alone; leave one out"),
@@ -213,7 +213,7 @@ CRITERIA = (
                 "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
                 "required_only out",
             ),
-            (IN_PARTS, "what is withheld is sought for the width alone; leave one out"),
+            (IN_PARTS, "suppression is sought for the width alone; leave one out"),
         ),
     ),
 )

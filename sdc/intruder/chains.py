@@ -188,6 +188,10 @@ class Walk(Protocol):
 
     def counts_at(self, cells: Codes) -> Counts: ...
 
+    def table(self) -> Table:
+        """Where it is."""
+        ...
+
 
 def run_chain(table: Table, unit: ChainUnit) -> Drawn:
     """The unit: far from the other chains first, then to the law, then its draws."""
@@ -208,6 +212,17 @@ def _begun(table: Table, unit: ChainUnit, state: npt.NDArray[np.uint64], rng: np
     space = Space(table, unit.knowledge, unit.law)
     space.spread(state)
     return space
+
+
+def walked(table: Table, knowledge: Knowledge, law: Law, seed: int, draws: int = 50) -> Table:
+    """The table at which a chain from this one is after so many draws; it has the same released marginals."""
+    (exchanges.check if by_records(table, knowledge, law) else check)(table, knowledge)
+    rng = np.random.default_rng(seed)
+    state = rng.integers(0, 1 << 64, 1, np.uint64)
+    walk = _begun(table, ChainUnit(law, knowledge, table.codes[:0], draws, (seed, 0)), state, rng)
+    for _ in range(draws):
+        walk.advance(state, rng)
+    return walk.table()
 
 
 def by_records(table: Table, knowledge: Knowledge, law: Law) -> bool:
@@ -290,6 +305,10 @@ class Space:
             state,
             proposals,
         )
+
+    def table(self) -> Table:
+        held = np.flatnonzero(self._counts)
+        return Table.of(self._schema, self._schema.keys.unpack(held), self._counts.reshape(-1)[held])
 
     @property
     def _counts(self) -> Counts:

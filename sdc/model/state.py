@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.model import subtable as st
-from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
 
 MOST_TOLD = 14  # variables of which the status of every sub-table is told
 
@@ -49,8 +49,8 @@ class State:
     direct        the sub-tables that were asked for, and the frontier of the first release, in order of release
     unreleasable  UF(t): the minimal sub-tables that are proven to be unreleasable; what contains one is so too
     undecided     the minimal sub-tables of which nothing proves either; what contains one waits with it
-    version       t, the number of releases after the first, in part too
-    parts         what was answered in part, and is not released whole
+    version       t, the number of releases after the first, suppressed tables too
+    suppressed_tables  those that were answered, and are not released whole
     """
 
     schema: Schema
@@ -59,7 +59,7 @@ class State:
     unreleasable: tuple[SubTable, ...] = ()
     undecided: tuple[SubTable, ...] = ()
     version: int = 0
-    parts: Parts = NO_PARTS
+    suppressed_tables: SuppressedTables = NO_SUPPRESSED_TABLES
 
     @staticmethod
     def first(schema: Schema, released: Release) -> State:
@@ -69,7 +69,7 @@ class State:
     @property
     def named(self) -> SubTable:
         """The variables of public tables. A listed category tells that it has a record: of others none is listed."""
-        return st.union([self.released.variables, *self.parts.views])
+        return st.union([self.released.variables, *self.suppressed_tables.views])
 
     def status(self, subtable: SubTable) -> Status:
         """What a sub-table is; the grand total is always public."""
@@ -88,20 +88,20 @@ class State:
         return replace(
             self,
             released=larger,
-            parts=self.parts.without(larger),
+            suppressed_tables=self.suppressed_tables.without(larger),
             direct=(*self.direct, subtable),
             undecided=tuple(s for s in self.undecided if not st.is_within(s, subtable)),
             version=self.version + 1,
         )
 
-    def answering(self, part: Part) -> State:
-        """R(t + 1), which is R(t) and a sub-table in part."""
-        parts = self.parts.then(Parts(self.released, (part,)))
-        return replace(self, parts=parts, version=self.version + 1)
+    def answering(self, part: SuppressedTable) -> State:
+        """R(t + 1), which is R(t) and a suppressed table."""
+        parts = self.suppressed_tables.then(SuppressedTables(self.released, (part,)))
+        return replace(self, suppressed_tables=parts, version=self.version + 1)
 
-    def part(self, subtable: SubTable) -> Part | None:
-        """What is public of a sub-table in part; None of any other."""
-        return next((part for part in self.parts.tables if part.view == subtable), None)
+    def part(self, subtable: SubTable) -> SuppressedTable | None:
+        """The suppressed table of a sub-table; None where there is none."""
+        return next((part for part in self.suppressed_tables.tables if part.view == subtable), None)
 
     def knowing(self, unreleasable: Iterable[SubTable] = (), undecided: Iterable[SubTable] = ()) -> State:
         """With more that is known to be unreleasable, or that could not be decided."""

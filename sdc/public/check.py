@@ -291,7 +291,7 @@ def _of_marginals(
     schema: Schema, known: Sequence[Related], system: System, small_count: int | None, executor: Executor
 ) -> Composition:
     """Marginals of one table: any that agrees has their bounds, and the engine finds what structure there is."""
-    levelled, elements = _with_levels(schema, known)
+    levelled, elements = levelled_tables(schema, known)
     release = Release.of(elements)
     table = joined_table(levelled, known, elements, release) or _found(levelled, system)
     knowledge = Knowledge.of(table, release, NO_ZEROS, NO_FACTS)
@@ -302,7 +302,7 @@ def _of_marginals(
     return Composition(schema, "", bounds.cells, bounds.outer, bounds.inner, bounds.method)
 
 
-def _with_levels(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
+def levelled_tables(schema: Schema, known: Sequence[Related]) -> tuple[Schema, list[SubTable]]:
     """The schema with a level for each coarser coding, and what each of the tables is there."""
     variables, named = [*schema.variables], list[list[str]]()
     for table in known:

@@ -24,21 +24,21 @@ from sdc.data.source import Source, open_source
 from sdc.model import subtable as st
 from sdc.model.documents import typed
 from sdc.model.errors import AbsentError, ConfigError, InputError, nearest
-from sdc.model.fact import Between, Fact, withheld
+from sdc.model.fact import CellIntervals, Fact, suppressed_fact
 from sdc.model.keys import KeySpace
 from sdc.model.knowledge import Knowledge, united
 from sdc.model.levels import numbered
-from sdc.model.parts import rounded
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Coarser, Schema, Variable, with_refinements
 from sdc.model.structural_zeros import Pattern, StructuralZeros
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Codes, Counts, Table
+from sdc.protect.recoding import known_at
 from sdc.public.published import Published, read_published
 from sdc.public.relation import Related, is_renaming, looks_the_same, related, with_levels
 from sdc.record.ledger import Ledger, Publication, read_ledger, require_sealed
 from sdc.run_format import BETWEEN, HIGH, KNOWN, LOW, METADATA, SHA256, WITHHELD
-from sdc.search.coarsening import known_at
 from sdc.storage.known import read_more
 
 Names: TypeAlias = tuple[str, ...]
@@ -141,17 +141,17 @@ def _named(fact: Fact, known: Knowledge) -> dict[str, Any]:
     chosen = ((schema.variables[v], codes) for v, codes in fact.universe)
     universe = {variable.name: [variable.categories[code] for code in codes] for variable, codes in chosen}
     told = {"view": st.names(fact.view, schema), "universe": universe, "source": fact.source}
-    if fact.between is None:
+    if fact.intervals is None:
         return told
     own = schema.restrict(st.members(fact.view))
     categories = [own.variables[axis].categories for axis in own.axes]
     cells = [
-        [names[code] for names, code in zip(categories, cell, strict=True)] for cell in fact.between.cells.tolist()
+        [names[code] for names, code in zip(categories, cell, strict=True)] for cell in fact.intervals.cells.tolist()
     ]
     listed = {"variables": [own.names[axis] for axis in own.axes], "cells": cells}
-    if fact.between.nothing(known.total).all():
+    if fact.intervals.suppressed(known.total).all():
         return {**told, WITHHELD: listed}
-    return {**told, BETWEEN: {**listed, LOW: fact.between.low.tolist(), HIGH: fact.between.high.tolist()}}
+    return {**told, BETWEEN: {**listed, LOW: fact.intervals.low.tolist(), HIGH: fact.intervals.high.tolist()}}
 
 
 @dataclass(frozen=True)
@@ -505,10 +505,10 @@ class _NamedBefore:
         for names, cells, source in self._withheld:
             view = st.named(names, schema)
             codes = _cells_of(view, cells, schema, source)
-            facts.append(withheld(view, np.unique(codes, axis=0), self.table.total, source))
+            facts.append(suppressed_fact(view, np.unique(codes, axis=0), self.table.total, source))
         for names, cells, low, high, source in self._between:
             view = st.named(names, schema)
-            facts.append(Fact(view, (), Between(_cells_of(view, cells, schema, source), low, high), source))
+            facts.append(Fact(view, (), CellIntervals(_cells_of(view, cells, schema, source), low, high), source))
         for rounding in self._rounded:
             facts += _rounded(schema, *rounding)
         release = Release.of(st.named(one, schema) for one in self._marginals)
@@ -708,7 +708,7 @@ def _rounded(schema: Schema, names: Names, one: Related, all_names: Sequence[str
     counts[known] = own.count_at(codes[known].astype(np.uint16))
     called = dict(zip(own.schema.names, all_names, strict=True))
     margins = (st.named([called[name] for name in margin], schema) for margin in one.published.margins)
-    return rounded(view, counts, one.published.base, margins, schema, source).facts
+    return SuppressedTable.rounded_to(view, counts, one.published.base, margins, schema, source).facts
 
 
 def _renamed(names: Sequence[str], same: Mapping[str, str]) -> Names:

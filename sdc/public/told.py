@@ -10,8 +10,8 @@ from sdc.config.earlier import EarlierConfig, RelatedVariableConfig
 from sdc.model import subtable as st
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import Part, base_of, rounded
 from sdc.model.schema import Schema, Variable
+from sdc.model.suppressed_table import SuppressedTable, base_of
 from sdc.model.table import Table
 from sdc.public.published import Published
 
@@ -38,8 +38,9 @@ def _margins(fact: Fact, known: Knowledge) -> Sequence[Fact]:
     views = [one.view for one in known.published if st.is_within(schema.levels.telling(one.view), own) and one != fact]
     if not base or not views:
         return ()
-    counts = Part(fact, base).rounded(schema)
-    return [one for one in rounded(fact.view, counts, base, views, schema, fact.source).margins if one in known.facts]
+    counts = SuppressedTable(fact, base).rounded(schema)
+    whole = SuppressedTable.rounded_to(fact.view, counts, base, views, schema, fact.source)
+    return [one for one in whole.margins if one in known.facts]
 
 
 def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowledge) -> Published:
@@ -47,14 +48,14 @@ def _published(fact: Fact, margins: Sequence[Fact], table: Table, known: Knowled
     own = Schema(tuple(Variable(one.name, one.categories) for one in _variables(fact, schema)))
     met = frozenset(own.names) - {schema.names[v] for v, _ in known.listed_within(range(len(schema)))}
     if base:
-        cells, counts = own.keys.unpack(np.arange(own.cells)), Part(fact, base).rounded(schema)
+        cells, counts = own.keys.unpack(np.arange(own.cells)), SuppressedTable(fact, base).rounded(schema)
         near = tuple(tuple(st.names(margin.view, schema)) for margin in margins)
         return Published(label, Table.of(own, cells, counts), True, base=base, margins=near, met=met)
     inside = fact.holds(table.codes, schema)
     whole = Table.of(own, schema.marginal_cells(table.codes[inside], fact.view), table.counts[inside])
-    if fact.between is None:
+    if fact.intervals is None:
         return Published(label, whole, True)
-    return Published(label, Part(fact).shown(whole), True, fact.between.cells, met=met)
+    return Published(label, SuppressedTable(fact).published(whole), True, fact.intervals.cells, met=met)
 
 
 def _where(fact: Fact, schema: Schema) -> dict[str, tuple[str, ...]]:

@@ -15,12 +15,12 @@ import numpy as np
 from sdc.model import subtable as st
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import Release
 from sdc.model.schema import Schema
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
-from sdc.model.table import Codes, Counts, Table
+from sdc.model.suppressed_table import NO_SUPPRESSED_TABLES, SuppressedTable, SuppressedTables
+from sdc.model.table import Counts, Table
 from sdc.model.weights import UNIT, RecordWeights, RoundedTotals
 from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
@@ -59,20 +59,6 @@ class WeightedTotals:
 
 
 @dataclass(frozen=True, eq=False)
-class PublicPart:
-    """How a sub-table goes out that does not go out whole.
-
-    withheld  (n, axes) cells without a count, none of which is in the marginal
-    base      what the counts of the marginal are rounded to multiples of; 0 where they are exact
-    margins   those of its marginals that are rounded to a neighbouring multiple too
-    """
-
-    withheld: Codes
-    base: int = 0
-    margins: tuple[SubTable, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
 class Cleared:
     """A release that may go out. `clear` alone makes one: TypeError elsewhere, and for every kind of copy.
 
@@ -80,7 +66,7 @@ class Cleared:
                     together; `release` numbers them as it does
     unproven_cells  at-risk cells without proof, let through by the policy "outer"; 0 where all are proven
     weighted        totals of weights that may go out beside the counts; None where there are none
-    in_part         of sub-tables that go out in part how; what is withheld is not in the marginal
+    suppressed_tables  by sub-table; their marginals have no suppressed cell, or rounded counts
     """
 
     subject: GateSubject
@@ -90,7 +76,7 @@ class Cleared:
     unproven_cells: int
     _marginals: Mapping[SubTable, Table]
     weighted: WeightedTotals | None = None
-    in_part: Mapping[SubTable, PublicPart] = field(default_factory=dict)
+    suppressed_tables: Mapping[SubTable, SuppressedTable] = field(default_factory=dict)
     key: InitVar[object] = None
 
     def __post_init__(self, key: object) -> None:
@@ -101,7 +87,7 @@ class Cleared:
         raise TypeError("a cleared release is not copied or stored; clear it again where it is published")
 
     def marginal(self, subtable: SubTable) -> Table:
-        """A released marginal; KeyError for any that is neither on the frontier, in part, nor has weighted totals."""
+        """A released marginal; KeyError for one that is not on the frontier, not suppressed and has no totals."""
         return self._marginals[subtable]
 
     def require(self, subject: GateSubject) -> None:
@@ -144,15 +130,16 @@ def clear(
             f"the certificate {_other(certificate.known, known)}; nothing is published, assess the release again"
         )
     # what is known is true of this table
-    parts = certificate.parts
-    told = all(part.is_withheld or part.is_rounded(table) for part in parts.tables)
-    if not told or not certificate.release.contains(parts.beside):
+    parts = certificate.suppressed_tables
+    are_protected = all(one.is_suppressed or one.is_rounded(table) for one in parts.tables)
+    if not are_protected or not certificate.release.contains(parts.beside):
         raise ReleaseError(
-            "what is to go out in part is neither withheld nor rounded, or is beside what is not released; run again"
+            "a suppressed table has an interval that neither suppression nor rounding gives, or is beside what is not "
+            "released; run again"
         )
     knowledge = Knowledge.of(table, certificate.release, known.zeros, (*known.facts, *parts.facts), known.listed)
     # whatever a search, an assessment or a manifest says: what counts is what the certificate shows now
-    own = criteria.own_cells(table, knowledge, parts.before(known))
+    own = criteria.primary_cells(table, knowledge, parts.before(known))
     broken = (criteria if reveal else criteria.beside(table, known)).broken(table, knowledge)
     if broken is not None:
         raise NotReleasableError(f"{broken.text}; nothing is published", broken.detail)
@@ -227,7 +214,7 @@ def _cleared(
     release: Release,
     unproven: int,
     totals: WeightedTotals | None = None,
-    parts: Parts = NO_PARTS,
+    parts: SuppressedTables = NO_SUPPRESSED_TABLES,
     hidden: SubTable = st.GRAND_TOTAL,
 ) -> Cleared:
     views = [part.view & ~hidden for part in parts.tables]
@@ -240,22 +227,10 @@ def _cleared(
     if totals is not None:
         marginals |= {st.within(t, kept): table.marginal(t) for t in totals.of if t not in release.frontier}
         totals = replace(totals, of={st.within(t, kept): counts for t, counts in totals.of.items()})
-    in_part = dict[SubTable, PublicPart]()
-    for view, part in zip(views, parts.tables, strict=True):
-        assert part.fact.between is not None
-        cells, marginal = part.fact.between.cells, table.marginal(view)
-        margins = tuple(st.within(margin.view & ~hidden, kept) for margin in part.margins)
-        own = PublicPart(cells[:0], part.base, margins) if part.base else PublicPart(cells)
-        in_part[st.within(view, kept)] = own
-        shown = _rounded(marginal, part, table.schema) if part.base else part.shown(marginal)
-        marginals[st.within(view, kept)] = shown
-    return Cleared(subject, schema, within, table.total, unproven, marginals, totals, in_part, _KEY)
-
-
-def _rounded(marginal: Table, part: Part, schema: Schema) -> Table:
-    """With the counts that are published instead of the true ones."""
-    counts = part.rounded(schema)
-    return Table.of(marginal.schema, marginal.schema.keys.unpack(np.arange(len(counts))), counts)
+    suppressed = {st.within(view, kept): one for view, one in zip(views, parts.tables, strict=True)}
+    marginals |= {view: one.published(table.marginal(one.view & ~hidden)) for view, one in suppressed.items()}
+    suppressed = {view: one.within(kept, hidden) for view, one in suppressed.items()}
+    return Cleared(subject, schema, within, table.total, unproven, marginals, totals, suppressed, _KEY)
 
 
 def _told(release: Release, schema: Schema) -> SubTable:
@@ -270,10 +245,10 @@ def _told(release: Release, schema: Schema) -> SubTable:
 def _refuted(table: Table, certificate: Certificate, criteria: Criteria, effort: Effort) -> Assessment:
     """What is to be said of a release that is not proven: whether outer bounds refute it."""
     # with what the certificate does show, so that the refusal says what is open and not what was never looked at
-    own = criteria.own_cells(table, certificate.knowledge, certificate.parts.before(certificate.known))
+    own = criteria.primary_cells(table, certificate.knowledge, certificate.suppressed_tables.before(certificate.known))
     pool = criteria.pool(table, own).learnt(certificate.proof, certificate.knowledge)
     cheap = replace(effort, depth=Depth.REFUTE, spent=0)
-    known = certificate.known.telling(certificate.parts.facts)
+    known = certificate.known.telling(certificate.suppressed_tables.facts)
     return criteria.judge(table, known, certificate.asked, pool, cheap).assessment
 
 

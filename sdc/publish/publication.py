@@ -20,11 +20,12 @@ from sdc.model.errors import ReleaseError, RunFolderError
 from sdc.model.labels import Labels
 from sdc.model.schema import Schema, Variable
 from sdc.model.subtable import SubTable
+from sdc.model.suppressed_table import SuppressedTable
 from sdc.model.table import Table
 from sdc.publish.catalogue import catalogue_files, sums_files
 from sdc.publish.formats import FORMATS, CountTable, Pieces
 from sdc.publish.formats.xlsx import MAX_ROWS
-from sdc.publish.gate import Cleared, GateSubject, PublicPart
+from sdc.publish.gate import Cleared, GateSubject
 from sdc.publish.signature import SigningKey
 from sdc.run_format import (
     CODE_LISTS,
@@ -250,26 +251,26 @@ def _files(cleared: Cleared, name: str, texts: Texts) -> Iterator[File]:
 
 
 def _table(cleared: Cleared, element: SubTable, file: str, name: str, texts: Texts) -> CountTable:
-    own = [*cleared.release.frontier, *(cleared.weighted.of if cleared.weighted else ()), *cleared.in_part]
+    own = [*cleared.release.frontier, *(cleared.weighted.of if cleared.weighted else ()), *cleared.suppressed_tables]
     parent = element if element in own else next(parent for parent in own if st.is_within(element, parent))
     marginal = cleared.marginal(parent)
     marginal = marginal if element == parent else marginal.marginal(st.within(element, parent))
     called = ", ".join(map(texts.labels.variable, st.names(element, cleared.schema)))
     table = CountTable.of(file, f"{texts.about.title or name}: {called}", marginal, texts.labels, texts.about)
     _require_listed(table, file, len(marginal))
-    if (part := cleared.in_part.get(element)) is not None and part.base:
+    if (part := cleared.suppressed_tables.get(element)) is not None and part.base:
         return table.rounded(table.counts, part.base)
     if part is not None:
         fewer = _over_fewer(cleared, element) if texts.about.totals else ()
         within = [_table(cleared, one, file, name, texts) for one in fewer]
-        return table.without(part.withheld, within, cleared.total)
+        return table.without(part.suppressed, within, cleared.total)
     totals = None if cleared.weighted is None else cleared.weighted.of.get(element)
     return table if totals is None else table.with_weighted(totals, has_counts=_counted(cleared, texts))
 
 
 def _over_fewer(cleared: Cleared, element: SubTable) -> tuple[SubTable, ...]:
     """The largest public sub-tables over fewer axes of one in part, which tell its totals."""
-    exact = {one for one, part in cleared.in_part.items() if not part.base}
+    exact = {one for one, part in cleared.suppressed_tables.items() if not part.base}
     return st.maximal(one for one in st.over_fewer(element, cleared.schema) if one in cleared.release or one in exact)
 
 
@@ -283,7 +284,7 @@ def _named(cleared: Cleared, texts: Texts) -> list[tuple[SubTable, str]]:
     weighted = () if cleared.weighted is None else tuple(cleared.weighted.of)
     counted = cleared.release.frontier if _counted(cleared, texts) else ()
     children = (_child(cleared, text, texts) for text in texts.about.children)
-    numbered = enumerate(dict.fromkeys([*counted, *children, *weighted, *cleared.in_part]), start=1)
+    numbered = enumerate(dict.fromkeys([*counted, *children, *weighted, *cleared.suppressed_tables]), start=1)
     return [(element, _file_name(number, element, cleared.schema)) for number, element in numbered if element]
 
 
@@ -309,7 +310,7 @@ def _file_name(number: int, element: SubTable, schema: Schema) -> str:
 def _dictionary(cleared: Cleared, labels: Labels) -> dict[str, list[Any]]:
     """A row for each category, in order, of the variables that are published."""
     # a variable that is not published is not named either: even its categories would tell something
-    published = st.union([cleared.release.variables, *cleared.in_part])
+    published = st.union([cleared.release.variables, *cleared.suppressed_tables])
     variables = [cleared.schema.variables[v] for v in st.members(published)]
     rows = [
         {
@@ -348,14 +349,15 @@ def _metadata(cleared: Cleared, name: str, texts: Texts, folder: Path) -> dict[s
 
 def _code_lists(cleared: Cleared, texts: Texts) -> list[str]:
     """Those that have one, of variables of suppressed or rounded tables and with merged categories."""
-    in_part, shown = st.union(cleared.in_part), st.union([cleared.release.variables, *cleared.in_part])
+    suppressed = st.union(cleared.suppressed_tables)
+    shown = suppressed | cleared.release.variables
     own = [(v, cleared.schema.variables[v]) for v in st.members(shown)]
-    return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(in_part, bit) or v.is_merged)]
+    return [v.name for bit, v in own if v.name in texts.code_lists and (st.has(suppressed, bit) or v.is_merged)]
 
 
 def _levels(cleared: Cleared) -> list[dict[str, Any]]:
     """Of each published level and each variable that names tables and tells it, which category is in which."""
-    schema, published = cleared.schema, st.union([cleared.release.variables, *cleared.in_part])
+    schema, published = cleared.schema, st.union([cleared.release.variables, *cleared.suppressed_tables])
     told = schema.levels.telling(published)
     finest = [v for axis in schema.axes for v in st.members(told & schema.levels.of_axis[axis])]
     return [
@@ -402,7 +404,7 @@ def _what_is_listed(about: PublicationConfig) -> str:
 
 def _what(cleared: Cleared, texts: Texts) -> list[str]:
     """What the numbers are, in sentences."""
-    is_rounded = any(part.base for part in cleared.in_part.values())
+    is_rounded = any(part.base for part in cleared.suppressed_tables.values())
     tables = "Marginal tables of counts, exact but where they are rounded" if is_rounded else EXACT
     exact = f"{tables}; {_what_is_listed(texts.about)}."
     weighted = cleared.weighted
@@ -416,22 +418,22 @@ def _what(cleared: Cleared, texts: Texts) -> list[str]:
 
 def _in_part(cleared: Cleared, texts: Texts) -> list[str]:
     """What is withheld, and what is rounded, in sentences; none where nothing is."""
-    rounded = [_how_rounded(cleared, view, part) for view, part in cleared.in_part.items() if part.base]
-    parts = [part for part in cleared.in_part.values() if not part.base]
+    rounded = [_how_rounded(cleared, view, part) for view, part in cleared.suppressed_tables.items() if part.base]
+    parts = [part for part in cleared.suppressed_tables.values() if not part.base]
     return [*(_withheld(parts, texts) if parts else ()), *rounded]
 
 
-def _how_rounded(cleared: Cleared, view: SubTable, part: PublicPart) -> str:
+def _how_rounded(cleared: Cleared, view: SubTable, part: SuppressedTable) -> str:
     """All that readers are told of it."""
-    sums = "".join(f", each sum by {' and '.join(st.names(margin, cleared.schema))}" for margin in part.margins)
+    sums = "".join(f", each sum by {' and '.join(st.names(margin.view, cleared.schema))}" for margin in part.margins)
     return (
         f"The table of {', '.join(st.names(view, cleared.schema))} is rounded: each count{sums} and the total became a "
         f"multiple of {part.base} that is less than {part.base} away, so that all add up."
     )
 
 
-def _withheld(parts: Sequence[PublicPart], texts: Texts) -> list[str]:
-    number, cells = len(parts), sum(len(part.withheld) for part in parts)
+def _withheld(parts: Sequence[SuppressedTable], texts: Texts) -> list[str]:
+    number, cells = len(parts), sum(len(part.suppressed) for part in parts)
     tables, are = ("tables", "go") if number > 1 else ("table", "goes")
     return [
         f"{number} {tables} {are} out in part: {cells:,} cells are withheld, by the marks of each format."
@@ -477,8 +479,8 @@ def _resource(file: File, cleared: Cleared, labels: Labels, folder: Path) -> dic
         resource[SUB_TABLE] = st.names(file.subtable, schema)
         if file.table.withheld is not None:
             resource[IN_PART] = {"cells": file.table.cells, WITHHELD_STATUS: len(file.table.withheld)}
-        elif (part := cleared.in_part.get(file.subtable)) is not None:
-            margins = [st.names(margin, schema) for margin in part.margins]
+        elif (part := cleared.suppressed_tables.get(file.subtable)) is not None:
+            margins = [st.names(margin.view, schema) for margin in part.margins]
             resource[IN_PART] = {"cells": file.table.cells, ROUNDED_TO: part.base, MARGINS: margins}
     if file.format in READ:
         fields = [_field(schema.variables[v], labels) for v in st.members(schema.levels.telling(file.subtable))]
@@ -504,7 +506,7 @@ def _guide(cleared: Cleared, name: str, texts: Texts) -> str:
         return _weighted_guide(cleared, name, texts)
     about = texts.about
     said = [*(f"{what}: {text}" for what, text in about.facts.items()), *about.notes]
-    listed, is_rounded = _what_is_listed(about), any(part.base for part in cleared.in_part.values())
+    listed, is_rounded = _what_is_listed(about), any(part.base for part in cleared.suppressed_tables.values())
     return (
         f"{about.title or name}: {len(_named(cleared, texts))} {'' if is_rounded else 'exact '}tables of counts\n\n"
         f"Each numbered file is one table, {_formats(about)}: a column for each variable and `count`"

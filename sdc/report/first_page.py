@@ -200,9 +200,9 @@ def _both(audit: AuditEvidence) -> list[str]:
 def _fact(fact: Fact, schema: Schema, total: int) -> str:
     """Of what is known in part: which table, of whose records, how well, and from where."""
     how = ""
-    if fact.between is not None:
-        nothing = int(fact.between.nothing(total).sum())
-        some = len(fact.between.cells) - nothing
+    if fact.intervals is not None:
+        nothing = int(fact.intervals.suppressed(total).sum())
+        some = len(fact.intervals.cells) - nothing
         how = f" but for {_many(nothing, 'withheld cell')}" * (nothing > 0)
         how += f", {_many(some, 'count')} of which between two numbers" * (some > 0)
     return f"Beside them {shorten(fact.label(schema))} is known{how}, by {fact.source}."

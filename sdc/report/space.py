@@ -200,7 +200,7 @@ def query_space(
     against = {t: why for some, why in reasons for t in own.all(some)}
     known = own.widths(widths) if is_drawn and widths is not None else {}
     narrow = _narrow(own.schema, known, widths, width) if is_drawn and widths is not None else ()
-    parts = getattr(found, "parts", None)
+    parts = getattr(found, "suppressed_tables", None)
     return QuerySpace(
         title,
         own.schema,

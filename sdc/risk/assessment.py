@@ -29,7 +29,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class OwnJudged:
-    """Small cells of sub-tables in part, each of which is to keep the width too.
+    """Primary cells of suppressed tables, each of which is to keep the width too.
 
     cells     how many; unproven  of them those that are not shown to
     """
@@ -71,7 +71,7 @@ class Assessment(Named):
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
-    in_part          what is shown of small cells of sub-tables in part, where there are any
+    in_part          what is shown of small cells of suppressed tables, where there are any
     broken           the first criterion beside the width that is proven to be broken; where it is of published counts,
                      widths were not looked at, unless all bounds were asked for
     shown            what feasible tables show of each criterion beside the width that needs them
@@ -115,7 +115,7 @@ class Assessment(Named):
         said = [f"; {one.unproven:,} not proven to satisfy {one.criterion}" for one in self.shown]
         if self.in_part is not None:
             said.append(
-                f"; {self.in_part.cells:,} small cells of sub-tables in part, {self.in_part.unproven:,} not proven"
+                f"; {self.in_part.cells:,} small cells of suppressed tables, {self.in_part.unproven:,} not proven"
             )
         return "".join(said)
 

@@ -287,7 +287,7 @@ class RiskEvaluator:
             self.pool = self._empty_pool(self.criteria)
 
     def _empty_pool(self, criteria: Criteria) -> WitnessPool:
-        own = criteria.own_cells(self.table, self.known, self.before or self.known)
+        own = criteria.primary_cells(self.table, self.known, self.before or self.known)
         return criteria.pool(self.table, own, self.witnesses)
 
     def knowing(self, known: Knowledge, before: Knowledge | None = None) -> RiskEvaluator:

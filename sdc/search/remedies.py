@@ -18,6 +18,7 @@ from sdc.model.recode import Recode
 from sdc.model.release import Release
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
+from sdc.protect.recoding import pasted
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.effort import Budget
 from sdc.risk.evaluator import RiskEvaluator
@@ -25,7 +26,6 @@ from sdc.search.blockers import Cell, Stopped, blockers, near
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker
 from sdc.search.ordered import OrderedSearch
-from sdc.search.redesign import pasted
 
 MOST_SECONDS = 60.0  # of a reference core, of the budget of a search, for one recode
 ABOVE = 1 << 40  # more than all cells near

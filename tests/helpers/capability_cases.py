@@ -80,9 +80,9 @@ ASKED: dict[str, dict[str, Any]] = {
     table.ONLY: {"release": {"required_only": True}},
     table.MINUTES: {"release": {"minutes": 60.0}},
     table.AT_LEAST: {"release": {"at_least": {"cells": CELLS}}},
-    table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
-    table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
-    table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
+    table.IN_PART: {"release": {"protect": [{"of": "d*c"}]}},  # which has all that the table has of a too
+    table.ROUND: {"release": {"protect": [{"of": "d*c", "by": "rounding", "base": BASE}]}},
+    table.COARSEN: {"release": {"protect": [{"of": "d*c", "by": "recoding"}]}},
     "risk.min_frequency": {"risk": {"min_frequency": N}},
     "risk.attribute_disclosure": {"risk": {"attribute_disclosure": {"sensitive": ["c"], "most": GROUP}}},
     "risk.posterior": {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
@@ -118,8 +118,8 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
             joined = isinstance(value, dict) and isinstance(found.get(section), dict)
             found = found | {section: found[section] | value if joined else value}
     if {table.ROUND, table.COARSEN} <= {*asked}:
-        ways = {"of": "d*c", "how": ["coarsen", "round"], "base": BASE}
-        found = found | {"release": found["release"] | {"in_part": [ways]}}
+        ways = {"of": "d*c", "by": ["recoding", "rounding"], "base": BASE}
+        found = found | {"release": found["release"] | {"protect": [ways]}}
     if "risk.attribute_disclosure" in asked and {*table.IN_PARTS} & {*asked}:
         # with a group of 3 or 4 that lacks a category it would not go out in part either
         few = {
@@ -129,7 +129,7 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
     if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):
         (part,) = found["release"]["in_part"]
-        found = found | {"release": found["release"] | {"in_part": [part | {"of": "a*c"}]}}
+        found = found | {"release": found["release"] | {"protect": [part | {"of": "a*c"}]}}
     if {table.UNIQUES, table.WEIGHT} <= {*asked}:
         found = found | {"uniques": {}}  # by weights
     if table.CHILDREN in asked and {*table.IN_PARTS} & {*asked}:

@@ -240,7 +240,7 @@ def found(request: pytest.FixtureRequest, czech: Table) -> Found:
     more = {
         "ordered_release": {},
         "decomposable_release": {"steps": 300, "chains": 1},
-        "find_release": {"method": "ordered", "require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]},
+        "find_release": {"method": "ordered", "require": ["A*B*C*D*F"], "protect": [{"of": "A*B*C*D*F"}]},
     }
     result: Found = getattr(sdc, request.param)(czech, known, min_width=6, **more[request.param])
     return result
@@ -269,14 +269,14 @@ def test_a_found_release_goes_into_every_verb(found: Found, verb: str, czech: Ta
 
 
 def test_what_goes_out_in_part_is_known_of_a_found_release(czech: Table) -> None:
-    wish = {"require": ["A*B*C*D*F"], "in_part": [{"of": "A*B*C*D*F"}]}
+    wish = {"require": ["A*B*C*D*F"], "protect": [{"of": "A*B*C*D*F"}]}
     found = sdc.find_release(czech, NOTHING, "ordered", min_width=6, **wish)
     whole, known = sdc.knowledge(czech, found.release), sdc.knowledge(czech, found)
-    assert found.parts.facts
+    assert found.suppressed_tables.facts
     assert known.facts == found.evaluation.knowledge.facts
     assert whole.facts == ()
     assert known != whole
-    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).withheld == 2
+    assert sdc.why(czech, found, "A*B*C*D*F", min_width=6).suppressed == 2
 
 
 def test_more_cells_than_can_be_bounded_at_once(tmp_path: Path) -> None:
@@ -440,18 +440,18 @@ def test_a_width_below_one_is_refused_everywhere(verb: str, czech: Table) -> Non
 @pytest.mark.parametrize(
     ("method", "section", "fault"),
     [
-        ("ordered", {"of": "A*B", "how": "coarsen"}, "needs levels, which a build gives its table; use sdc run"),
-        ("decomposable", {"of": "A*B"}, "what is withheld depends on the records"),
-        ("simulatable", {"of": "A*B", "how": "round", "base": 5}, "what is withheld depends on the records"),
+        ("ordered", {"of": "A*B", "by": "recoding"}, "needs levels, which a build gives its table; use sdc run"),
+        ("decomposable", {"of": "A*B"}, "suppression depends on the records"),
+        ("simulatable", {"of": "A*B", "by": "rounding", "base": 5}, "suppression depends on the records"),
     ],
 )
 def test_what_does_not_go_out_in_part_from_python_is_refused(
     czech: Table, method: str, section: dict[str, Any], fault: str
 ) -> None:
     with pytest.raises(ConfigError, match=fault):
-        find_release(czech, NOTHING, method, min_width=6, in_part=[section])
+        find_release(czech, NOTHING, method, min_width=6, protect=[section])
     with pytest.raises(ConfigError, match=r"is asked of whole sub-tables|needs levels"):
-        risk_utility_curve(czech, NOTHING, min_widths=[6], in_part=[section])
+        risk_utility_curve(czech, NOTHING, min_widths=[6], protect=[section])
 
 
 def test_numbers_of_numpy_are_numbers(czech: Table) -> None:

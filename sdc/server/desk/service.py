@@ -23,7 +23,7 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.server.desk.course import DECISION, STARTED
 from sdc.server.desk.deciding import Deciding, fault_of
-from sdc.server.desk.desk import Explained, InPart, Moment, Reply, Request, Tally
+from sdc.server.desk.desk import Explained, Moment, Reply, Request, SuppressedAnswer, Tally
 from sdc.server.desk.effect import Effect
 from sdc.server.desk.log import RequestLog
 from sdc.server.desk.prepare import keep_evidence, prepared, server_of
@@ -109,14 +109,13 @@ class Service:
             self.log.refresh_now_and_then()
         return self._table.marginal(subtable) if subtable and subtable in self.state.released else None
 
-    def in_part(self, subtable: SubTable) -> InPart | None:
+    def in_part(self, subtable: SubTable) -> SuppressedAnswer | None:
         state = self.state
         if (part := state.part(subtable)) is None:
             return None
         within = st.maximal(one for one in st.over_fewer(subtable, self.schema) if one in state.released)
-        shown, known = part.shown(self._table.marginal(subtable)), tuple(map(self._table.marginal, within))
-        assert part.fact.between is not None
-        return InPart(shown, part.fact.between.cells, known, self.records)
+        shown, known = part.published(self._table.marginal(subtable)), tuple(map(self._table.marginal, within))
+        return SuppressedAnswer(shown, part.suppressed, known, self.records)
 
     def requests(self, who: str | None = None, limit: int = 1000) -> list[Request]:
         self.log.refresh_now_and_then()

@@ -192,8 +192,8 @@ def _by_names(schema: Schema, one: Measurement) -> tuple[list[str], int, list[An
 PART = "A*B*C*D*F"
 WISHES: dict[str, dict[str, Any]] = {
     "whole": {},
-    "withheld": {"require": [PART], "in_part": [{"of": PART}]},
-    "rounded": {"require": [PART], "in_part": [{"of": PART, "how": "round", "base": 20}]},
+    "withheld": {"require": [PART], "protect": [{"of": PART}]},
+    "rounded": {"require": [PART], "protect": [{"of": PART, "by": "rounding", "base": 20}]},
 }
 
 

@@ -224,8 +224,8 @@ def test_a_number_of_values(config: Config, tmp_path: Path) -> None:
 def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
     """Counts that are not small are withheld too; the verifier looks at those that are shown."""
     names = ["A*B*C*D*F"]
-    build = built(config(release={"require": names, "in_part": [{"of": names[0]}]}, risk={"min_frequency": 8}))
-    (part,) = build.made.found.parts.tables
+    build = built(config(release={"require": names, "protect": [{"of": names[0]}]}, risk={"min_frequency": 8}))
+    (part,) = build.made.found.suppressed_tables.tables
     counts = build.made.table.marginal(part.view).dense.reshape(-1)
     shown = np.delete(counts, part.places(build.made.table.schema))
     assert not ((shown > 0) & (shown < 8)).any()

@@ -128,7 +128,7 @@ def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path
         "release": {
             "require": ["A"],
             "required_only": True,
-            "in_part": [{"of": "A", "how": "coarsen", "cost": "records"}],
+            "protect": [{"of": "A", "by": "recoding", "cost": "records"}],
         },
     }
     relation = {"folder": "one.csv", "variables": {"G": {"of": "A", "groups": groups}}}
@@ -245,7 +245,7 @@ def test_a_table_in_part_is_known_from_then_on(tmp_path: Path) -> None:
     apart = {"forbid": ["A*B", "A*C"]}
     first = built(config(tmp_path, "first", [{"folder": "a"}, relation], release=apart, ledger="led"))
     schema, facts = first.made.table.schema, {fact.source: fact for fact in first.made.known.published}
-    told = {fact.label(schema): fact.between.cells.tolist() for fact in facts.values() if fact.between is not None}
+    told = {fact.label(schema): fact.intervals.cells.tolist() for fact in facts.values() if fact.intervals is not None}
     assert told == {"A*B": [[0, 1], [2, 0]], "C*grouped; published before": [[0, 0]]}
     assert schema.variables[3].categories == ("high", "low")
     assert verify(first.folder.path).verified
@@ -274,7 +274,7 @@ def test_counts_between_two_numbers_and_totals_are_known_from_then_on(tmp_path: 
     new_ledger(tmp_path / "led")
     apart = {"forbid": ["A", "A*B"]}
     first = built(config(tmp_path, "first", [{"folder": "a.csv"}], release=apart, ledger="led"))
-    told = {fact.label(first.made.table.schema): fact.between for fact in first.made.known.published}
+    told = {fact.label(first.made.table.schema): fact.intervals for fact in first.made.known.published}
     assert {
         label: list(zip(one.cells.tolist(), one.low.tolist(), one.high.tolist(), strict=True))
         for label, one in told.items()

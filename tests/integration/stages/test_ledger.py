@@ -175,7 +175,7 @@ def listing(hidden: set[tuple[int, int]], counts: list[list[int]]) -> str:
     return "\n".join(["A,B,count", *rows, ""])
 
 
-SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "in_part": [{"of": "A*B"}]}, "ledger": "led"}
+SUPPRESSED: dict[str, Any] = {"release": {"require": ["A", "B"], "protect": [{"of": "A*B"}]}, "ledger": "led"}
 
 
 @pytest.fixture
@@ -196,14 +196,14 @@ CORNER, CROSS = {(0, 0), (0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 2), (2, 0), (2, 2
 
 def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Path) -> None:
     """Each hides the small count; both together would tell it, if the ledger took the second for the first."""
-    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "required_only": True, "previous_pattern": "like.csv"}
+    release = {"require": ["A", "B"], "protect": [{"of": "A*B"}], "required_only": True, "previous_pattern": "like.csv"}
     hidden, bases = list[set[tuple[int, ...]]](), set[str]()
     for pattern in (CORNER, CROSS):
         (nines / "like.csv").write_text(listing(pattern, [[9] * 3] * 3))
         build = built(config(nines, "t", [], release=release, ledger="led"))
-        (part,) = build.made.found.parts.tables
-        assert part.fact.between is not None
-        hidden.append({*map(tuple, part.fact.between.cells.tolist())})
+        (part,) = build.made.found.suppressed_tables.tables
+        assert part.fact.intervals is not None
+        hidden.append({*map(tuple, part.fact.intervals.cells.tolist())})
         bases.add(build.base)
     assert len(bases) == len(read_ledger(nines / "led").entries) == 2
     assert hidden[0] == CORNER < hidden[1]
@@ -246,13 +246,13 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
 
 def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(nines: Path) -> None:
     """The message names the way, and the way is there."""
-    part = {"require": ["A*B"], "required_only": True, "in_part": "withhold"}
+    part = {"require": ["A*B"], "required_only": True, "protect": "suppression"}
     assert built(config(nines, "first", [], ledger="led", release=part)).made.found.release.frontier == (0,)
     margins = {"require": ["A", "B"], "required_only": True}
-    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
+    with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.protect: suppression\)"):
         built(config(nines, "whole", [], ledger="led", release=margins))
-    later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
-    assert later.made.found.parts.tables
+    later = built(config(nines, "later", [], ledger="led", release={**margins, "protect": "suppression"}))
+    assert later.made.found.suppressed_tables.tables
     assert verify_run(later.folder.path).verified
 
 

@@ -118,9 +118,9 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
     build, statuses = made(with_copied_ledger(older, "t"))
     assert {*statuses.values()} == {"done"}
     assert [bool(entry.public) for entry in read_ledger(older / "new").entries] == [False, True]
-    (part,) = build.made.found.parts.tables
-    assert part.fact.between is not None
-    assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.between.cells.tolist())}
+    (part,) = build.made.found.suppressed_tables.tables
+    assert part.fact.intervals is not None
+    assert {*map(tuple, CORNER)} < {*map(tuple, part.fact.intervals.cells.tolist())}
     assert verify_run(build.folder.path).verified
 
 

@@ -18,9 +18,9 @@ from sdc.config.release import ReleaseConfig
 from sdc.model import subtable as st
 from sdc.model.schema import Coarser, Schema, Variable
 from sdc.model.table import Table
+from sdc.protect.recoding import Redesign
 from sdc.risk.criteria import Criteria
 from sdc.risk.verdict import Policy
-from sdc.search.redesign import Redesign
 from sdc.stages.assemble import SearchSettings, release_search
 from sdc.stages.build import Build
 from sdc.storage.parquet import write_csv
@@ -173,7 +173,7 @@ def test_what_may_not_be_coarsened_is_not_offered_with_merged_categories(tmp_pat
     file = config(tmp_path, release={}, remedies={})
     told = json.loads(invoked("why", file, "area*age", "--redesign", "--json").stdout)["redesign"]
     assert [yaml.safe_load(one["config"])["release"]["in_part"] for one in told if "in_part" in one["config"]] == [
-        [{"of": "area*age", "how": "coarsen"}]
+        [{"of": "area*age", "by": "recoding"}]
     ]
     said = invoked("why", file, "area*age", "--redesign").stdout
     assert f"to be pasted   {told[0]['config']}" in said

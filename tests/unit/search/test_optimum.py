@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
-from sdc.intruder.limit import PosteriorLimit
 
 import sdc
 from sdc.model import subtable as st
@@ -16,6 +15,7 @@ from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search import optimum
 from sdc.solve.down_sets import DownSets
 from tests import reference

@@ -91,7 +91,7 @@ def require_no_levels(view: SubTable, schema: Schema, hidden: SubTable = 0) -> N
         above = ", ".join(schema.names[v] for v in st.members(coarser))
         raise InputError(
             f"{st.label(view, schema)} is not rounded, for its sums by {above} could be far from the true ones; round "
-            "a table by the coarsest level, let cells of this one be withheld or categories merged, or drop the "
+            "a table by the coarsest level, let cells of this one be suppressed or categories merged, or drop the "
             "hierarchy if nothing is published by its other levels"
         )
 
