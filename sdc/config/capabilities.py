@@ -273,8 +273,8 @@ _REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("decomposable", "simulatable"),
         "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
     ),
-    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
-    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
+    (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are suppressed; leave one out"),
+    (IN_PARTS, (OUTER,), "a suppressed table is proven, or it is not published; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),

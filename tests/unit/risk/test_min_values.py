@@ -6,7 +6,7 @@ import pytest
 import sdc
 from sdc.feasible.proof import Proof
 from sdc.model.errors import InputError
-from sdc.model.release import Release
+from sdc.model.release import NOTHING, Release
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_values import MinValues, taken_values
@@ -23,7 +23,7 @@ def check(counts: np.ndarray, release: list[tuple[int, ...]], small: int, least:
     table = dense(schema_of(counts.shape), counts.reshape(-1).tolist())
     criteria = Criteria.of(small, 1, MinValues(least, zero))
     asked = Release.of(sum(1 << axis for axis in t) for t in release)
-    found = RiskEvaluator(table, knows(table, Release.of([])), criteria).evaluate(asked)
+    found = RiskEvaluator(table, knows(table, NOTHING), criteria).evaluate(asked)
     facts = reference.released(counts, release)
     wide = reference.min_width(counts, facts, small) >= 1
     kept = reference.keeps_values(counts, facts, small, least, zero=zero)
@@ -72,6 +72,6 @@ def test_what_protects_nothing(given: object) -> None:
 
 def test_a_search_keeps_it() -> None:
     table = dense(schema_of(PARITY.shape), PARITY.reshape(-1).tolist())
-    found = sdc.ordered_release(table, None, min_width=1, small_count=4, min_values=MinValues(4, include_zero=True))
+    found = sdc.ordered_release(table, NOTHING, min_width=1, small_count=4, min_values=MinValues(4, include_zero=True))
     frontier = [tuple(axis for axis in range(4) if t >> axis & 1) for t in found.evaluation.release.frontier]
     assert reference.keeps_values(PARITY, reference.released(PARITY, frontier), 4, 4, zero=True)
