@@ -28,6 +28,7 @@ from sdc.events import FAILED, FINISHED, STARTED, EventText, heard
 from sdc.execution.cluster import check_cluster, open_executor
 from sdc.executor import Executor, never
 from sdc.progress import Progress, Watched, summary
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.stages.build import Build
 from sdc.stages.stages import MEASURED, SEARCH, TABLE, Stage, run_stages, stages_of
 from sdc.stages.warm import warming
@@ -76,7 +77,7 @@ def run_as_tasks(build: Build, stages: Sequence[Stage] = ()) -> list[StageRecord
         at_work(build.folder),
         _stage_lines(),
         # starts here, while data are read: before, Prefect needs the processors
-        warming(method, build.criteria.limit, progress.say) as on_schema,
+        warming(method, build.criteria.get(PosteriorLimit), progress.say) as on_schema,
     ):
 
         def log(text: str) -> None:

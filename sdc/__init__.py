@@ -4,20 +4,21 @@ The verbs of the command line, for notebooks. `dir(sdc)` lists them, `help(sdc)`
 called as a command are that command: `widths` is `critical_widths`, `release` is `find_release`, and `enumerate` is
 `enumerate_tables`. `sdc.bounds`, `sdc.publish` and `sdc.verify` are packages, so that none of them can be a verb too:
 theirs are `cell_bounds`, `publish_release` and `verify_run`. `criteria` is what a release must satisfy, where
-`PosteriorLimit` limits what is likely, by `Losses` too, and `Attributes` of which groups too much is told; `knowledge`
-is what everybody knows of a table; a `Watch` hears of a search while it runs.
+`PosteriorLimit` limits what is likely, by `Losses` too, and `AttributeDisclosure` of which groups too much is told;
+`knowledge` is what everybody knows of a table; a `Watch` hears of a search while it runs.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 from sdc.version import VERSION
 
 __version__ = VERSION
 __all__ = [
-    "Attributes",
+    "AttributeDisclosure",
     "Losses",
     "PosteriorLimit",
     "Watch",
@@ -64,9 +65,9 @@ __all__ = [
 _COMMANDS = {"enumerate": "enumerate_tables", "release": "find_release", "widths": "critical_widths"}
 
 _HOMES = {
-    "Attributes": "sdc.risk.attributes",
+    "AttributeDisclosure": "sdc.risk.attribute_disclosure",
     "Losses": "sdc.intruder.losses",
-    "PosteriorLimit": "sdc.intruder.limit",
+    "PosteriorLimit": "sdc.risk.posterior_limit",
     "Watch": "sdc.stages.assemble",
     "attack": "sdc.stages.answers",
     "compare": "sdc.stages.finished",
@@ -84,6 +85,7 @@ _HOMES = {
     "verify_run": "sdc.stages.verified",
 }
 """Of what is not in `sdc.api`."""
+_FORMER = {"Attributes": "AttributeDisclosure"}
 
 if TYPE_CHECKING:
     from flows.run import run
@@ -112,14 +114,14 @@ if TYPE_CHECKING:
         why,
     )
     from sdc.data.reading import read_table, read_weights
-    from sdc.intruder.limit import PosteriorLimit
     from sdc.intruder.losses import Losses
     from sdc.public.incomplete import read_incomplete
     from sdc.public.synthetic import synthesize
     from sdc.record.ledger import ledger
     from sdc.risk.asked import criteria
-    from sdc.risk.attributes import Attributes
+    from sdc.risk.attribute_disclosure import AttributeDisclosure
     from sdc.risk.critical_width import critical_widths
+    from sdc.risk.posterior_limit import PosteriorLimit
     from sdc.stages.answers import attack
     from sdc.stages.assemble import Watch
     from sdc.stages.finished import compare, explore
@@ -132,6 +134,9 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     """Imports the verbs when they are first asked for, so that `sdc --help` answers at once."""
+    if name in _FORMER:
+        warn(f"sdc.{name} is called sdc.{_FORMER[name]} now; use that", DeprecationWarning, stacklevel=2)
+        name = _FORMER[name]
     if name not in __all__:
         raise AttributeError(f"module 'sdc' has no attribute {name!r}")
     from sdc.verb import checked

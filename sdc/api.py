@@ -12,23 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 from sdc.bounds.in_units import bounds_in_units
 from sdc.bounds.super_cells import FRACTIONAL
 from sdc.config.analysis import WidthsConfig
-from sdc.config.capabilities import (
+from sdc.config.capabilities import CAPABILITIES, require_together, require_used
+from sdc.config.features import (
     AT_LEAST,
-    ATTRIBUTES,
     BEFORE,
-    CAPABILITIES,
     FORBID,
     IN_PARTS,
-    LIMIT,
     METHODS,
     MINUTES,
-    N_RULE,
     OBJECTIVE,
     ONLY,
     REQUIRE,
     ZEROS,
-    require_together,
-    require_used,
 )
 from sdc.config.given import with_given
 from sdc.config.release import PatternLike, ReleaseConfig
@@ -47,12 +42,13 @@ from sdc.model.subtable import SubTable
 from sdc.model.super_cell import SuperCellBounds, SuperCells
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
-from sdc.risk.asked import CriteriaKeywords, criteria_of, split
+from sdc.risk.asked import criteria_of, split
 from sdc.risk.assessment import Assessment
-from sdc.risk.attributes import Attributes
-from sdc.risk.criteria import Criteria
+from sdc.risk.attribute_disclosure import AttributeDisclosure
+from sdc.risk.criteria import Criteria, CriteriaKeywords
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.evaluator import RiskEvaluator
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy
 from sdc.search.best import FoundRelease, require_method
 from sdc.search.constraints import Constraints, named
@@ -232,7 +228,7 @@ def redesign(
     from sdc.stages.again import redesigns
 
     known, asked = known_of(table, public), criteria_of(criteria, keywords)
-    require_together("redesign", *_of_criteria(asked))
+    require_together("redesign", *asked.settings)
     settings = _settings(table, asked, executor, {}, release)
     before, refused = replace(known, release=NOTHING), st.subtable_of(sub_table, table.schema)
     return redesigns(table, before, settings, known.release, refused, merging=merging)
@@ -376,7 +372,7 @@ def risk_utility_curve(
     small_counts: Sequence[int] = (2,),
     methods: Sequence[str] = ("ordered", "decomposable"),
     min_frequency: int | None = None,
-    attribute_disclosure: Attributes | None = None,
+    attribute_disclosure: AttributeDisclosure | None = None,
     executor: Executor = IN_PROCESS,
     on_point: Callable[[CurvePoint], None] = lambda point: None,
     **settings: Any,
@@ -390,7 +386,9 @@ def risk_utility_curve(
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    first = Criteria.of(small_counts[0], min(min_widths), None, min_frequency, attribute_disclosure)
+    first = Criteria.of(
+        small_counts[0], min(min_widths), min_frequency=min_frequency, attribute_disclosure=attribute_disclosure
+    )
     searched, known = _settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *_given(known, searched))
@@ -410,16 +408,10 @@ def _before(known: Knowledge) -> tuple[str, ...]:
     return BEFORE[:1] if known.release.variables or known.published else ()
 
 
-def _of_criteria(criteria: Criteria) -> Iterator[str]:
-    """Those that not every verb takes, as capabilities."""
-    given = {LIMIT: criteria.limit, N_RULE: criteria.n_rule, ATTRIBUTES: criteria.attributes}
-    yield from (name for name, value in given.items() if value)
-
-
 def _given(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
     """What is known, asked and wished, as capabilities."""
     yield from _before(known)
-    yield from _of_criteria(settings.criteria)
+    yield from settings.criteria.settings
     section = settings.release
     given = {
         ZEROS: known.zeros,
@@ -506,11 +498,11 @@ def suppress(
     from sdc.protect import one_table
 
     asked = criteria_of(criteria, keywords)
-    require_together("suppress", *_of_criteria(asked))
+    require_together("suppress", *asked.settings)
     subtable, known = st.subtable_of(sub_table, table.schema), known_of(table, public)
     schema = table.schema.restrict(st.members(subtable))
     # the margins of one axis are the total alone, and then its labels say more
-    whole_table |= asked.limit is not None or len(schema.axes) < 2
+    whole_table |= asked.get(PosteriorLimit) is not None or len(schema.axes) < 2
     beside = whole_table or known.release != NOTHING or bool(known.facts)
     if not beside and st.cells(subtable, table.schema) <= one_table.MOST_CELLS:
         counts = table.marginal(subtable).dense

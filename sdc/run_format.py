@@ -47,7 +47,6 @@ OF_CELLS = (*ENDS, EXACT)
 METHOD_OF = {end: f"{end}_by" for end in (OUTER_LOWER, INNER_LOWER, INNER_UPPER, OUTER_UPPER)}
 SHARPNESS, SHARP, PROVEN = "sharpness", "sharp", "proven"
 IN_PART = "in_part"  # of an assessment, search or published table: suppressed and rounded tables
-RULES = ("n_rule", "attributes")  # rules on published counts, under risk in a config
 REVEALS = "reveal_suppressed"  # under release: cells that were suppressed earlier may be published
 BROKEN = "broken"  # of an assessment: the broken rule on published counts
 VARIABLE = "variable:"  # prefix of variables where one has the name of another column

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from sdc.config.old_keys import current, warn
 from sdc.executor import IN_PROCESS
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import InputError
 from sdc.model.named import Drawn
 from sdc.model.table import Table
 from sdc.model.weights import RecordWeights
 from sdc.progress import in_notebook
-from sdc.risk.asked import CriteriaKeywords
-from sdc.risk.attributes import Attributes
-from sdc.risk.criteria import Criteria
+from sdc.risk.attribute_disclosure import AttributeDisclosure
+from sdc.risk.criteria import Criteria, CriteriaKeywords
 from sdc.risk.effort import Budget
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search.found import Found
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ WORDS: dict[str, tuple[tuple[type, ...], str]] = {
     "Found": ((Found,), "a release that was found, such as by sdc.find_release"),
     "Criteria": ((Criteria,), "criteria, which sdc.criteria gives"),
     "PosteriorLimit": ((PosteriorLimit,), "an sdc.PosteriorLimit"),
-    "Attributes": ((Attributes,), "an sdc.Attributes"),
+    "AttributeDisclosure": ((AttributeDisclosure,), "an sdc.AttributeDisclosure"),
     "RecordWeights": ((RecordWeights,), "weights, which sdc.read_weights gives"),
     "Budget": ((Budget,), "a sdc.risk.effort.Budget"),
     "Executor": ((), "an executor, such as sdc.execution.cluster.open_executor gives"),

@@ -204,7 +204,7 @@ def sums(tables: Counts, sizes: Sequence[int], subtable: SubTable) -> Counts:
     return np.stack([tables[:, [place[cell] for cell in inside]].sum(axis=1) for inside in groups], axis=1)
 
 
-# Bounds and widths
+# Bounds, widths and releases
 
 
 def bounds(tables: Counts) -> Counts:
@@ -224,11 +224,13 @@ def at_risk(counts: Counts, small_count: int) -> Counts:
 
 def min_width(counts: Counts, facts: Iterable[Fact], small_count: int, most: int = MOST_TABLES) -> int:
     """The least width of an at-risk cell ([KDSF] eq. 6); without such a cell the grand total."""
-    tables = feasible(counts.shape, facts, most)
-    return int(widths(tables)[at_risk(counts, small_count)].min(initial=counts.sum()))
+    return int(widths(feasible(counts.shape, facts, most))[at_risk(counts, small_count)].min(initial=counts.sum()))
 
 
-# Releases and critical widths
+def keeps_values(counts: Counts, facts: Iterable[Fact], small_count: int, least: int, *, zero: bool) -> bool:
+    """Whether each at-risk cell has so many values over all feasible tables, 0 among them where that is asked."""
+    values = [{*column.tolist()} for column in feasible(counts.shape, facts).T[at_risk(counts, small_count)]]
+    return all(len(own) >= least and (0 in own or not zero) for own in values)
 
 
 def is_releasable(

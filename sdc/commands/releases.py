@@ -53,11 +53,13 @@ def assess(
     """Decide whether a release is safe, and show the deciding cells."""
     from sdc.model.sharpness import Sharpness
     from sdc.risk.assessment import assessment_facts
+    from sdc.risk.posterior_limit import PosteriorLimit
 
     source = read_input(path, settings, "assess", named={"--release": release})
     criteria = source.criteria()
-    if criteria.limit is not None and law != criteria.limit.law:
-        criteria = replace(criteria, limit=replace(criteria.limit, law=law))
+    if (limit := criteria.get(PosteriorLimit)) is not None:
+        beside = criteria.without(PosteriorLimit)
+        criteria = replace(beside, others=(*beside.others, replace(limit, law=law)))
     with executor_of(source) as executor:
         answer = source.assess(release, criteria, executor)
     if not release and (own := source.assessed(criteria.small_count)) is not None:

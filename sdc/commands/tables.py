@@ -25,7 +25,7 @@ from sdc.commands.options import (
     say,
     write_columns_file,
 )
-from sdc.config.capabilities import MODEL, is_model
+from sdc.config.features import MODEL, is_model
 from sdc.model.errors import ConfigError
 from sdc.refusal import first_interrupt
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictInt, model_validator
 
-from sdc.config.release import LossesConfig
+from sdc.config.risk import LossesConfig
 from sdc.config.values import CurveMethod, NotNegative, Positive, Section, Share, Text, Weight
 
 MOST_SEEDS = 100  # of a reconstruction

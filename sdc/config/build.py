@@ -17,21 +17,12 @@ from sdc.config.analysis import (
     WeightedConfig,
     WidthsConfig,
 )
-from sdc.config.capabilities import (
-    BEFORE,
-    CAPABILITIES,
-    COARSEN,
-    METHODS,
-    OF_WHOLE,
-    SETTINGS_OF,
-    refusal,
-    refusals,
-    require_together,
-    unused,
-)
+from sdc.config.capabilities import CAPABILITIES, SETTINGS_OF, refusal, refusals, require_together, unused
 from sdc.config.earlier import EarlierConfig
+from sdc.config.features import BEFORE, COARSEN, METHODS, OF_WHOLE
 from sdc.config.publication import AuditConfig, LabelsConfig, PublicationConfig
-from sdc.config.release import ReleaseConfig, RiskConfig
+from sdc.config.release import ReleaseConfig
+from sdc.config.risk import RiskConfig
 from sdc.config.server import ServerConfig
 from sdc.config.table import FILES, TableConfig
 from sdc.config.values import EMBEDDED_CLUSTERS, Memory, Placed, Seconds, Section, Text, Workers, existing, placed

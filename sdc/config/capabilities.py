@@ -6,120 +6,56 @@ Config, commands, server, Python and the handbook read this table. A pair that i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
 from itertools import combinations, product
 from typing import Any
 
-from sdc.model.errors import ConfigError, meant
-
-
-class Kind(Enum):
-    """METHOD: one of `release.method`; VERB: what is called, one at a time; FEATURE: what a config may have beside."""
-
-    METHOD = "method"
-    VERB = "verb"
-    FEATURE = "feature"
-
-
-@dataclass(frozen=True)
-class Capability:
-    """What is asked for by this name, or by a command or a verb of Python in `also`.
-
-    keys    of the config, the first as messages name it: who gives something there asks for it
-    values  where only these, or a list with one of them, ask for it
-    """
-
-    name: str
-    kind: Kind
-    keys: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-
-    @property
-    def said(self) -> str:
-        """As messages name it."""
-        if self.kind is Kind.VERB:
-            return OPTIONS.get(self.name, f"sdc {self.name}")
-        return f"{self.keys[0]} = {self.values[0]}" if len(self.values) == 1 else self.name
-
-    def is_asked(self, value: Any) -> bool:
-        """Whether who gives this value at one of its keys asks for it."""
-        if not self.values:
-            return value not in (None, (), {}, False)
-        given = (value,) if isinstance(value, str) else value or ()
-        return any(set(_named(one)) & set(self.values) for one in given)
-
-
-def _named(value: Any) -> tuple[Any, ...]:
-    """What of a value in a list may ask for something."""
-    if ways := getattr(value, "ways", None):
-        return tuple(ways)
-    return (A_MODEL if is_model(value) else getattr(value, "rule", value),)
-
-
-def is_model(law: Any) -> bool:
-    """Whether a law is written as a model, such as [a,b][b,c]."""
-    return isinstance(law, str) and law.strip().startswith("[")
-
-
-ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
-REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.accept_undecided"
-N_RULE, ATTRIBUTES = "risk.min_frequency", "risk.attribute_disclosure"
-RULES = (N_RULE, ATTRIBUTES)
-"""On what is published itself."""
-ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.protect"
-OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
-ROUND, COARSEN = "release.protect.rounding", "release.protect.recoding"
-FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
-    f"publication.{name}" for name in ("formats", "children", "zeros", "totals", "signing_key")
+from sdc.config.features import (
+    A_MODEL,
+    AT_LEAST,
+    ATTACK,
+    BEFORE,
+    CHILDREN,
+    COARSEN,
+    DRAWING,
+    ESTIMATED,
+    FILES,
+    FORBID,
+    FORMATS,
+    HIERARCHIES,
+    IMPOSSIBLE,
+    IN_FOLDER,
+    IN_PART,
+    IN_PARTS,
+    KEY,
+    LIKELY,
+    LISTED,
+    METHODS,
+    MINUTES,
+    MODEL,
+    OBJECTIVE,
+    OF_CONFIGS,
+    OF_WHOLE,
+    ONLY,
+    OUTER,
+    REPORTED,
+    REQUIRE,
+    RICH,
+    ROUND,
+    SERVED,
+    SHARP,
+    STATED,
+    TOTALS,
+    UNIQUES,
+    UPLOAD,
+    VERBS,
+    WEIGHT,
+    WISHES,
+    ZEROS,
+    Capability,
+    Kind,
 )
-BEFORE, IMPOSSIBLE = ("earlier", "ledger"), (ZEROS, HIERARCHIES)
-WISHES = (OBJECTIVE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST)
-IN_PARTS = (IN_PART, ROUND, COARSEN)
-OF_WHOLE = ("curve", "remedies")
-"""What is asked of whole sub-tables alone."""
-UPLOAD = "output.upload"
-IN_FOLDER = ("labels", FORMATS, CHILDREN, LISTED, TOTALS, KEY)
-FILES = (*IN_FOLDER, UPLOAD)
-MODEL, A_MODEL = "posterior.laws", "a model"
-UNIQUES, ATTACK = "uniques", "attack"
-ESTIMATED = (UNIQUES, ATTACK)
-STATED, LIKELY = ("curve", "remedies", "posterior", *ESTIMATED), ("posterior", MODEL)
-REPORTED = (*STATED, MODEL)
-DRAWING, SERVED = "server.rules", ("server", "server.rules")
-RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
-"""Formats beside csv and parquet."""
-METHODS = ("ordered", "bisection", "best", "optimum", "decomposable", "simulatable")
-FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
-VERBS = {
-    "run": (),
-    "plan": (),
-    "verify": ("verify_run",),
-    "compare": (),
-    "explore": (),
-    "widths": ("critical_widths",),
-    "sweep": (),
-    "bounds": ("cell_bounds", "sharp_bounds", "super_cell_bounds"),
-    "assess": (),
-    "why": (),
-    "redesign": (),
-    "enumerate": ("enumerate_tables",),
-    "fit": ("decomposable_models",),
-    "release": ("find_release",),
-    "publish": ("publish_release",),
-    "suppress": (),
-    "round": ("controlled_rounding", "rounded_table"),
-    "magnitude": ("magnitude_table",),
-    "check": (),
-    "simulate": (),
-    "replay": (),
-    "audit": (),
-}
-"""With other names, as Python or other commands call them."""
-OPTIONS = {"redesign": "sdc why --redesign", "publish": "sdc release --out"}
-OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
-
+from sdc.config.risk import CRITERIA
+from sdc.model.errors import ConfigError, meant
 
 SETTINGS_OF = {
     **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
@@ -128,6 +64,13 @@ SETTINGS_OF = {
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
 }
 """Settings of a search as configs, commands and Python name them, and the methods that use them."""
+
+
+_CRITERIA = tuple(one.name for one in CRITERIA)
+FEATURES = (
+    *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *_CRITERIA),
+    *(OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+)
 
 
 def _listed() -> Iterator[Capability]:
@@ -151,7 +94,7 @@ CAPABILITIES = {one.name: one for one in _listed()}
 
 WORKS: dict[str, tuple[str, ...]] = {
     "ordered": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "bisection": (
@@ -160,7 +103,6 @@ WORKS: dict[str, tuple[str, ...]] = {
         *BEFORE,
         *WISHES,
         *IN_PARTS,
-        *RULES,
         OUTER,
         SHARP,
         *FILES,
@@ -171,38 +113,35 @@ WORKS: dict[str, tuple[str, ...]] = {
         *OF_CONFIGS,
     ),
     "best": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
     ),
     "optimum": (
-        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP),
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP),
         *(*FILES, "curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
-        *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
+        *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "simulatable": (
-        *(WEIGHT, REQUIRE, FORBID, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
+        *(WEIGHT, REQUIRE, FORBID, AT_LEAST, OUTER, SHARP, *FILES),
         *("curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
-    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *STATED, "server"),
-    WEIGHT: (*WISHES, *RULES, OUTER, SHARP, "labels", CHILDREN, KEY, UPLOAD, "curve", "remedies", UNIQUES),
+    ZEROS: (HIERARCHIES, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
+    HIERARCHIES: (WEIGHT, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *STATED, "server"),
+    WEIGHT: (*WISHES, OUTER, SHARP, "labels", CHILDREN, KEY, UPLOAD, "curve", "remedies", UNIQUES),
     "earlier": ("ledger", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
     "ledger": (*WISHES, *IN_PARTS, OUTER, SHARP, *FILES, "curve", "posterior", *ESTIMATED),
-    OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    REQUIRE: (FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    FORBID: (ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    ONLY: (MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
-    MINUTES: (AT_LEAST, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
-    AT_LEAST: (*IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED),
-    IN_PART: (ROUND, COARSEN, *RULES, SHARP, *FILES, "posterior", *ESTIMATED),
-    ROUND: (COARSEN, *RULES, SHARP, *FILES, "posterior", *ESTIMATED),
-    COARSEN: (*RULES, SHARP, *FILES, "posterior", *ESTIMATED),
-    N_RULE: (ATTRIBUTES, LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *ESTIMATED, *SERVED),
-    ATTRIBUTES: (LIMIT, OUTER, SHARP, *FILES, "curve", *LIKELY, *ESTIMATED, *SERVED),
-    LIMIT: (OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
+    OBJECTIVE: (REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED),
+    REQUIRE: (FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED),
+    FORBID: (ONLY, MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED),
+    ONLY: (MINUTES, AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
+    MINUTES: (AT_LEAST, *IN_PARTS, OUTER, SHARP, *FILES, *LIKELY, *ESTIMATED),
+    AT_LEAST: (*IN_PARTS, OUTER, SHARP, *FILES, *REPORTED),
+    IN_PART: (ROUND, COARSEN, SHARP, *FILES, "posterior", *ESTIMATED),
+    ROUND: (COARSEN, SHARP, *FILES, "posterior", *ESTIMATED),
+    COARSEN: (SHARP, *FILES, "posterior", *ESTIMATED),
     OUTER: (SHARP, *FILES, *REPORTED),
     SHARP: (*FILES, *REPORTED, *SERVED),
     "labels": (FORMATS, CHILDREN, LISTED, TOTALS, KEY, UPLOAD, *REPORTED, *SERVED),
@@ -226,30 +165,29 @@ WORKS: dict[str, tuple[str, ...]] = {
     "explore": FEATURES,
     "widths": FEATURES,
     "sweep": FEATURES,
-    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "redesign": (*IMPOSSIBLE, *WISHES, *RULES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "fit": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "publish": (*IMPOSSIBLE, *WISHES, *RULES, LIMIT, SHARP, *IN_FOLDER, *REPORTED, *SERVED),
-    "suppress": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
-    "simulate": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
-    "replay": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
-    "audit": (*IMPOSSIBLE, *RULES, SHARP, "labels", *REPORTED, *SERVED),
+    "bounds": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "assess": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "why": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "redesign": (*IMPOSSIBLE, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "enumerate": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "fit": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "release": (*IMPOSSIBLE, WEIGHT, *WISHES, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "publish": (*IMPOSSIBLE, *WISHES, SHARP, *IN_FOLDER, *REPORTED, *SERVED),
+    "suppress": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "round": (*IMPOSSIBLE, "earlier", *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "check": (*IMPOSSIBLE, *BEFORE, *WISHES, *IN_PARTS, OUTER, SHARP, *FILES, *REPORTED, *SERVED),
+    "simulate": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
+    "replay": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
+    "audit": (*IMPOSSIBLE, SHARP, "labels", *REPORTED, *SERVED),
 }
 """What works with each of them, named once for each pair. Who adds a capability says of every other that it does."""
 
-_NOT_MONOTONE = "a limit on the posterior is not monotone: with more released true counts may become less likely, so"
 _BY_SERVERS = (*SERVED, "simulate", "replay", "audit")
 _ALONE = "it is not judged together with what was published before; leave it out, or earlier and ledger"
 _COUNTS = "totals of weights tell of counts too, and here nothing is known of them; leave one out, or give the table"
 _DRAWN = "a draw may have records where everybody knows that there are none; leave them out, or"
 
-REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
+_REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("decomposable", "simulatable"),
         BEFORE,
@@ -264,26 +202,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "it enters no ledger, and a build does: require the sub-table there, with required_only and protect: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
-    (
-        BEFORE,
-        (LIMIT,),
-        "what judges together with what was published before knows no limit; leave one out",
-    ),
-    (
-        BEFORE,
-        RULES,
-        "what was published before may break the rule already, and stays public; leave one out",
-    ),
-    (
-        RULES,
-        ("remedies",),
-        "recodes are tried on small cells of the full table, and the rule is of what is published; leave one out",
-    ),
-    (
-        ("suppress",),
-        RULES,
-        "it withholds what the small count says; require the sub-table in a build, with protect, and use sdc run",
-    ),
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
@@ -291,14 +209,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("remedies",),
         "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
     ),
-    (
-        ("ordered", "bisection", "best", "optimum"),
-        (LIMIT,),
-        f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
-    ),
-    ((LIMIT,), ("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
-    ((LIMIT,), ("curve",), "the points of a curve are of widths alone; leave one out"),
-    ((LIMIT,), _BY_SERVERS, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
     ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
@@ -311,14 +221,14 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (
         (WEIGHT,),
-        (*LIKELY, ATTACK, LIMIT),
+        (*LIKELY, ATTACK),
         "what is likely is found from counts alone, and totals tell more; leave one out",
     ),
     ((WEIGHT,), _BY_SERVERS, "a server answers counts alone, and does not know the totals; leave one out"),
     ((WEIGHT,), ("bounds", "assess", "why", "redesign", "enumerate", "fit", "suppress", "round", "check"), _COUNTS),
     ((WEIGHT,), ("publish",), "which totals of weights may go out a build alone judges; use sdc run"),
     (
-        ("decomposable", "simulatable", LIMIT),
+        ("decomposable", "simulatable"),
         (ONLY,),
         "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
         "required_only out",
@@ -364,7 +274,6 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         "suppression depends on the records, and is sought beside what grows then; choose ordered, bisection or best",
     ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are suppressed; leave one out"),
-    (IN_PARTS, (LIMIT,), "suppression is sought for the width alone; leave one out"),
     (IN_PARTS, (OUTER,), "a suppressed table is proven, or it is not published; set risk.accept_undecided to false"),
     (
         IN_PARTS,
@@ -385,7 +294,20 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (IN_PARTS, ("release", "publish"), "a build alone finds and publishes suppressed tables; use sdc run"),
     ((*METHODS, *FEATURES), ("magnitude",), "it takes one file of records, and reads no config; give the file"),
 )
+
+
+def _declared() -> Iterator[tuple[tuple[str, ...], tuple[str, ...], str]]:
+    """What criteria declare that they do not work with, once for all that declare the same."""
+    for others, why in dict.fromkeys(pair for one in CRITERIA for pair in one.refused):
+        yield tuple(one.name for one in CRITERIA if (others, why) in one.refused), others, why
+
+
+REFUSED = (*_declared(), *_REFUSED)
 """Of the pairs of each of the ones with each of the others, why not and what to do."""
+
+for _one in CRITERIA:
+    _excluded = {name for others, _ in _one.refused for name in others}
+    WORKS[_one.name] = tuple(name for name in (*_one.works, *_CRITERIA) if name not in _excluded)
 
 
 def capability(name: str) -> Capability:

@@ -1,4 +1,4 @@
-"""The sections of a config about risk and the search for a release."""
+"""The sections of a config about the search for a release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pydantic import AfterValidator, ConfigDict, Field, StrictBool, ValidationIn
 
 from sdc.config.values import (
     ExistingFile,
-    Loss,
     Minutes,
     Names,
     NotNegative,
@@ -25,110 +24,9 @@ from sdc.config.values import (
     Temperature,
     Text,
     Weight,
-    as_fault,
     folder_of,
 )
 from sdc.model.errors import ConfigError
-from sdc.model.losses import AgencyLosses, IntruderLosses, check_limit
-
-
-class IntruderLossesConfig(Section):
-    """What a claim on the count of an at-risk cell costs who makes it; one that is right costs nothing."""
-
-    none: Weight
-    """what it costs to claim nothing, more than 0: a count is claimed where it is more probable than 1 - none / wrong;
-    one is always claimed where none is not below wrong"""
-    wrong: Weight = 1.0
-    """what it costs to claim a count that is wrong, more than 0"""
-
-    @model_validator(mode="after")
-    def _he_claims(self) -> IntruderLossesConfig:
-        with as_fault():
-            IntruderLosses(self.none, self.wrong)
-        return self
-
-
-class AgencyLossesConfig(Section):
-    """What an intruder's claims cost the agency; to claim nothing costs nothing."""
-
-    right: Loss = 1.0
-    """what a claim that is right costs, at least 0"""
-    wrong: Loss = 0.0
-    """what one that is wrong costs, which may harm too, at least 0"""
-
-    @model_validator(mode="after")
-    def _something_costs(self) -> AgencyLossesConfig:
-        with as_fault():
-            AgencyLosses(self.right, self.wrong)
-        return self
-
-
-class LossesConfig(Section):
-    """What an intruder claims of at-risk cells, and what that costs, [DFT] section 3."""
-
-    intruder: IntruderLossesConfig
-    """a section with none, and wrong"""
-    agency: AgencyLossesConfig = AgencyLossesConfig()
-    """a section with right and wrong"""
-
-    @property
-    def most(self) -> float:
-        """What a claim may cost the agency."""
-        return max(self.agency.right, self.agency.wrong)
-
-
-class PosteriorLimitConfig(Section):
-    """How much of the at-risk cells' true counts a release may make likely; not monotone."""
-
-    law: Literal["released"] = "released"
-    """released, the one law that is exact of every decomposable release"""
-    threshold: Annotated[Share, Field(gt=0)] = 0.5
-    """of the probability of a true count, between 0 and 1"""
-    max_above: Share | None = None
-    """the largest fraction of at-risk cells whose true count is more probable than the threshold, be another count more
-    so or not, at least 0 and below 1; default any"""
-    max_probability: Annotated[Share | None, Field(gt=0)] = None
-    """the largest probability of any one's true count, between 0 and 1; default any"""
-    losses: LossesConfig | None = None
-    """a section with the losses of intruder and agency, for max_loss; default none"""
-    max_loss: Loss | None = None
-    """the largest disclosure risk, the mean over the at-risk cells of what the intruder's claims cost the agency, at
-    least 0 and less than a claim may cost; default any"""
-
-    @model_validator(mode="after")
-    def _limits(self) -> PosteriorLimitConfig:
-        most = None if self.losses is None else self.losses.most
-        with as_fault():
-            check_limit(self.max_above, self.max_probability, self.max_loss, most)
-        return self
-
-
-class AttributesConfig(Section):
-    """Of which groups it may not be told what they have in common."""
-
-    sensitive: Names
-    """a list of variables; coarser levels of one are sensitive too"""
-    most: Positive
-    """the largest group that it may not be told of, in records, at least 1"""
-    lacking: StrictBool = True
-    """true: not that none of the group has some category; false: only not that all of it have one"""
-
-
-class RiskConfig(Section):
-    place = "risk"
-
-    min_width: Positive
-    """the smallest width allowed of the bounds of an at-risk cell, at least 1"""
-    small_count: Positive = 2
-    """cells of 1 up to this count are at risk, an integer of at least 1"""
-    accept_undecided: StrictBool = False
-    """true: accept what no outer bound refutes; false: refuse what is not proven safe"""
-    min_frequency: Annotated[Positive | None, Field(ge=2)] = None
-    """the smallest count that may be published, but for 0, an integer of at least 2; default any"""
-    attribute_disclosure: AttributesConfig | None = None
-    """a section with sensitive variables, and most records of a group; default none"""
-    posterior: PosteriorLimitConfig | None = None
-    """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
 
 
 class AnnealingConfig(Section):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from sdc.feasible.differences import Differences, Flags
 from sdc.feasible.equations import every_cell
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import is_wide
 from sdc.model.errors import ReleaseError
 from sdc.model.fact import Fact
 from sdc.model.knowledge import Knowledge
@@ -300,7 +301,7 @@ def narrow(table: Table, view: SubTable, known: Knowledge, min_width: int) -> np
         least = np.zeros(len(counts), np.int64)
         np.add.at(least, group, low)
         high = np.minimum(high, counts[group] - (least[group] - low))
-    return np.asarray(high - low < min_width)
+    return ~is_wide(high - low, min_width)
 
 
 def _counts(table: Table, part: SubTable) -> Ints:

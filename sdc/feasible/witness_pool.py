@@ -69,6 +69,7 @@ class AtRisk:
 
     Each cell once, with its (n,) count; cells without a record may be among them. And small cells of sub-tables in
     part, which are to be shown to move like them. The search for evidence of a component begins with the witnesses.
+    `values`: evidence keeps a table for each value of a cell that was found, and not for its ends alone.
 
     Frames of at most `max_bytes` are kept for the next question, and those that somebody has.
     """
@@ -81,11 +82,12 @@ class AtRisk:
         own: PrimaryCells = NO_PRIMARY_CELLS,
         witnesses: Witnesses | None = None,
         *,
+        values: bool = False,
         max_bytes: int = MAX_BYTES,
     ) -> None:
         # one column a variable beside the other: frames take some of them
         self.table, self.cells, self.counts, self.own = table, np.asfortranarray(cells), counts, own
-        self._witnesses = witnesses
+        self._witnesses, self.values = witnesses, values
         self._first = Recent[SubTable, Evidence](max_bytes, lambda one: one.differences.cells.nbytes + one.row.nbytes)
         self._kept = Recent[SubTable, Frame](max_bytes, _bytes_of)
         self._in_use = WeakValueDictionary[SubTable, Frame]()
@@ -256,6 +258,10 @@ class Evidence:
             reaching = reaching[np.argsort(cells[self.differences.of[reaching]], kind="stable")]
             _, first = np.unique(self.row[reaching], return_index=True)
             needed[self.differences.of[reaching[first]]] = True
+        if self.at_risk.values:
+            sparsest = entries[np.argsort(cells[self.differences.of[entries]], kind="stable")]
+            reached = np.stack([self.row[sparsest], self.differences.changes[sparsest]], axis=1)
+            needed[self.differences.of[sparsest[np.unique(reached, axis=0, return_index=True)[1]]]] = True
         return needed
 
     def settled(self, known: Knowledge, kept: Flags) -> Evidence:
@@ -291,11 +297,17 @@ class WitnessPool:
 
     @staticmethod
     def of(
-        table: Table, small_count: int, own: PrimaryCells = NO_PRIMARY_CELLS, witnesses: Witnesses | None = None
+        table: Table,
+        small_count: int,
+        own: PrimaryCells = NO_PRIMARY_CELLS,
+        witnesses: Witnesses | None = None,
+        *,
+        values: bool = False,
     ) -> WitnessPool:
         """One with witnesses alone, and small cells of sub-tables in part; InputError for a small count below 1."""
         rows = at_risk_rows(table, small_count)
-        return WitnessPool(AtRisk(table, table.codes[rows], table.counts[rows], own, witnesses), small_count)
+        at_risk = AtRisk(table, table.codes[rows], table.counts[rows], own, witnesses, values=values)
+        return WitnessPool(at_risk, small_count)
 
     @property
     def table(self) -> Table:

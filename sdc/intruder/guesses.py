@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sdc.intruder.summary import Summary
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, is_wide
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import Schema
 from sdc.model.table import freeze
@@ -106,8 +106,8 @@ class Right(Named):
         """The fields of a document; the narrowest cells first."""
         scores, promised = self.guesses.scores(self.bounds), dict[str, Any]()
         if self.min_width is not None:
-            is_wide = bool((self.bounds.inner_width >= self.min_width).all())
-            promised = {"min_width": self.min_width, "width_kept": is_wide}
+            kept = bool(is_wide(self.bounds.inner_width, self.min_width).all())
+            promised = {"min_width": self.min_width, "width_kept": kept}
         return {
             "small_count": self.small_count,
             "at_risk_cells": len(self.bounds),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdc.intruder.cell_laws import Probabilities
-from sdc.model.cell_bounds import Intervals
+from sdc.model.cell_bounds import Intervals, is_wide
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,6 @@ class Refusals:
         """How many at-risk cells, and small cells of suppressed tables, fall below a width that they have otherwise."""
 
         def below(possible: Intervals, left: Intervals) -> int:
-            return int(((np.ptp(possible, axis=1) >= min_width) & (np.ptp(left, axis=1) < min_width)).sum())
+            return int((is_wide(np.ptp(possible, axis=1), min_width) & ~is_wide(np.ptp(left, axis=1), min_width)).sum())
 
         return below(self.possible, self.left), below(self.own_possible, self.own_left)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,15 @@ from sdc.model.schema import Schema
 from sdc.model.table import Codes, Counts, freeze
 
 Intervals: TypeAlias = Annotated[npt.NDArray[np.int64], listed(list[tuple[int, int]], np.int64, -1, 2)]
+
+
+@overload
+def is_wide(width: int, least: int) -> bool: ...
+@overload
+def is_wide(width: Counts, least: int) -> npt.NDArray[np.bool_]: ...
+def is_wide(width: int | Counts, least: int) -> bool | npt.NDArray[np.bool_]:
+    """Whether a width, or each of (n,) widths, in records, is wide enough: the one place that compares them."""
+    return width >= least
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -26,6 +26,7 @@ from sdc.risk.assessment import Assessment
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.min_width import MinWidth
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy, Verdict
 from sdc.storage.certificate import Certificate
 from sdc.storage.weighted import WeightedCertificate
@@ -145,7 +146,8 @@ def clear(
         # a new evaluation may find more, but the certificate is what is published: undecided at best
         if not policy.accepts(min(answer.verdict, Verdict.UNDECIDED)):
             raise NotReleasableError(_refusal(answer, unproven))
-    likely = criteria.likely(table, knowledge)
+    limit = criteria.get(PosteriorLimit)
+    likely = None if limit is None else limit.judge(table, knowledge, table.at_risk(criteria.small_count))
     if likely is not None and not likely.is_kept:
         raise NotReleasableError(f"the release makes too much likely: {likely.text}; nothing is published")
     totals = None if weighted is None else _totals(table, knowledge, criteria, *weighted)

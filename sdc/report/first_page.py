@@ -82,13 +82,13 @@ def criterion(audit: AuditEvidence) -> str:
 
 
 def _implied(audit: AuditEvidence) -> str:
-    """The n-rule that the width implies for whole sub-tables, where the release keeps it and none says more.
+    """The minimum frequency that the width implies for whole sub-tables, where the release keeps it and none says more.
 
     A count of at most `small_count` has a cell in it that is at risk, and bounds that cell by itself.
     """
-    rule, most = audit.criteria.n_rule, min(audit.small_count, audit.min_width - 1)
+    most = min(audit.small_count, audit.min_width - 1)
     counts = (audit.table.least_count(t) for t in audit.published.frontier)
-    told = not audit.has_counts or most < 1 or (rule is not None and rule.n > most)
+    told = not audit.has_counts or most < 1 or any(one.hides >= most for one in audit.criteria.others)
     if told or any(0 < count <= most for count in counts):
         return ""
     numbers = "of 1" if most == 1 else f"from 1 to {most:,}"
@@ -107,37 +107,7 @@ def _criterion(audit: AuditEvidence) -> str:
         f"{cell}, of all {st.dimension(audit.variables)} variables crossed, can still take values at least {width:,} "
         f"apart, whatever an intruder works out from {tables}{known}."
     )
-    rule = audit.criteria.n_rule
-    if rule is not None:
-        said = f"{said} No published count is from 1 to {rule.n - 1:,}."
-    if (told := audit.criteria.attributes) is not None:
-        what = "that none is in some category" if told.lacking else "that all are in one category"
-        said = (
-            f"{said} Of no published group of at most {told.most:,} records is it told {what} of "
-            f"{' or '.join(told.sensitive)}."
-        )
-    return said if audit.criteria.limit is None else f"{said} {_limit(audit)}"
-
-
-def _limit(audit: AuditEvidence) -> str:
-    limit = audit.criteria.limit
-    assert limit is not None
-    said = f"Under the law “{limit.law}” "
-    parts = []
-    if limit.max_above is not None:
-        parts.append(
-            f"at most {100 * limit.max_above:g} % of these cells have a true count more probable than "
-            f"{limit.threshold:g}"
-        )
-    if limit.max_probability is not None:
-        parts.append(f"no true count is more probable than {limit.max_probability:g}")
-    if limit.losses is not None and limit.max_loss is not None:
-        parts.append(
-            f"an intruder who claims a count where it is more probable than {limit.losses.intruder.threshold:g} costs "
-            f"at most {limit.max_loss:g} a cell, {limit.losses.agency.right:g} where he is right and "
-            f"{limit.losses.agency.wrong:g} where he is wrong"
-        )
-    return said + " and ".join(parts) + "."
+    return " ".join([said, *audit.criteria.sentences])
 
 
 def assumptions(audit: AuditEvidence) -> Iterator[str]:

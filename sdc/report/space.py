@@ -17,6 +17,7 @@ from typing import Any
 from markupsafe import Markup
 
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import is_wide
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
 from sdc.model.schema import Schema
@@ -36,7 +37,7 @@ MOST_NAMED = 500  # of a list of the text
 REFUSED = "The search refused it, or one within it, beside what is released."
 DRAWN = "The search refused it, or one within it: of the tables drawn too many would break the criterion."
 FORBIDDEN = "release.forbid names it, or one within it."
-BROKEN = "It breaks a rule on what is published itself, min_frequency or attribute_disclosure, or one within it does."
+BROKEN = "It breaks a criterion of published counts themselves, or one within it does."
 
 _TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters["number"] = number
@@ -190,7 +191,9 @@ def query_space(
     steps = (*getattr(found, "steps", ()), *getattr(found, "simulated", ()))
     searched = [step for step in steps if isinstance(step, SearchStep)]
     drawn = [step.added for step in steps if isinstance(step, SimulatedStep) and not step.accepted]
-    kept = {one.name: conflict for one in refutations if one.width < width and (conflict := own.conflict(one))}
+    kept = {
+        one.name: conflict for one in refutations if not is_wide(one.width, width) and (conflict := own.conflict(one))
+    }
     refused = _refused(searched, kept, public)
     broken = _broken(criteria, table, public, widths) if is_drawn and table is not None and widths is not None else ()
     reasons = ((drawn, DRAWN), (refused, REFUSED), (broken, BROKEN), (forbid or (), FORBIDDEN))
@@ -254,7 +257,7 @@ def _narrow(
     others = widths.floor - 1 if widths.has_all(min_width) else min_width
     width = {t: known.get(t, others) for t in sub_tables(schema).tolist()}
     singles = [schema.levels.closed(1 << axis) for axis in schema.axes]
-    for t in st.minimal(t for t in width if width[t] < min_width):
+    for t in st.minimal(t for t in width if not is_wide(width[t], min_width)):
         yield Conflict((t, *(one for one in singles if not st.is_within(one, t))), width[t])
 
 
@@ -294,7 +297,7 @@ def _notes(
         yield "Critical widths were not given, so that what they exclude is not known here."
     if forbid is None:
         yield "What the search was forbidden is not kept with its release, and is open if nothing else excludes it."
-    if criteria.limit is not None:
-        yield "The limit on the posterior is not looked at: what is open may exceed it."
-    if criteria.rules and (table is None or widths is None or not is_drawn):
-        yield "min_frequency and attribute_disclosure are not looked at: what is open may break one of these rules."
+    is_counted = table is not None and widths is not None and is_drawn
+    for one in criteria.others:
+        if not (one.is_of_counts and is_counted):
+            yield f"{one.setting} is not looked at: what is open may break it."

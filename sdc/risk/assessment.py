@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from sdc.intruder.limit import Likely
 from sdc.model.documents import InDocuments, sparse
 from sdc.model.named import Named, beside, named_cells
 from sdc.model.schema import NamedCell, Schema
 from sdc.model.sharpness import Sharpness
+from sdc.risk.posterior_limit import Likely
 from sdc.risk.verdict import Verdict
 
 
@@ -39,6 +39,18 @@ class OwnJudged:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """What feasible tables show of a criterion beside the width, by its key in Python.
+
+    cells     how many at-risk cells; unproven  of them those of which they do not show it
+    """
+
+    criterion: str
+    cells: int
+    unproven: int
+
+
+@dataclass(frozen=True)
 class Broken:
     """A rule on what is published itself that is broken.
 
@@ -59,9 +71,10 @@ class Assessment(Named):
     witnesses        cells that prove it unsafe, else the undecided ones, narrowest first, at most 20
     likely           what it makes likely, where the criteria limit that and the bounds do not refute it
     sharpness        how far the bounds of the at-risk cells came, where they were to be sharp
-    in_part          what is shown of primary cells of suppressed tables, where there are any
-    broken           the first rule on what is published that is broken, where one is; widths were not looked at then,
-                     unless all bounds were asked for
+    in_part          what is shown of small cells of suppressed tables, where there are any
+    broken           the first criterion beside the width that is proven to be broken; where it is of published counts,
+                     widths were not looked at, unless all bounds were asked for
+    shown            what feasible tables show of each criterion beside the width that needs them
     """
 
     verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]
@@ -74,6 +87,7 @@ class Assessment(Named):
     sharpness: Sharpness | None = None
     in_part: OwnJudged | None = None
     broken: Broken | None = None
+    shown: tuple[Shown, ...] = ()
 
     @property
     def releasable(self) -> bool | None:
@@ -87,19 +101,23 @@ class Assessment(Named):
         low, high = self.min_width
         return (
             f"Assessment: {self.verdict.name.lower()}, min width {low:,} to {high:,} of {self.min_width_required:,} "
-            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided{self._of_parts}"
+            f"required, {self.at_risk_cells:,} at-risk cells, {self.undecided_cells:,} undecided{self._beside}"
         )
 
     @property
     def open_cells(self) -> int:
-        """At-risk cells that are undecided, and primary cells of suppressed tables that are not proven."""
-        return self.undecided_cells + (0 if self.in_part is None else self.in_part.unproven)
+        """Cells that are undecided by the width, or of which another criterion is not proven."""
+        of_parts = 0 if self.in_part is None else self.in_part.unproven
+        return self.undecided_cells + of_parts + sum(one.unproven for one in self.shown)
 
     @property
-    def _of_parts(self) -> str:
-        if self.in_part is None:
-            return ""
-        return f"; {self.in_part.cells:,} small cells of suppressed tables, {self.in_part.unproven:,} not proven"
+    def _beside(self) -> str:
+        said = [f"; {one.unproven:,} not proven to satisfy {one.criterion}" for one in self.shown]
+        if self.in_part is not None:
+            said.append(
+                f"; {self.in_part.cells:,} small cells of suppressed tables, {self.in_part.unproven:,} not proven"
+            )
+        return "".join(said)
 
     def columns(self, schema: Schema) -> Mapping[str, Sequence[Any]]:
         """The witnesses by names, with their counts and bounds."""

@@ -35,10 +35,10 @@ class Case:
 
     def __init__(self, width: MinWidth, table: Table, knowledge: Knowledge, pool: WitnessPool, effort: Effort) -> None:
         self._width, self._table, self._pool, self._effort = width, table, pool, effort
-        self._support = Support(knowledge, pool, effort.cells_per_slice)
+        self.support = Support(knowledge, pool, effort.cells_per_slice)
         self._is_exact = is_small(table.schema)
-        self._search = Certifying(width, table, self._support, effort, dict(pool.missed))
-        self.programs = Programs(width, table, self._support, effort)
+        self._search = Certifying(width, table, self.support, effort, dict(pool.missed))
+        self.programs = Programs(width, table, self.support, effort)
         self._methods = dict.fromkeys(["nested" if knowledge.structure.decomposition is None else "decomposable"])
         self._hold(np.zeros(0, np.int64))
 
@@ -54,22 +54,22 @@ class Case:
                 if self._verdict is not Verdict.SAFE:
                     break
         # the cells not held are wide enough, or in parts that nobody needed to look at
-        others = Others(len(self._pool.at_risk) - len(self._rows), self._support.narrowest())
+        others = Others(len(self._pool.at_risk) - len(self._rows), self.support.narrowest())
         answer, own = self._width.assess(self.bounds, others), self._pool.at_risk.own
         return self._with_own(answer) if len(own) else answer
 
     def _with_own(self, answer: Assessment) -> Assessment:
         """With what is shown of small cells of sub-tables in part: looked for where nothing else stops the release."""
-        found = self._width.with_own(answer, self._support)
+        found = self._width.with_own(answer, self.support)
         if answer.verdict is not Verdict.SAFE or found.verdict is Verdict.SAFE or self._effort.depth <= Depth.REFUTE:
             return found
         self._search.certify_own()
-        return self._width.with_own(answer, self._support)
+        return self._width.with_own(answer, self.support)
 
     @property
     def bounds(self) -> CellBounds:
         """Of the cells held: inner ends are those that the components' covers and feasible tables show."""
-        counts, inner = self._pool.at_risk.counts[self._rows], self._support.inner_at(self._rows)
+        counts, inner = self._pool.at_risk.counts[self._rows], self.support.inner_at(self._rows)
         return CellBounds(self._cells, counts, self._outer, inner, " + ".join(self._methods))
 
     @property
@@ -80,8 +80,8 @@ class Case:
     def pool(self, verdict: Verdict) -> WitnessPool:
         """Of a safe release what its proof needs, for larger ones are asked about next; else all that was found."""
         if verdict is Verdict.SAFE:
-            return self._pool.settled((part.settled() for part in self._support.open), self._search.missed)
-        return self._pool.plus((part.evidence for part in self._support.open), self._search.missed)
+            return self._pool.settled((part.settled() for part in self.support.open), self._search.missed)
+        return self._pool.plus((part.evidence for part in self.support.open), self._search.missed)
 
     def blockers(self, answer: Assessment) -> tuple[tuple[int, ...], ...]:
         """Of an unsafe release the cells that refute it, of an undecided one those that were given up."""
@@ -93,13 +93,13 @@ class Case:
 
     def _hold(self, rows: CellRows) -> None:
         """Holds the bounds of these at-risk cells, ascending, and no others."""
-        cells, self._rows, self._outer = self._pool.at_risk.cells, rows, self._support.outer_at(rows)
+        cells, self._rows, self._outer = self._pool.at_risk.cells, rows, self.support.outer_at(rows)
         # of all of them no copy: they may be millions
         self._cells = cells if len(rows) == len(cells) else cells[rows]
 
     def _parts(self) -> Iterator[CellRows]:
         """At-risk cells in doubt, those that were missed before and the most exposed in the first part."""
-        rows = self._width.doubtful(self._support)
+        rows = self._width.doubtful(self.support)
         if self._effort.depth is not Depth.BRIEF or len(rows) <= CELLS_PER_PART:
             yield rows
             return
@@ -112,7 +112,7 @@ class Case:
 
     def _exposure(self, rows: CellRows) -> npt.NDArray[np.uint16]:
         """(rows,) numbers that order them by outer and then by inner width, as far as to a width of 255."""
-        outer, inner = (np.diff(ends)[:, 0] for ends in (self._support.outer_at(rows), self._support.inner_at(rows)))
+        outer, inner = (np.diff(ends)[:, 0] for ends in (self.support.outer_at(rows), self.support.inner_at(rows)))
         return (np.minimum(outer, 255) << 8 | np.minimum(inner, 255)).astype(np.uint16)
 
     def _bound_every(self) -> None:
@@ -166,7 +166,7 @@ class Case:
         """Dearer bounds of some cells, in their order; no further than to one that is refuted where that decides."""
         chunks = [rows[i : i + CELLS_PER_UNIT] for i in range(0, len(rows), CELLS_PER_UNIT)]
         # an explicit component has its sharp bounds already
-        searched = [component for component in self._support.open if not component.is_explicit]
+        searched = [component for component in self.support.open if not component.is_explicit]
         units = [self._ends_unit(component, chunk) for chunk in chunks for component in searched]
         results = iter(self._effort.executor.run(find_ends, self._table, units))
         for chunk in chunks if searched else ():
@@ -177,7 +177,7 @@ class Case:
                 self._methods[found.method] = None
                 outer[component.frame.variables] = found.outer[component.places(chunk)[1]]
             places = np.searchsorted(self._rows, chunk)
-            self._outer = narrowed(self._outer, places, self._support.outer_by(outer, chunk))
+            self._outer = narrowed(self._outer, places, self.support.outer_by(outer, chunk))
             if self._effort.depth < Depth.EVERY and self._verdict is Verdict.UNSAFE:
                 break
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 from sdc.feasible.proof import Proof
 from sdc.feasible.suppressed_cells import NO_PRIMARY_CELLS, PrimaryCells, primary_cells
 from sdc.feasible.witness_pool import WitnessPool
 from sdc.feasible.witnesses import Witnesses
-from sdc.intruder.limit import Likely, PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import InputError
@@ -22,17 +21,31 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.suppressed_table import base_of
 from sdc.model.table import Table
+from sdc.risk import min_frequency  # noqa: F401  # registers itself
 from sdc.risk.assessment import Assessment, Broken
-from sdc.risk.attributes import Attributes
+from sdc.risk.attribute_disclosure import AttributeDisclosure
 from sdc.risk.case import Case
+from sdc.risk.criterion import C, Criterion, of_settings
 from sdc.risk.effort import Depth, Effort
 from sdc.risk.kept_suppressed import KeptSuppressed
+from sdc.risk.min_values import MinValues
 from sdc.risk.min_width import MinWidth, Others
-from sdc.risk.n_rule import NRule
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.program_units import Priced
 from sdc.risk.refutation import Refutation
 from sdc.risk.support import Support, support_of
 from sdc.risk.verdict import Verdict
+
+
+class CriteriaKeywords(TypedDict, total=False):
+    """What `sdc.criteria` takes, as the verbs that judge take it too."""
+
+    min_width: int
+    small_count: int
+    posterior_limit: PosteriorLimit | None
+    min_frequency: int | None
+    attribute_disclosure: AttributeDisclosure | None
+    min_values: MinValues | int | None
 
 
 @dataclass(frozen=True)
@@ -44,42 +57,50 @@ class Criteria:
     small_count  cells of 1 up to this count are at risk
     width        what bounds must leave open; they have the last word: nothing else makes safe what they do not show to
                  be wide
-    limit        on what the release makes likely, None for none. Like whatever else follows from what an intruder
-                 knows alone it needs no proof, and is judged where the bounds do not refute the release
-    n_rule, attributes  on what is published itself, None for none; judged first, for they take no bounds
-    kept     what earlier tables suppressed, which is judged as these are; see `beside`
+    others       beside the width: registered ones, and `KeptSuppressed`
     """
 
     small_count: int
     width: MinWidth
-    limit: PosteriorLimit | None = None
-    n_rule: NRule | None = None
-    attributes: Attributes | None = None
-    kept: KeptSuppressed | None = None
+    others: tuple[Criterion, ...] = ()
 
     def __post_init__(self) -> None:
         if self.small_count < 1:
             raise InputError(f"small_count is {self.small_count}; give at least 1, or nothing is protected")
 
     @staticmethod
-    def of(
-        small_count: int,
-        min_width: int,
-        limit: PosteriorLimit | None = None,
-        n_rule: int | None = None,
-        attributes: Attributes | None = None,
-    ) -> Criteria:
-        """By the width and the n of the n-rule, in records; InputError for one below 1 and below 2 too."""
-        return Criteria(small_count, MinWidth(min_width), limit, None if n_rule is None else NRule(n_rule), attributes)
+    def of(small_count: int, min_width: int, *others: Criterion | None, **settings: Any) -> Criteria:
+        """By the width in records, and others as they are or as arguments of Python; errors as each has them."""
+        beside = (*filter(None, others), *of_settings(settings))
+        return Criteria(small_count, MinWidth(min_width), beside)
+
+    def get(self, kind: type[C]) -> C | None:
+        """The criterion of this kind; None where it is not asked for."""
+        return next((one for one in self.others if isinstance(one, kind)), None)
+
+    def without(self, kind: type[Criterion]) -> Criteria:
+        """All but those of this kind."""
+        return replace(self, others=tuple(one for one in self.others if not isinstance(one, kind)))
 
     @property
     def facts(self) -> dict[str, Any]:
         """What is asked, by the names that documents and messages have for it; of what is not asked none."""
-        limit = {} if self.limit is None else {"limit on the posterior": self.limit}
-        rule: dict[str, Any] = {} if self.n_rule is None else {"n_rule": self.n_rule.n}
-        if self.attributes is not None:
-            rule["attributes"] = self.attributes.facts
-        return {"small_count": self.small_count, "min_width": self.width.min_width, **rule, **limit}
+        own = {one.document or one.key: one.facts for one in self._asked}
+        return {"small_count": self.small_count, "min_width": self.width.min_width, **own}
+
+    @property
+    def _asked(self) -> list[Criterion]:
+        return [one for one in self.others if not isinstance(one, KeptSuppressed)]
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """Those beside the width, as capabilities."""
+        return tuple(one.setting for one in self._asked)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What page one says of those beside the width."""
+        return [one.sentence for one in self._asked]
 
     @property
     def monotone(self) -> bool:
@@ -87,7 +108,7 @@ class Criteria:
 
         A bisection, an extension in parts and a frontier need it.
         """
-        return self.width.monotone and (self.limit is None or self.limit.monotone)
+        return self.width.monotone and all(one.monotone for one in self.others)
 
     @property
     def floor(self) -> int:
@@ -95,30 +116,33 @@ class Criteria:
         return self.width.min_width
 
     @property
-    def rules(self) -> tuple[NRule | Attributes | KeptSuppressed, ...]:
+    def rules(self) -> tuple[Criterion, ...]:
         """Those on what is published itself, which need no bounds."""
-        return tuple(rule for rule in (self.n_rule, self.attributes, self.kept) if rule is not None)
+        return tuple(one for one in self.others if one.is_of_counts)
 
     def beside(self, table: Table, known: Knowledge) -> Criteria:
         """The same of releases that do not reveal what is suppressed by what is known.
 
-        That is every suppressed table with a primary cell: a count of 1 to `withheld` that is not too narrow already.
+        That is every suppressed table with a primary cell: a count of 1 to `primary_count` not too narrow already.
         """
         hidden = {f.view: f.source for f in known.published if f.intervals is not None and not base_of(f, known)}
         own = self.primary_cells(table, known, known).of_views(table.schema) if hidden else ()
         views = [(view, hidden[view]) for view, rows, _ in own if len(rows) and view in hidden]
-        kept = dict([*(self.kept.views if self.kept else ()), *views])
-        return replace(self, kept=KeptSuppressed(tuple(kept.items()))) if kept else self
+        kept = self.get(KeptSuppressed)
+        every = dict([*(kept.views if kept else ()), *views])
+        if not every:
+            return self
+        return replace(self.without(KeptSuppressed), others=(*self._asked, KeptSuppressed(tuple(every.items()))))
 
     def check(self, schema: Schema) -> None:
         """InputError where a criterion names what the table does not have."""
-        if self.attributes is not None:
-            self.attributes.check(schema)
+        for one in self.others:
+            one.check(schema)
 
     @property
     def primary_count(self) -> int:
         """In a suppressed table each count from 1 up to this is primary: suppressed, with a width of its own."""
-        return max(self.small_count, 0 if self.n_rule is None else self.n_rule.n - 1)
+        return max([self.small_count, *(one.hides for one in self.others)])
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether a sub-table may be published by the rules on what is published itself, and all within it."""
@@ -136,15 +160,20 @@ class Criteria:
         return [subtable for subtable in subtables if not breaks(subtable)]
 
     def require_total(self, table: Table) -> None:
-        """NothingReleasableError where, by the n-rule, not even the grand total may be public."""
-        if self.n_rule is not None:
-            self.n_rule.require_total(table)
+        """NothingReleasableError where not even the grand total may be public."""
+        for one in self.others:
+            one.require_total(table)
 
     def pool(
         self, table: Table, own: PrimaryCells = NO_PRIMARY_CELLS, witnesses: Witnesses | None = None
     ) -> WitnessPool:
         """A witness pool for questions about the table, and about primary cells of suppressed tables."""
-        return WitnessPool.of(table, self.small_count, own, witnesses)
+        return WitnessPool.of(table, self.small_count, own, witnesses, values=self.of_values)
+
+    @property
+    def of_values(self) -> bool:
+        """Whether some criterion needs a feasible table for each value of a cell."""
+        return any(one.is_of_values for one in self.others)
 
     def primary_cells(self, table: Table, known: Knowledge, before: Knowledge) -> PrimaryCells:
         """Primary cells of suppressed tables that must keep the width: not those that were too narrow before."""
@@ -185,13 +214,10 @@ class Criteria:
         knowledge = known.plus(asked)
         case = Case(self.width, table, knowledge, pool, effort)
         by_width = case.assessed()
-        likely = None if by_width.verdict is Verdict.UNSAFE else self.likely(table, knowledge)
         broken = self.broken(table, knowledge) if effort.depth is Depth.EVERY else None
-        answer, found, stopped = (
-            _together(by_width, likely, broken),
-            case.pool(by_width.verdict),
-            case.blockers(by_width),
-        )
+        answer = self.with_likely(by_width, table, knowledge)
+        answer = self._with_shown(_with_broken(answer, broken), case.support, effort)
+        found, stopped = case.pool(by_width.verdict), case.blockers(by_width)
         priced = tuple(case.programs.priced) if by_width.verdict is Verdict.UNSAFE else ()
         return Evaluation(self, known, asked, answer, found, case.spent, stopped, priced=priced), case
 
@@ -202,32 +228,46 @@ class Criteria:
         """
         total = evaluation.knowledge.total  # no cell is wider; so it is said where there is none
         by_width = self.width.assess(bounds, Others(0, (total, total)))
-        by_width = self.width.with_own(by_width, Support(evaluation.knowledge, pool))
-        likely = None if by_width.verdict is Verdict.UNSAFE else evaluation.assessment.likely
-        return replace(evaluation, assessment=_together(by_width, likely, evaluation.assessment.broken), pool=pool)
+        support, before = Support(evaluation.knowledge, pool), evaluation.assessment
+        answer = self.width.with_own(by_width, support)
+        if answer.verdict is not Verdict.UNSAFE and before.likely is not None:
+            answer = replace(
+                answer, verdict=Verdict.worst([answer.verdict, before.likely.verdict]), likely=before.likely
+            )
+        answer = self._with_shown(_with_broken(answer, before.broken), support)
+        return replace(evaluation, assessment=answer, pool=pool)
 
     def broken(self, table: Table, knowledge: Knowledge) -> Broken | None:
         """What breaks a rule on what is published itself; None where all are kept."""
         return next(filter(None, (rule.broken(table, knowledge) for rule in self.rules)), None)
 
-    def likely(self, table: Table, knowledge: Knowledge) -> Likely | None:
-        """What it makes likely, where that is limited; ReleaseError where no exact engine tells."""
-        return None if self.limit is None else self.limit.judge(table, knowledge, table.at_risk(self.small_count))
+    def with_likely(self, answer: Assessment, table: Table, knowledge: Knowledge) -> Assessment:
+        """With what is likely, where the bounds leave it open; ReleaseError where no exact engine tells."""
+        for one in self.others if answer.verdict is not Verdict.UNSAFE else ():
+            answer = one.with_likely(answer, table, knowledge, table.at_risk(self.small_count))
+        return answer
+
+    def _with_shown(self, answer: Assessment, support: Support, effort: Effort | None = None) -> Assessment:
+        """With what feasible tables show of those beside the width, as far as to one that refutes."""
+        for one in self.others:
+            if answer.verdict is not Verdict.UNSAFE:
+                answer = one.with_shown(answer, support, effort)
+        return answer
 
     def unproven(self, table: Table, knowledge: Knowledge, proof: Proof, own: PrimaryCells = NO_PRIMARY_CELLS) -> int:
-        """For how many at-risk cells, and small ones of parts, a proof does not show that they are wide.
+        """Of how many at-risk cells, and small ones of parts, a proof does not show what each criterion asks.
 
         All of it is checked in integers.
         """
         support = support_of(proof, table, self.small_count, knowledge, own)
-        return len(self.width.short(support, self.width.doubtful(support))) + len(self.width.short_own(support))
+        by_width = len(self.width.short(support, self.width.doubtful(support))) + len(self.width.short_own(support))
+        return by_width + sum(one.unproven(support) for one in self.others)
 
 
-def _together(by_width: Assessment, likely: Likely | None, broken: Broken | None) -> Assessment:
-    """The worst of all answers, with what is said of each."""
-    by_limit = Verdict.SAFE if likely is None or likely.is_kept else Verdict.UNSAFE
-    by_rule = Verdict.SAFE if broken is None else Verdict.UNSAFE
-    return replace(by_width, verdict=Verdict.worst([by_width.verdict, by_limit, by_rule]), likely=likely, broken=broken)
+def _with_broken(answer: Assessment, broken: Broken | None) -> Assessment:
+    if broken is None:
+        return answer
+    return replace(answer, verdict=Verdict.UNSAFE, broken=broken)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

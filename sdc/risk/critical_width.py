@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.witness_pool import at_risk_rows
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import is_wide
 from sdc.model.errors import InputError
 from sdc.model.named import Drawn
 from sdc.model.schema import MAX_VARIABLES, Schema
@@ -131,11 +132,11 @@ class CriticalWidths(Drawn):
 
     def number_reaching(self, width: int) -> int:
         """How many sub-tables are `reaching` the width."""
-        return int(np.count_nonzero(self.widths >= width))
+        return int(np.count_nonzero(is_wide(self.widths, width)))
 
     def reaching(self, width: int) -> tuple[SubTable, ...]:
         """The sub-tables whose critical width is at least `width`, in order; some are missing below the floor."""
-        return tuple(int(t) for t in self.sub_tables[self.widths >= width])
+        return tuple(int(t) for t in self.sub_tables[is_wide(self.widths, width)])
 
 
 class _BySubTable(Mapping[SubTable, int]):

@@ -18,7 +18,7 @@ from sdc.feasible.witness_pool import WitnessPool
 from sdc.feasible.witnesses import Witnesses
 from sdc.memory import give_back
 from sdc.model import subtable as st
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, is_wide
 from sdc.model.errors import ReleaseError
 from sdc.model.knowledge import Knowledge
 from sdc.model.release import Release
@@ -74,7 +74,7 @@ class _Search:
 
     def by_propagation(self, release: Release) -> Refutation | None:
         """By the shuttle, its support cut until each sub-table of it is needed, or the steps are spent."""
-        if self.table.total < self.min_width:
+        if not is_wide(self.table.total, self.min_width):
             return self._refutation((0, self.table.total), ())
         support = self._kept(release)
         if not support or not self._refutes(support):
@@ -118,7 +118,7 @@ class _Search:
         if self.left < 0:
             return False
         low, high = propagated(self.table, self.zeros, self.cell, support)
-        return high - low < self.min_width
+        return not is_wide(high - low, self.min_width)
 
     def _first(self, support: list[SubTable]) -> list[SubTable]:
         """The first that do, twice as many each time: they have few variables, so that what follows is cheap."""
@@ -177,10 +177,10 @@ class _Search:
             return None
         high, lower, low = upper[0], None, 0
         shared = self.table.schema.shared(component.kept, np.array([self.cell], np.int64))[0]
-        if high >= self.min_width and not shared:
+        if is_wide(high, self.min_width) and not shared:
             lower = component.end(-1)
             low = 0 if lower is None else max(0, -lower[0])
-        if high - low >= self.min_width:
+        if is_wide(high - low, self.min_width):
             return None
         multipliers = [one[1] for one in (upper, lower) if one is not None]
         found = self._refutation((low, high), (t for one in multipliers for t in one.support))
@@ -408,7 +408,7 @@ class RiskEvaluator:
         """With a budget of its own and nothing found, maybe to other criteria; marginals counted are shared."""
         asked = criteria or self.criteria
         # what is counted depends on the at-risk cells, not on the width that is asked of them
-        same = asked.small_count == self.criteria.small_count
+        same = (asked.small_count, asked.of_values) == (self.criteria.small_count, self.criteria.of_values)
         if len(self.pool.at_risk.own):
             same &= asked.width == self.criteria.width  # which small cells of parts are told anyway does
         pool = self.pool.emptied() if same else self._empty_pool(asked)

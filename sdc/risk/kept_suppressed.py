@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sdc.model import subtable as st
 from sdc.model.knowledge import Knowledge
@@ -11,13 +12,18 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Broken
+from sdc.risk.criterion import Criterion
 
 
 @dataclass(frozen=True)
-class KeptSuppressed:
-    """Earlier suppressed tables whose primary cells keep their width: (the sub-table, closed; what suppressed it)."""
+class KeptSuppressed(Criterion):
+    """Earlier suppressed tables whose primary cells keep their width: (the sub-table, closed; what suppressed it).
+
+    No setting asks for it: it follows from what was published before.
+    """
 
     views: tuple[tuple[SubTable, str], ...]
+    is_of_counts: ClassVar[bool] = True
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether it contains none of them."""

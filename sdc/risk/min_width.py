@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sdc.feasible.differences import Flags
 from sdc.feasible.witness_pool import CellRows
-from sdc.model.cell_bounds import CellBounds
+from sdc.model.cell_bounds import CellBounds, is_wide
 from sdc.model.errors import InputError
 from sdc.model.table import Counts
 from sdc.risk.assessment import Assessment, OwnJudged, Witness
@@ -50,7 +50,7 @@ class MinWidth:
 
     def is_wide(self, widths: int | Counts) -> bool | Flags:
         """Whether a width, or each of (n,) widths, in records, is wide enough."""
-        return widths >= self.min_width
+        return is_wide(widths, self.min_width)
 
     def verdicts(self, bounds: CellBounds) -> npt.NDArray[np.int64]:
         """(n,) the verdict on each cell: its outer width refutes it, its inner width certifies it, or neither."""

@@ -14,6 +14,7 @@ from sdc.bounds.collapse import Collapse
 from sdc.bounds.duality import Multipliers
 from sdc.canonical import digest_of
 from sdc.model import subtable as st
+from sdc.model.cell_bounds import is_wide
 from sdc.model.documents import plain
 from sdc.model.errors import SdcError
 from sdc.model.knowledge import Knowledge
@@ -149,7 +150,9 @@ class Refutations:
         """The first that shows of whoever knows this that a cell is narrower than the width; None where none does."""
         if not knowledge.zeros.include(self.zeros):
             return None
-        known = (one for one in self.found.values() if one.width < min_width and one.is_known(knowledge.release))
+        known = (
+            one for one in self.found.values() if not is_wide(one.width, min_width) and one.is_known(knowledge.release)
+        )
         return next(known, None)
 
 

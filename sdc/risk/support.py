@@ -24,6 +24,7 @@ from sdc.model.table import Counts, Table
 from sdc.risk.slices import CELLS_PER_SLICE, Slice, slices
 
 ROWS_AT_ONCE = 1 << 18
+MOST_VALUES = 1 << 12  # of a marginal cell that are listed one by one
 
 
 class Shift(IntEnum):
@@ -112,6 +113,19 @@ class Component:
             self._inner = np.stack([low, high], axis=1)
         return self._inner
 
+    def values(self, cell: int) -> Counts:
+        """(n,) ascending, values of a marginal cell that feasible tables have: of long ranges the first `MOST_VALUES`.
+
+        Tables that agree with the cover have all values between its bounds: swaps of two records connect them, and each
+        changes a cell by 1 at most (Dobra, Markov bases for decomposable graphical models, 2003).
+        """
+        low, high = self.cheap.inner[cell].tolist()
+        found = self.evidence.differences.changes[
+            (self.evidence.row == cell) & self._kept[self.evidence.differences.of]
+        ]
+        count = self.frame.counts[cell]
+        return np.unique(np.concatenate([np.arange(low, min(high, low + MOST_VALUES) + 1), [count], count + found]))
+
     @property
     def own_inner(self) -> Intervals:
         """(n, 2) the range of each of the frame's own cells over the feasible tables found."""
@@ -193,6 +207,15 @@ class Support:
     def inner_at(self, rows: CellRows) -> Intervals:
         """(rows, 2) the same of some at-risk cells."""
         return self._combined(rows, lambda component, some: component.inner[component.frame.row[some]])
+
+    def covered_at(self, rows: CellRows) -> Intervals:
+        """(rows, 2) the same by the components' covers alone: feasible tables have all values between these ends."""
+        return self._combined(rows, lambda component, some: component.cheap.inner[component.frame.row[some]])
+
+    def of_cell(self, row: int) -> tuple[list[tuple[Component, int]], int]:
+        """The marginal cell of an at-risk cell in each component, and the sum of what is known at the separators."""
+        cells = [(component, int(component.frame.row[row])) for component in self._all]
+        return cells, int(self._between(np.array([row]))[0])
 
     def outer_at(self, rows: CellRows) -> Intervals:
         """(rows, 2) what their true bounds are within, by the cheap bounds of the components."""

@@ -26,6 +26,7 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search import chain_kernel as kernel
 from sdc.search.constraints import Constraints
 from sdc.search.likely_graphs import LikelyGraphs, ValuedGraphs
@@ -233,7 +234,8 @@ class Workspace:
         joined = [*known.zeros.subtables, *constraints.require]
         self.work.fixed[:] = independence_graph(joined, len(table.schema))
         self.rows = MarginalRows(table, self.at_risk, criteria.width, self.work, constraints.forbid, keeps)
-        self.likely = LikelyGraphs(known, criteria.limit, self.rows) if criteria.limit else None
+        self.limit = criteria.get(PosteriorLimit)
+        self.likely = LikelyGraphs(known, self.limit, self.rows) if self.limit else None
         self.valued = ValuedGraphs(table, known) if objective == "reconstruction" else None
         self.work.numbers[kernel.ASKS] = self._asks
 
@@ -354,7 +356,7 @@ class Workspace:
                     return state.graph
         finally:
             asks[0] = self._asks  # other chains share the workspace, however this one ends
-        found = self.criteria.likely(self.table, self.known.plus(start.release))
+        found = self.limit and self.limit.judge(self.table, self.known.plus(start.release), self.at_risk)
         told = f"the graph {start.text(self.table.schema)}, from which the search starts, makes too much likely: "
         told += found.text if found else ""
         if is_given:

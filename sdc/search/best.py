@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sdc.checkpoint import NO_CHECKPOINT
-from sdc.config.capabilities import OBJECTIVE, require_together
+from sdc.config.capabilities import require_together
+from sdc.config.features import OBJECTIVE
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.executor import IN_PROCESS

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.named import Drawn, Rows
 from sdc.risk.critical_width import CriticalWidths, critical_widths
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.min_width import MinWidth
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search.best import METHODS, FoundRelease, ReleaseSearch, require_method
 from sdc.search.decomposable import DecomposableRelease, DecomposableSearch
 from sdc.utility.measures import cells, degrees_of_freedom
@@ -165,7 +165,8 @@ class LikelyCurve:
     def _search(self, most: float | None, best: DecomposableRelease | None) -> DecomposableSearch:
         criteria = self.chains.evaluator.criteria
         limit = None if most is None else PosteriorLimit(threshold=self.threshold, max_above=most)
-        evaluator = self.chains.evaluator.anew(replace(criteria, limit=limit))
+        asked = criteria.without(PosteriorLimit)
+        evaluator = self.chains.evaluator.anew(replace(asked, others=(*asked.others, *filter(None, [limit]))))
         start = self.chains.start if best is None else best.graph
         return replace(self.chains, evaluator=evaluator, start=start, checkpoint=lambda state: None)
 

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from sdc.intruder.cell_laws import CellLaws
 from sdc.intruder.hypergeometric import cell_laws
-from sdc.intruder.limit import PosteriorLimit, true_and_highest
 from sdc.intruder.measures import EQUAL
 from sdc.intruder.moments import SumRows, TrueCounts
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.knowledge import Knowledge
 from sdc.model.table import Table
+from sdc.risk.posterior_limit import PosteriorLimit, true_and_highest
 from sdc.search.marginal_rows import MarginalRows
 from sdc.utility.halvings import Halvings
 
@@ -48,7 +48,7 @@ class LikelyGraphs:
         cells, found = self._truth.likely(tree, lambda asked: self._laws(graph, asked).at_truth)
         # half of what is called equal: the evaluation in the end is never stricter
         marginals = self._rows.marginals
-        if not self._limit.keeps(found, len(marginals), EQUAL / 2):
+        if not self._limit.allows(found, len(marginals), EQUAL / 2):
             return False
         at_truth = np.zeros(len(marginals))
         at_truth[cells] = found

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdc.bounds.method import is_small
 from sdc.checkpoint import NO_CHECKPOINT, Checkpoint
-from sdc.config.capabilities import LIMIT, require_together
+from sdc.config.capabilities import require_together
 from sdc.config.values import Objective
 from sdc.deadline import NEVER, Deadline, DeadlineError
 from sdc.model import subtable as st
@@ -394,9 +394,8 @@ class OrderedSearch:
         return evaluation
 
     def require_monotone(self, method: str = "ordered") -> None:
-        """ConfigError where a refusal says nothing of larger releases."""
-        if not self.evaluator.criteria.monotone:
-            require_together(method, LIMIT)
+        """ConfigError where it is not for these criteria: such as where a refusal says nothing of larger releases."""
+        require_together(method, *self.evaluator.criteria.settings)
 
 
 def ordered_list(widths: CriticalWidths, min_width: int, constraints: Constraints) -> tuple[SubTable, ...]:

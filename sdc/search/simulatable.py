@@ -12,7 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from sdc.config.capabilities import HIERARCHIES, ZEROS, require_together
+from sdc.config.capabilities import require_together
+from sdc.config.features import HIERARCHIES, ZEROS
 from sdc.config.release import SimulatableConfig
 from sdc.intruder.draws import Draws
 from sdc.model import subtable as st

@@ -16,6 +16,7 @@ from sdc.model.subtable import SubTable
 from sdc.risk.assessment import Assessment, Witness, assessment_facts
 from sdc.risk.criteria import Evaluation
 from sdc.risk.evaluator import RiskEvaluator
+from sdc.risk.kept_suppressed import KeptSuppressed
 from sdc.risk.refutation import Refutation, refutation_facts
 from sdc.risk.verdict import Verdict
 
@@ -145,7 +146,7 @@ def why(evaluator: RiskEvaluator, sub_table: SubTable, critical_width: int | Non
     ]
     told = facts[0].intervals if facts and within is None else None
     # that its cells are suppressed is no reason why
-    criteria = evaluator.criteria if told is None else replace(evaluator.criteria, kept=None)
+    criteria = evaluator.criteria if told is None else evaluator.criteria.without(KeptSuppressed)
     evaluator = replace(evaluator, known=replace(evaluator.known, release=NOTHING), criteria=criteria)
     alone, one_way, judged = (
         _asked(evaluator, [*others, sub_table]) for others in ([], singles, list(release.frontier))

@@ -24,7 +24,6 @@ from sdc.data.source import Source, open_source
 from sdc.events import emit
 from sdc.execution.settings import unit_memory, workers_of
 from sdc.executor import IN_PROCESS, Executor
-from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Losses
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.errors import ConfigError, InputError, ReleaseError, RunFolderError
@@ -51,8 +50,8 @@ from sdc.public.published import Published
 from sdc.publish.gate import GateSubject
 from sdc.refusal import TRY_AGAIN, status_of
 from sdc.risk.assessment import Assessment
-from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
+from sdc.risk.criterion import of_config
 from sdc.risk.critical_width import CriticalWidths
 from sdc.risk.refutation import Refutation
 from sdc.risk.verdict import Policy
@@ -313,9 +312,7 @@ class Build:
     @property
     def criteria(self) -> Criteria:
         risk = self.config.risk
-        limit = PosteriorLimit.from_facts(risk.posterior.model_dump()) if risk.posterior else None
-        attributes = Attributes(**risk.attribute_disclosure.model_dump()) if risk.attribute_disclosure else None
-        return Criteria.of(risk.small_count, risk.min_width, limit, risk.min_frequency, attributes)
+        return Criteria.of(risk.small_count, risk.min_width, *of_config(risk))
 
     @property
     def losses(self) -> Losses | None:

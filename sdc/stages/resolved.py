@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig, ExecutionConfig
-from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
+from sdc.config.features import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike, ReleaseConfig

@@ -21,7 +21,6 @@ from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
 from sdc.compiled import cache_folder, no_cache, no_room, none_yet
 from sdc.config.release import ReleaseConfig
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import ReleaseError
 from sdc.model.fact import NO_FACTS
 from sdc.model.knowledge import Knowledge
@@ -30,6 +29,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import NO_ZEROS
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy
 from sdc.stages.assemble import ALL_WIDTHS, SearchSettings, release_search
 
@@ -133,7 +133,7 @@ warm_and_mark(method, limit)
 
 def warm_and_mark(method: str | None, limit: dict[str, Any] | None) -> None:
     """Run `warm_build`, and mark it as done."""
-    limit_ = None if limit is None else PosteriorLimit.from_facts(limit)
+    limit_ = None if limit is None else PosteriorLimit.read(limit)
     warm_build(method, limit_)
     if (marker := _marker(method, limit_)) is not None:
         marker.touch()

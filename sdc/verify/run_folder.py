@@ -19,8 +19,9 @@ import pyarrow as pa
 from sdc import run_format as names
 from sdc.verify.core.levels import CORRUPT, Array, SubTable, size_of
 from sdc.verify.core.proof import AGAIN, Claims, EvidenceFolder, InPart, codes_of, identity, is_within, numbers_of
-from sdc.verify.core.verdict import judge
+from sdc.verify.core.verdict import CHECKS, judge
 from sdc.verify.likely import check_limit
+from sdc.verify.min_values import MIN_VALUES, check_values
 from sdc.verify.published.release import check_release
 from sdc.verify.published.signed import check_evidence, key_of
 from sdc.verify.refutations import check_refutations
@@ -97,6 +98,8 @@ def verify_release(
         evidence.holds((f"{open_} small cells of suppressed tables are not proven", open_))
         if limit is not None:
             check_limit(evidence, claims.release, limit, claims_safe=True)
+        if (values := rules.get(MIN_VALUES)) is not None:
+            check_values(evidence, claims, values, claims_safe=True)
     except CORRUPT as error:
         return Verification(failures=(*evidence.failures, _damage(evidence, error)))
     cells, differences = len(evidence.small), sum(size_of(part.of) for part in claims.parts)
@@ -138,7 +141,7 @@ def _checked_stages(evidence: EvidenceFolder) -> dict[str, Any]:
     manifest = evidence.read_json(names.MANIFEST, version=names.MANIFEST_FORMAT)
     risk = {key: manifest["config"]["risk"][key] for key in ("small_count", "min_width", "undecided")}
     risk["posterior"] = manifest["config"]["risk"].get("posterior")  # absent in earlier versions
-    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in names.RULES}
+    risk |= {rule: manifest["config"]["risk"].get(rule) for rule in (*CHECKS, MIN_VALUES)}
     risk[names.REVEALS] = manifest["config"].get("release", {}).get(names.REVEALS)
     risk[names.ASSESSMENT] = manifest["config"].get(names.ASSESSMENT)
     risk[names.LISTED] = manifest["config"].get("table", {})
@@ -217,12 +220,14 @@ def _verification(evidence: EvidenceFolder, risk: dict[str, Any], say: Callable[
     if risk["posterior"] is not None:
         above, meets_rules = check_limit(evidence, claims.release, risk["posterior"], claims_safe or is_out)
         notes.append(f"{above} of {cells} true counts have a probability above {risk['posterior']['threshold']}")
+    values = risk[MIN_VALUES]
+    few = 0 if values is None else check_values(evidence, claims, values, claims_safe or is_out)
     claims_broken = names.BROKEN in evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE)
-    evidence.holds(
-        (f"{_ASSESSMENT} and the rules differ on whether a rule is broken", claims_broken == verdict.keeps_rules)
-    )
-    meets_rules &= verdict.keeps_rules
-    _check_assessment(evidence, risk, _check_cells(evidence, low, high), meets_rules, len(narrow), own)
+    # no table shows that too few values are possible: the build is believed where nothing is published
+    is_broken = not verdict.keeps_rules or bool(few and claims_broken)
+    evidence.holds((f"{_ASSESSMENT} and the rules differ on whether a rule is broken", claims_broken != is_broken))
+    meets_rules &= not is_broken
+    _check_assessment(evidence, risk, _check_cells(evidence, low, high), meets_rules, len(narrow), own, few)
     if len(narrow) and is_out:
         what = f"released without proof for {len(narrow)} cells (policy {risk['undecided']})"
         (notes if risk["undecided"] == names.UNPROVEN_IS_ALLOWED else evidence.failures).append(what)
@@ -345,6 +350,7 @@ def _check_assessment(
     meets_rules: bool,
     unproven: int,
     of_parts: tuple[int, int],
+    few: int,
 ) -> None:
     content, where = evidence.read_json(names.ASSESSMENT, names.ASSESSMENT_FILE), _ASSESSMENT
     what = f"{where} and the config differ on sharp bounds: assessment = {risk[names.ASSESSMENT]}"
@@ -358,7 +364,7 @@ def _check_assessment(
     refuted, undecided = outer < needed, (outer >= needed) & (inner < needed)
     is_out = (evidence.folder / names.RELEASE).is_dir()
     evidence.holds((f"released though {refuted.sum()} cells are refuted: {where}", is_out and refuted.any()))
-    verdict = False if refuted.any() or not meets_rules else None if undecided.any() or of_parts[1] else True
+    verdict = False if refuted.any() or not meets_rules else None if undecided.any() or of_parts[1] or few else True
     for key, own in {
         "min_width_required": needed,
         "at_risk_cells": cells,

@@ -23,7 +23,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from typer.testing import CliRunner
 
 from sdc.commands.cli import app
-from sdc.config import capabilities as table
+from sdc.config import capabilities
+from sdc.config import features as table
 from sdc.config.release import ReleaseConfig
 from sdc.executor import IN_PROCESS
 from sdc.model import subtable as st
@@ -46,7 +47,7 @@ NAMES, SIZES = tuple(VARIABLES), tuple(map(len, VARIABLES.values()))
 COARSER = (0, 0, 1)  # the a of each d
 LOW = (True, True, False)  # which d are in the lower band of what was published before
 EMPTY = (2, 1)  # the d and c that nobody has, and so nobody of its a
-WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW = 2, 2, 0.95, 40, 3, 4, 4, 2
+WIDTH, SMALL, PROBABILITY, ROUND, BASE, N, GROUP, FEW, VALUES = 2, 2, 0.95, 40, 3, 4, 4, 2, 3
 FRACTION = 0.25
 LOSSES, LOSS = {"intruder": {"none": 0.5}, "agency": {"right": 1.0, "wrong": 0.25}}, 0.9
 RICH = ["csv", *table.RICH]
@@ -82,9 +83,10 @@ ASKED: dict[str, dict[str, Any]] = {
     table.IN_PART: {"release": {"protect": [{"of": "d*c"}]}},  # which has all that the table has of a too
     table.ROUND: {"release": {"protect": [{"of": "d*c", "by": "rounding", "base": BASE}]}},
     table.COARSEN: {"release": {"protect": [{"of": "d*c", "by": "recoding"}]}},
-    table.N_RULE: {"risk": {"min_frequency": N}},
-    table.ATTRIBUTES: {"risk": {"attribute_disclosure": {"sensitive": ["c"], "most": GROUP}}},
-    table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
+    "risk.min_frequency": {"risk": {"min_frequency": N}},
+    "risk.attribute_disclosure": {"risk": {"attribute_disclosure": {"sensitive": ["c"], "most": GROUP}}},
+    "risk.posterior": {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
+    "risk.min_values": {"risk": {"min_values": {"least": VALUES, "include_zero": True}}},
     table.OUTER: {"risk": {"accept_undecided": True}},
     table.SHARP: {"assessment": "sharp"},
     "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
@@ -118,9 +120,11 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
     if {table.ROUND, table.COARSEN} <= {*asked}:
         ways = {"of": "d*c", "by": ["recoding", "rounding"], "base": BASE}
         found = found | {"release": found["release"] | {"protect": [ways]}}
-    if table.ATTRIBUTES in asked and {*table.IN_PARTS} & {*asked}:
+    if "risk.attribute_disclosure" in asked and {*table.IN_PARTS} & {*asked}:
         # with a group of 3 or 4 that lacks a category it would not go out in part either
-        few = {"attribute_disclosure": ASKED[table.ATTRIBUTES]["risk"]["attribute_disclosure"] | {"most": FEW}}
+        few = {
+            "attribute_disclosure": ASKED["risk.attribute_disclosure"]["risk"]["attribute_disclosure"] | {"most": FEW}
+        }
         found = found | {"risk": found["risk"] | few}
     below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
     if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):
@@ -136,7 +140,9 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         found = found | {"curve": found["curve"] | {"methods": ["ordered", "best"]}}
     method = found["release"].get("method", ReleaseConfig().method)
     searches = {method, *found.get("curve", {"methods": ()}).get("methods", ["decomposable"])}
-    used = {k: value for k, value in found["release"].items() if {*table.SETTINGS_OF.get(k, searches)} & searches}
+    used = {
+        k: value for k, value in found["release"].items() if {*capabilities.SETTINGS_OF.get(k, searches)} & searches
+    }
     return found | {"release": used}
 
 
@@ -302,11 +308,17 @@ class Case:
         """Every small cell keeps the width for whoever has all that is public, and a doubtful truth where asked."""
         found = self.agree(released)[:, self.at_risk]
         assert (found.max(axis=0) - found.min(axis=0) >= WIDTH).all()
-        if table.N_RULE in self.asked:
+        if "risk.min_frequency" in self.asked:
             assert all(map(self.keeps_rule, released))
-        if table.LIMIT in self.asked:
+        if "risk.posterior" in self.asked:
             likely = self.probabilities(released)[np.arange(len(self.at_risk)), self.counts.reshape(-1)[self.at_risk]]
             assert (likely <= PROBABILITY + 1e-9).all()
+        assert self.has_values(found)
+
+    def has_values(self, tables: np.ndarray) -> bool:
+        """Whether each small cell has enough values in these, 0 among them, where that is asked."""
+        values = [{*column.tolist()} for column in tables.T] if "risk.min_values" in self.asked else []
+        return all(len(own) >= VALUES and 0 in own for own in values)
 
     def keeps_rule(self, names: Sequence[str]) -> bool:
         """Whether neither the counts of a sub-table nor any of their sums is from 1 to n - 1."""
@@ -335,10 +347,10 @@ def made(folder: Path, asked: Sequence[str], seed: Sequence[int]) -> Case:
                 counts[COARSER[d], d, c] = rng.choice([1, 1, 2, 3, 4] if d < 2 else [3, 4])
         weights = tuple(rng.integers(1, 40, counts.sum()).tolist())
         case = Case(folder, tuple(asked), counts, weights)
-        if table.N_RULE in asked and not all(case.keeps_rule([name]) for name in NAMES):
+        if "risk.min_frequency" in asked and not all(case.keeps_rule([name]) for name in NAMES):
             continue
         found = case.agree([["a"], ["d"], ["c"]])[:, case.at_risk]
-        if len(case.at_risk) and (found.max(axis=0) - found.min(axis=0) >= WIDTH).all():
+        if len(case.at_risk) and (found.max(axis=0) - found.min(axis=0) >= WIDTH).all() and case.has_values(found):
             break
     folder.mkdir(parents=True, exist_ok=True)
     _write(case)
@@ -448,7 +460,7 @@ def judge_publication(case: Case, folder: Path) -> None:
 
 def judge_verbs(case: Case) -> set[str]:
     """All verbs that work with all that the case asks for, each on its config or its finished run; their names."""
-    found = {verb for verb in JUDGES if not any(table.refusal(verb, name) for name in case.asked)}
+    found = {verb for verb in JUDGES if not any(capabilities.refusal(verb, name) for name in case.asked)}
     for verb in sorted(found):
         JUDGES[verb](case)
     return {"run", *found} | (judge_server(case) if "server" in case.asked else set())

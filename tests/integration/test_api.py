@@ -30,7 +30,7 @@ from sdc.search.found import Found
 from tests.helpers.builds import BY_NAME, CZECH_CSV
 
 VERBS = [
-    "Attributes", "Losses", "PosteriorLimit", "Watch", "assess", "attack", "best_release", "bisection_release",
+    "AttributeDisclosure", "Losses", "PosteriorLimit", "Watch", "assess", "attack", "best_release", "bisection_release",
     "cell_bounds", "check", "compare", "controlled_rounding", "criteria", "critical_widths", "decomposable_models",
     "decomposable_release", "enumerate", "enumerate_tables", "explore", "find_release", "fit", "knowledge",
     "ledger", "magnitude_table", "ordered_release", "posterior", "publish_release", "read_incomplete",
@@ -109,7 +109,11 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
         ("redesign", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no recode is shown to help"),
         ("ordered_release", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no search may cut by a refusal"),
         ("suppress", {"min_frequency": 3}, "it withholds what the small count says"),
-        ("suppress", {"attribute_disclosure": sdc.Attributes(("A",), 3)}, "it withholds what the small count says"),
+        (
+            "suppress",
+            {"attribute_disclosure": sdc.AttributeDisclosure(("A",), 3)},
+            "it withholds what the small count says",
+        ),
     ],
 )
 def test_criteria_that_a_verb_does_not_take(verb: str, given: dict[str, Any], message: str, czech: Table) -> None:
@@ -409,7 +413,7 @@ def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
     (few,), (all_,) = (sdc.risk_utility_curve(czech, NOTHING, **asked, **more) for more in ({"min_frequency": 20}, {}))
     alone = sdc.ordered_release(czech, NOTHING, min_width=6, min_frequency=20)
     assert (few.sub_tables, all_.sub_tables) == (alone.sub_tables, 59) == (53, 59)
-    rule = sdc.Attributes(("A",), 10)
+    rule = sdc.AttributeDisclosure(("A",), 10)
     (none,) = sdc.risk_utility_curve(czech, NOTHING, **asked, attribute_disclosure=rule)
     assert none.sub_tables == sdc.ordered_release(czech, NOTHING, min_width=6, attribute_disclosure=rule).sub_tables
     with pytest.raises(ConfigError, match="what was published before may break the rule already"):

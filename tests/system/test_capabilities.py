@@ -15,8 +15,10 @@ from typer.main import get_command
 
 import sdc as product_of_python
 from sdc.commands.cli import app
-from sdc.config import capabilities as table
-from sdc.config.capabilities import CAPABILITIES, FEATURES, METHODS, VERBS, Kind, refusal
+from sdc.config import capabilities
+from sdc.config import features as table
+from sdc.config.capabilities import CAPABILITIES, FEATURES, refusal
+from sdc.config.features import METHODS, VERBS, Kind
 from sdc.config.file import read_config
 from sdc.config.reference import reference
 from sdc.model.errors import ConfigError, NothingReleasableError, NotReleasableError
@@ -54,7 +56,7 @@ NO_FEATURES = {
 NO_COMMANDS = {"synthesize", "status", "list", "clean", "init", "config", "capabilities", "docs", "doctor", "migrate"}
 NO_VERBS = {
     *("synthesize", "read_table", "read_weights", "read_incomplete", "knowledge", "criteria"),
-    *("PosteriorLimit", "Losses", "Attributes", "Watch"),
+    *("PosteriorLimit", "Losses", "AttributeDisclosure", "Watch"),
 }
 
 
@@ -63,9 +65,9 @@ NO_VERBS = {
 
 def test_every_pair_works_or_is_refused_with_a_reason() -> None:
     """Whoever adds a capability says of every other what is so; nothing works by being forgotten."""
-    works = [frozenset([one, other]) for one, others in table.WORKS.items() for other in others]
-    refused = {frozenset(pair) for ones, others, _ in table.REFUSED for pair in product(ones, others)}
-    every = {frozenset([one.name, other.name]) for one, other in table.pairs()}
+    works = [frozenset([one, other]) for one, others in capabilities.WORKS.items() for other in others]
+    refused = {frozenset(pair) for ones, others, _ in capabilities.REFUSED for pair in product(ones, others)}
+    every = {frozenset([one.name, other.name]) for one, other in capabilities.pairs()}
     assert len(works) == len(set(works))
     assert {*works} | refused == every
     assert not {*works} & refused
@@ -113,7 +115,7 @@ def test_what_is_no_capability_is_refused(words: list[str], message: str) -> Non
 
 def test_the_command_tells_the_table() -> None:
     pairs = sdc("capabilities")[1]
-    assert len(pairs) == len([*table.pairs()])
+    assert len(pairs) == len([*capabilities.pairs()])
     (pair,) = sdc("capabilities", "serve", "earlier")[1]
     assert pair == {"one": "earlier", "other": "server", "refused": refusal("server", "earlier")}
     assert {pair["refused"] for pair in sdc("capabilities", "labels", "best")[1]} == {None}
@@ -122,11 +124,11 @@ def test_the_command_tells_the_table() -> None:
 
 
 def test_the_page_of_the_handbook_tells_every_refusal() -> None:
-    page = table.page()
-    for one, other in table.pairs():
+    page = capabilities.page()
+    for one, other in capabilities.pairs():
         row = next(line for line in page.splitlines() if line.startswith(f"| {one.said} |"))
         assert (f" {other.name} (" in row) == (refusal(one.name, other.name) is not None)
-    assert all(f". {why[0].upper()}{why[1:]}." in page for _, _, why in table.REFUSED)
+    assert all(f". {why[0].upper()}{why[1:]}." in page for _, _, why in capabilities.REFUSED)
 
 
 # What is refused
@@ -146,7 +148,7 @@ def method_for(asked: Iterable[str]) -> Asked:
         names = (section, *names) if setting in names and section not in names else names
     if set(names) & {*METHODS}:
         return names
-    return (min(METHODS, key=lambda method: len([*table.refusals([method, *names])])), *names)
+    return (min(METHODS, key=lambda method: len([*capabilities.refusals([method, *names])])), *names)
 
 
 def written(folder: Path, asked: Asked) -> Path:
@@ -158,7 +160,7 @@ def written(folder: Path, asked: Asked) -> Path:
     return file
 
 
-REFUSED = [(one, other) for one, other in table.pairs() if refusal(one.name, other.name) is not None]
+REFUSED = [(one, other) for one, other in capabilities.pairs() if refusal(one.name, other.name) is not None]
 
 
 def test_a_config_is_refused_before_its_table_is_read(tmp_path: Path) -> None:
@@ -169,8 +171,9 @@ def test_a_config_is_refused_before_its_table_is_read(tmp_path: Path) -> None:
         file = written(tmp_path, asked)
         with pytest.raises(ConfigError) as refused:
             read_config(file)
-        assert str(refused.value) == f"{file}: {'; '.join(table.refusals(sorted(asked, key=[*CAPABILITIES].index)))}"
-        assert refusal(*pair) in [*table.refusals(asked)]
+        said = capabilities.refusals(sorted(asked, key=[*CAPABILITIES].index))
+        assert str(refused.value) == f"{file}: {'; '.join(said)}"
+        assert refusal(*pair) in [*capabilities.refusals(asked)]
     assert not (tmp_path / "runs").exists()
 
 
@@ -200,7 +203,7 @@ def test_a_command_refuses_a_config_before_its_table_is_read(tmp_path: Path) -> 
         asked = method_for([name])
         # what is published one after the other is always tried: each such pair is refused before any search
         is_left_out = tried[verb] >= scaled(32, fewest=2) and not {verb, name} & {*table.BEFORE, *table.IN_PARTS}
-        if [*table.refusals(asked)] or name == verb or is_left_out:
+        if [*capabilities.refusals(asked)] or name == verb or is_left_out:
             continue  # of which there is no config, or in CI no more of this command
         file = written(tmp_path, asked)
         words = [places.get(word, str(file) if word == "CONFIG" else word) for word in COMMANDS[verb]]
@@ -221,7 +224,7 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
     limit = product_of_python.PosteriorLimit(max_probability=0.5)
     for method, known, given, name in (
         ("simulatable", informed, None, table.ZEROS),
-        ("best", nothing, limit, table.LIMIT),
+        ("best", nothing, limit, "risk.posterior"),
         ("decomposable", before, None, "earlier"),
     ):
         with pytest.raises(ConfigError) as refused:
@@ -283,7 +286,7 @@ def covering(pairs: set[Pair]) -> Iterator[Asked]:
         )
         asked = min(
             (method_for(first), *((m, *first) for m in METHODS if not {*first} & {*METHODS})),
-            key=lambda a: (len([*table.refusals(a)]), -len(met(a) & left)),
+            key=lambda a: (len([*capabilities.refusals(a)]), -len(met(a) & left)),
         )
         while True:
             more = [name for name in FEATURES if name not in asked and not any(refusal(name, one) for one in asked)]
@@ -296,7 +299,7 @@ def covering(pairs: set[Pair]) -> Iterator[Asked]:
         yield asked
 
 
-WORKING = {frozenset([o.name, p.name]) for o, p in table.pairs() if refusal(o.name, p.name) is None}
+WORKING = {frozenset([o.name, p.name]) for o, p in capabilities.pairs() if refusal(o.name, p.name) is None}
 
 
 def judged(folder: Path, asked: Asked, seed: list[int]) -> Case:

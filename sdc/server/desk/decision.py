@@ -8,7 +8,8 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from sdc.config.capabilities import DRAWING, HIERARCHIES, ZEROS, require_together
+from sdc.config.capabilities import require_together
+from sdc.config.features import DRAWING, HIERARCHIES, ZEROS
 from sdc.config.release import SimulatableConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.model import subtable as st

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sdc.bounds.method import is_small
-from sdc.config.capabilities import LIMIT, require_together
+from sdc.config.capabilities import require_together
 from sdc.feasible.proof import Proof
 from sdc.model import subtable as st
 from sdc.model.errors import NothingReleasableError, NotReleasableError, ReleaseError
@@ -126,8 +126,7 @@ class Judge:
         *,
         reveals: bool = False,
     ) -> None:
-        if not criteria.monotone:
-            require_together(LIMIT, "server")
+        require_together(*criteria.settings, "server")
         known.check_is_of(table)
         criteria.check(table.schema)
         self.table, self.known, self.criteria, self.reveals = table, known, criteria, reveals

@@ -10,7 +10,8 @@ from typing import Any
 from sdc.bounds.method import is_small
 from sdc.canonical import digest_of
 from sdc.config.build import BuildConfig, section_digest
-from sdc.config.capabilities import BEFORE, WEIGHT, refusals
+from sdc.config.capabilities import refusals
+from sdc.config.features import BEFORE, WEIGHT
 from sdc.config.server import ServerConfig
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof

@@ -308,15 +308,21 @@ class EvidenceFolder:
         low, high = (folded(f, columns, 0 * values, values)[: len(self.small)] for f in (np.minimum, np.maximum))
         if not cover or not self.holds(*self.problems(cover[0], cover[1], release, part.variables, "clique")):
             return low, high
-        # [DKS] theorem 1: UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)), 0 if another cell shares all
-        # cliques: that cell may have all records
+        lower, upper = self.covered(part)
+        return np.minimum(low, lower), np.maximum(high, upper)
+
+    def covered(self, part: ComponentProof) -> tuple[Array, Array]:
+        """By the cover ([DKS] theorem 1): UB = min n_C(i_C), LB = max(0, sum n_C(i_C) - sum n_S(i_S)).
+
+        LB = 0 if another cell is the same to all cliques: that may have all records.
+        """
+        cover = part.cover
         lower, upper = -sum((self.at_risk(s) for s in cover[1]), 0 * self.small), self.small + self.total
         for clique in cover[0]:
             at_clique = self.at_risk(clique)
             lower, upper = lower + at_clique, np.minimum(upper, at_clique)
         spread = self.spread(frozenset().union(*cover[0]), part.variables)
-        lower = np.maximum(lower, 0) * np.all([categories == 1 for categories in spread], axis=0)
-        return np.minimum(low, lower), np.maximum(high, upper)
+        return np.maximum(lower, 0) * np.all([categories == 1 for categories in spread], axis=0), upper
 
     def feasible(self, part: ComponentProof, release: set[SubTable]) -> Array:
         """(entries,) which belong to a difference that gives a feasible table of the component."""

@@ -1,7 +1,7 @@
 """The verdict on a release from the table and a certificate: the width of every small cell, and each rule."""
 
 from collections import namedtuple
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from sdc import run_format as names
@@ -11,29 +11,24 @@ from sdc.verify.core.own_cells import own_cells
 from sdc.verify.core.proof import Claims, EvidenceFolder
 from sdc.verify.core.weighted import check_totals, read_totals
 
+# checks of published counts, by keys under risk
+CHECKS: dict[str, Callable[..., bool]] = {"n_rule": check_counts, "attributes": check_attributes}
 # (n,) lowest and highest count of each at-risk cell over feasible tables, and whether the width is too small; how many
 # small cells of suppressed tables must keep the width, and for how many it is unproven; whether the rules hold
 Verdict = namedtuple("Verdict", "low high is_narrow own_cells open_own_cells keeps_rules")
 
 
 def judge(
-    evidence: EvidenceFolder,
-    claims: Claims,
-    small_count: int,
-    min_width: int,
-    rules: Mapping[str, Any],
-    claims_safe: bool,
+    evidence: EvidenceFolder, claims: Claims, small: int, min_width: int, rules: Any, claims_safe: bool
 ) -> Verdict:
     """Judge a certificate; each false claim becomes a failure of the evidence."""
     check_totals(evidence, read_totals(evidence), claims.release, min_width)
     low, high = evidence.proven(claims)
-    n, attributes = map(rules.get, names.RULES)
     # counts from 1 up to this are primary cells of a suppressed table, and must keep the width too
-    primary_count = max(small_count, 0 if n is None else n - 1)
+    primary_count = max(small, (rules.get("n_rule") or 1) - 1)
     cells, unproven, revealed = own_cells(evidence, claims, primary_count, min_width)
     revealed = [] if rules.get(names.REVEALS) else revealed
     what = f"{', '.join(revealed[:5])} is whole, and earlier publications suppressed cells of it"
     evidence.holds((f"{what}; give release.{names.REVEALS}: true, and build again", claims_safe and revealed))
-    keeps = n is None or check_counts(evidence, claims, n, claims_safe)
-    keeps &= attributes is None or check_attributes(evidence, claims, attributes, claims_safe)
-    return Verdict(low, high, high - low < min_width, cells, unproven, keeps and not revealed)
+    kept = [check(evidence, claims, rules[key], claims_safe) for key, check in CHECKS.items() if rules.get(key)]
+    return Verdict(low, high, high - low < min_width, cells, unproven, all(kept) and not revealed)

@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError
 from sdc.model.release import NOTHING, Release
@@ -23,6 +22,7 @@ from sdc.record.chain import Chain
 from sdc.record.database import ChainError
 from sdc.record.entry import FIRST, Entry, broken_links
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.audit import Standard, audit
 from tests import reference

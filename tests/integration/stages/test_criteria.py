@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from sdc.api import posterior
-from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Claims
 from sdc.model.errors import NotReleasableError, ReleaseError
 from sdc.model.release import Release
 from sdc.publish.gate import clear
-from sdc.risk.attributes import Attributes
+from sdc.risk.attribute_disclosure import AttributeDisclosure
 from sdc.risk.criteria import Criteria
-from sdc.risk.n_rule import NRule
+from sdc.risk.min_frequency import MinFrequency
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Policy
 from sdc.stages.build import Build, open_build
 from sdc.storage.certificate import read_certificate
@@ -136,10 +136,10 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
     ("judge", "name", "risk", "message"),
     [
         (PosteriorLimit, "keeps_losses", {"posterior": {"losses": LOSSES, "max_loss": 0.1}}, "claims cost 0.5, more"),
-        (PosteriorLimit, "keeps", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
-        (NRule, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the n-rule excludes"),
+        (PosteriorLimit, "allows", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
+        (MinFrequency, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the n-rule excludes"),
         (
-            Attributes,
+            AttributeDisclosure,
             "keeps",
             {"attribute_disclosure": {"sensitive": ["c"], "most": 9}, "min_width": 1},
             "at most 9 records; ",
@@ -157,7 +157,7 @@ def test_the_last_verification_relies_on_no_judge_of_the_search(
 ) -> None:
     """A judge that accepts every release: nothing is published all the same."""
     monkeypatch.setattr(judge, name, lambda *of: True)
-    sections = sensitive if judge is Attributes else {"release": ANNEALED} if judge is PosteriorLimit else {}
+    sections = sensitive if judge is AttributeDisclosure else {"release": ANNEALED} if judge is PosteriorLimit else {}
     file = config(**sections, risk=risk)
     with pytest.raises(ReleaseError, match=message):
         built(file)
@@ -204,11 +204,21 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
     refused_by_verify(build, tmp_path, {"n_rule": 11}, "has a count from 1 to 10, which the n-rule excludes")
     refused_by_verify(build, tmp_path, {"n_rule": 11}, "claims releasable = True, it is False")
     certificate = read_certificate(build.folder.stage("assessment"), table.schema)
-    with pytest.raises(NotReleasableError, match=r"has a count from 1 to 10, which the n-rule of 11 excludes; nothing"):
-        clear(table, build.made.known, certificate, Criteria.of(2, 6, n_rule=11), Policy.REFUSE)
-    cleared = clear(table, build.made.known, certificate, Criteria.of(2, 6, n_rule=9), Policy.REFUSE)
+    with pytest.raises(NotReleasableError, match=r"from 1 to 10, which the minimum frequency of 11 excludes; nothing"):
+        clear(table, build.made.known, certificate, Criteria.of(2, 6, min_frequency=11), Policy.REFUSE)
+    cleared = clear(table, build.made.known, certificate, Criteria.of(2, 6, min_frequency=9), Policy.REFUSE)
     with pytest.raises(ReleaseError, match="of another n_rule: 9, asked is 10"):
         cleared.require(build.gate_input)
+
+
+def test_a_number_of_values(config: Config, tmp_path: Path) -> None:
+    """The certificate shows 5 values with 0 of each at-risk cell; of more than a cell can have it does not."""
+    build = built(config(risk={"min_values": {"least": 5, "include_zero": True}}))
+    found = verify(build.folder.path)
+    assert (found.failures, found.uncertified) == ((), ())
+    assert "Each of these cells can still have at least 5 different counts, 0 among them." in report_of(build)
+    stricter = {"min_values": {"least": 10_000, "include_zero": False}}
+    refused_by_verify(build, tmp_path, stricter, "at-risk cells are not shown to have 10000 values")
 
 
 def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:

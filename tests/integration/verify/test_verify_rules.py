@@ -10,7 +10,7 @@ import numpy as np
 from sdc.model.cell_bounds import CellBounds
 from sdc.model.release import Release
 from sdc.model.structural_zeros import NO_ZEROS
-from sdc.risk.n_rule import NRule
+from sdc.risk.min_frequency import MinFrequency
 from sdc.verify import core
 from sdc.verify.core.attributes import check_attributes
 from sdc.verify.core.n_rule import check_counts
@@ -19,7 +19,7 @@ from tests.integration.verify.forging import alone, certified, forged
 from tests.levels import closed_sets, random_schema, random_table, random_zeros
 from tests.profiles import scaled
 from tests.strategies import knows
-from tests.unit.risk.test_attributes import random_rule
+from tests.unit.risk.test_attribute_disclosure import random_rule
 
 CASES = 200
 
@@ -41,7 +41,7 @@ def test_the_rules_are_kept_where_the_criteria_say_so(night: list[int], tmp_path
         known, n = knows(table, release, zeros), int(rng.integers(2, 6))
         for name, kept in (
             ("attributes", rule.broken(table, known) is None),
-            ("counts", NRule(n).broken(table, known) is None),
+            ("counts", MinFrequency(n).broken(table, known) is None),
         ):
             evidence = EvidenceFolder(folder, folder)
             evidence.read_table(2)

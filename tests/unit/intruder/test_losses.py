@@ -12,7 +12,6 @@ from hypothesis import strategies as hs
 
 from sdc.intruder import hypergeometric
 from sdc.intruder.laws import law_of
-from sdc.intruder.limit import PosteriorLimit
 from sdc.intruder.losses import Claims, Losses
 from sdc.intruder.measures import identified
 from sdc.intruder.posterior import posterior
@@ -22,6 +21,7 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.losses import AgencyLosses, IntruderLosses
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Table
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.verify import likely
 from tests import reference
 from tests.papers.sources import DELAWARE

@@ -11,13 +11,13 @@ from hypothesis import strategies as hs
 from scipy.stats import hypergeom
 
 from sdc.intruder import hypergeometric, moments
-from sdc.intruder.limit import PosteriorLimit, true_and_highest
 from sdc.intruder.moments import Modes, SumRows, TrueCounts, expected_counts
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, ReleaseError
 from sdc.model.marginal import CellMarginals
 from sdc.model.release import Release
 from sdc.model.table import Counts, Table
+from sdc.risk.posterior_limit import PosteriorLimit, true_and_highest
 from sdc.verify import likely
 from tests.strategies import decomposable_releases, dense, frontier, knows, schema_of, small_tables, structural_zeros
 
@@ -135,8 +135,8 @@ def test_verification_counts_the_same_cells_in_integers(table: Table, data: hs.D
 
 @given(hs.sampled_from([0.25, 0.5, 1 / 3]))
 def test_a_probability_at_the_threshold_is_not_above_it(threshold: float) -> None:
-    assert not PosteriorLimit(threshold=threshold, max_above=0.0).keeps(np.array([threshold + 1e-8]), 1)
-    assert PosteriorLimit(threshold=threshold, max_above=0.0).keeps(np.array([threshold + 1e-12]), 1)
+    assert not PosteriorLimit(threshold=threshold, max_above=0.0).allows(np.array([threshold + 1e-8]), 1)
+    assert PosteriorLimit(threshold=threshold, max_above=0.0).allows(np.array([threshold + 1e-12]), 1)
 
 
 @pytest.mark.parametrize(

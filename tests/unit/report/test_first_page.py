@@ -94,6 +94,8 @@ def test_why_this_width_is_the_n_rule_that_it_implies(czech: AuditEvidence) -> N
     """Up to the smaller of small count and width less 1, and only where the published tables have no such count."""
     assert "So no count from 1 to 2 is in a table" in Page(first(czech)).text
     assert "So no count of 1 is in a table" in Page(first(replace(czech, criteria=Criteria.of(2, 2)))).text
-    none = [replace(czech, criteria=c) for c in (Criteria.of(2, 1), Criteria.of(40, 50), Criteria.of(2, 6, n_rule=3))]
+    none = [
+        replace(czech, criteria=c) for c in (Criteria.of(2, 1), Criteria.of(40, 50), Criteria.of(2, 6, min_frequency=3))
+    ]
     for audit in (*none, searched(czech, frontier=(0b111111,))):
         assert "So no count" not in first(audit)

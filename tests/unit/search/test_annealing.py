@@ -18,7 +18,6 @@ from hypothesis import strategies as some
 from sdc.api import ordered_release
 from sdc.bounds import decomposable
 from sdc.config.release import AnnealingConfig
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import InputError, ReleaseError
@@ -29,6 +28,7 @@ from sdc.model.schema import Schema, Variable
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search.annealing import AnnealingChain, cooling_of
 from sdc.search.chain_kernel import Cooling, temperature
 from sdc.utility.measures import Weights, weighted_sub_tables

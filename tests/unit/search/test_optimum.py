@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import sdc
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.release import NOTHING
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.search import optimum
 from sdc.solve.down_sets import DownSets
 from tests import reference

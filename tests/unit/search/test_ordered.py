@@ -14,7 +14,6 @@ from hypothesis import strategies as some
 from sdc.api import ordered_release
 from sdc.config.release import ReleaseConfig
 from sdc.feasible.witness_pool import WitnessPool
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, ReleaseError
 from sdc.model.knowledge import Knowledge
@@ -26,6 +25,7 @@ from sdc.risk.criteria import Criteria, Evaluation
 from sdc.risk.critical_width import critical_widths
 from sdc.risk.effort import Budget, Effort
 from sdc.risk.min_width import MinWidth
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
 from sdc.search.constraints import Constraints
 from sdc.search.ordered import FEWEST_TRIED, OrderedSearch, ordered_list

@@ -12,7 +12,6 @@ import sdc
 from sdc.api import find_release
 from sdc.config.given import with_given
 from sdc.config.release import ReleaseConfig, SimulatableConfig
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, InputError, NothingReleasableError, ReleaseError
 from sdc.model.graph import decompose
@@ -20,6 +19,7 @@ from sdc.model.release import NOTHING, Release
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedSearch
 from sdc.search.simulatable import SimulatableSearch, SimulatedStep

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as hs
 
 from sdc.config.server import RuleConfig, ServerConfig
-from sdc.intruder.limit import PosteriorLimit
 from sdc.model import subtable as st
 from sdc.model.errors import ConfigError, NothingReleasableError
 from sdc.model.release import NOTHING, Release
@@ -19,6 +18,7 @@ from sdc.model.state import State, Status
 from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.table import Table
 from sdc.risk.criteria import Criteria
+from sdc.risk.posterior_limit import PosteriorLimit
 from sdc.risk.verdict import Verdict
 from sdc.server.desk.decision import Decider, Decision, Past
 from sdc.server.desk.effect import effect_of
@@ -163,7 +163,7 @@ def test_an_effect_is_what_happens(czech: Table, judge: Judge, truth: BruteForce
 
 
 def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) -> None:
-    own, without = judge_of(czech, Criteria.of(2, 3, n_rule=20)), judge_of(czech, Criteria.of(2, 3))
+    own, without = judge_of(czech, Criteria.of(2, 3, min_frequency=20)), judge_of(czech, Criteria.of(2, 3))
     state = State.first(czech.schema, one_way(czech.schema))
     for subtable in range(1, 64):
         found = own.ask(state, subtable, 1.0).verdict
@@ -176,7 +176,7 @@ def test_an_n_rule_refuses_what_it_excludes_and_parts_withhold_it(czech: Table) 
     with pytest.raises(NothingReleasableError, match=r"A\*B\*C\*D\*E has a count from 1 to 19, .* start with less"):
         own.require_safe(Release.of([0b011111]), 1.0)
     with pytest.raises(NothingReleasableError, match="not even the grand total may be published"):
-        judge_of(czech, Criteria.of(2, 3, n_rule=2_000)).require_safe(NOTHING, 1.0)
+        judge_of(czech, Criteria.of(2, 3, min_frequency=2_000)).require_safe(NOTHING, 1.0)
 
 
 def test_a_limit_on_the_posterior_has_no_frontiers(czech: Table) -> None:

@@ -1,9 +1,10 @@
-"""The n-rule for counts ([KDSF] section 2): no count is published that is of so few records."""
+"""The minimum-frequency rule ([KDSF] section 2): no count is published that is of so few records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -15,10 +16,12 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Table
 from sdc.risk.assessment import Broken
+from sdc.risk.criterion import Criterion, register
 
 
+@register
 @dataclass(frozen=True)
-class NRule:
+class MinFrequency(Criterion):
     """No published count is from 1 to n - 1; InputError for an n below 2, which excludes nothing.
 
     Whoever has a sub-table has all within it. Each count of these is a sum of its counts; where they are 0 or at least
@@ -29,10 +32,30 @@ class NRule:
     """
 
     n: int
+    key: ClassVar[str] = "min_frequency"
+    setting: ClassVar[str] = "risk.min_frequency"
+    document: ClassVar[str] = "n_rule"
+    is_of_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.n < 2:
             raise InputError(f"min_frequency is {self.n}; give at least 2, or no count is excluded")
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        return given if isinstance(given, cls) else cls(given)
+
+    @property
+    def facts(self) -> int:
+        return self.n
+
+    @property
+    def sentence(self) -> str:
+        return f"No published count is from 1 to {self.n - 1:,}."
+
+    @property
+    def hides(self) -> int:
+        return self.n - 1
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether it may be published whole, and all within it; one pass over the table, the first time."""
@@ -48,7 +71,7 @@ class NRule:
     def _broken(self, table: Table, subtable: SubTable, fact: Fact | None = None) -> Broken | None:
         """By the smallest count of a sub-table, or of what a fact tells of it, where that breaks the rule."""
         label = st.label(subtable, table.schema)
-        text = f"{label} has a count from 1 to {self.n - 1}, which the n-rule of {self.n} excludes"
+        text = f"{label} has a count from 1 to {self.n - 1}, which the minimum frequency of {self.n} excludes"
         if not subtable:
             return Broken(text, f"{label}: {table.total} records")
         marginal = table.marginal(subtable)
@@ -65,6 +88,7 @@ class NRule:
         """NothingReleasableError where not even the number of records may be published."""
         if 0 < table.total < self.n:
             raise NothingReleasableError(
-                f"the table has {table.total} records, and the n-rule of {self.n} excludes counts from 1 to "
-                f"{self.n - 1}: not even the grand total may be published; give {table.total} or less"
+                f"the table has {table.total} records, and the minimum frequency of {self.n} excludes counts from 1 to "
+                f"{self.n - 1}: not even the grand total may be published; choose a minimum frequency of "
+                f"at most {table.total}"
             )

@@ -19,7 +19,7 @@ from sdc.protect.release import protect
 from sdc.protect.request import ProtectionRequest
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
-from sdc.risk.n_rule import NRule
+from sdc.risk.min_frequency import MinFrequency
 from sdc.risk.verdict import Verdict
 from sdc.search.best import METHODS
 from sdc.stages.resolved import knowledge
@@ -79,7 +79,7 @@ def test_so_it_is_of_levels(night: list[int]) -> None:
             continue
         implied = [named(schema, t) for t in closed_sets(schema) if t in release]
         broken = reference.breaks_threshold(dense_of(table), implied, n)
-        assert (NRule(n).broken(table, knows(table, release)) is not None) == broken
+        assert (MinFrequency(n).broken(table, knows(table, release)) is not None) == broken
         seen[broken] += 1
     assert min(seen[True], seen[False]) > 0
 
@@ -128,7 +128,7 @@ def test_a_width_does_not_imply_it_of_larger_counts() -> None:
     found = assess(level, told, min_width=6, min_frequency=5)
     assert found.broken is not None
     assert (found.releasable, found.broken.detail) == (False, "A: the cell A = 0 has the count 4")
-    assert repr(found) == "Assessment: unsafe, A has a count from 1 to 4, which the n-rule of 5 excludes"
+    assert repr(found) == "Assessment: unsafe, A has a count from 1 to 4, which the minimum frequency of 5 excludes"
 
 
 def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
@@ -136,7 +136,7 @@ def test_parts_withhold_what_the_rule_excludes(night: list[int]) -> None:
     rng, parts, larger = np.random.default_rng([50, *night]), 0, 0
     for table, counts in tables(rng, scaled(CASES // 2, fewest=40)):
         n, view = int(rng.integers(3, 8)), int(rng.integers(1, 1 << counts.ndim))
-        criteria, rule = Criteria.of(2, 2, n_rule=n), NRule(n)
+        criteria, rule = Criteria.of(2, 2, min_frequency=n), MinFrequency(n)
         alone = [1 << v for v in st.members(view) if rule.keeps(table, NO_ZEROS, 1 << v)]
         evaluator = RiskEvaluator(table, knows(table, Release.of(alone[: rng.integers(3)])), criteria)
         whole = evaluator.evaluate(NOTHING)
@@ -178,7 +178,7 @@ def widths(counts: np.ndarray, told: np.ndarray, known: list[int], cells: np.nda
 
 def test_an_n_that_excludes_nothing() -> None:
     table = dense(schema_of([2]), [1, 9])
-    with pytest.raises(InputError, match="n_rule is 1; give at least 2, or no count is excluded"):
+    with pytest.raises(InputError, match="min_frequency is 1; give at least 2, or no count is excluded"):
         assess(table, knows(table, NOTHING), min_width=1, min_frequency=1)
 
 
@@ -186,10 +186,10 @@ def test_an_n_that_excludes_nothing() -> None:
 def test_a_rule_that_not_even_the_total_keeps(method: str) -> None:
     table = dense(schema_of([2, 2]), [1, 2, 3, 4])
     with pytest.raises(
-        NothingReleasableError, match=r"has 10 records, and the n-rule of 11 .* an n_rule of at most 10"
+        NothingReleasableError, match=r"10 records, and the minimum frequency of 11 .* frequency of at most 10"
     ):
         find_release(table, knowledge(table), method, min_width=1, min_frequency=11)
-    NRule(10).require_total(table)
+    MinFrequency(10).require_total(table)
 
 
 def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
@@ -200,7 +200,7 @@ def test_a_rule_that_a_one_way_sub_table_breaks_leaves_chains_nothing() -> None:
     assert "A = 0 has the count 3" in found.value.detail
     assert find_release(table, knowledge(table), "ordered", min_width=1, min_frequency=5).frontier == ["B"]
     for n, kept in ((5, [0b10]), (4, [0b10]), (3, [0b01, 0b10])):  # the least count of A is 3
-        assert list(Criteria.of(2, 1, n_rule=n).keeping(table, NO_ZEROS, [0b01, 0b10, 0b11])) == kept
+        assert list(Criteria.of(2, 1, min_frequency=n).keeping(table, NO_ZEROS, [0b01, 0b10, 0b11])) == kept
     best = find_release(table, knowledge(table), "best", min_width=1, min_frequency=5)
     assert best.reason is not None
     assert "reaches the minimum width 1 and keeps the rules" in best.reason
@@ -222,4 +222,5 @@ def test_a_required_sub_table_that_breaks_it() -> None:
         find_release(table, knowledge(table), "ordered", min_width=1, min_frequency=5, require=["A*B"])
     assert found.value.detail == "A*B: the cell A = 1, B = 1 has the count 1"
     reason = why(table, ["A", "B"], "A*B", min_width=1, min_frequency=5)
-    assert reason.proof(table.schema) == "refused, proven: A*B has a count from 1 to 4, which the n-rule of 5 excludes"
+    proof = "refused, proven: A*B has a count from 1 to 4, which the minimum frequency of 5 excludes"
+    assert reason.proof(table.schema) == proof

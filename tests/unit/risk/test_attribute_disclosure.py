@@ -19,7 +19,7 @@ from sdc.model.structural_zeros import NO_ZEROS, StructuralZeros
 from sdc.model.table import Table
 from sdc.protect.release import protect
 from sdc.protect.request import ProtectionRequest
-from sdc.risk.attributes import Attributes
+from sdc.risk.attribute_disclosure import AttributeDisclosure
 from sdc.risk.criteria import Criteria
 from sdc.risk.evaluator import RiskEvaluator
 from sdc.risk.verdict import Verdict
@@ -42,7 +42,7 @@ from tests.strategies import dense, knows, schema_of
 CASES = 300
 
 
-def tells(table: Table, zeros: StructuralZeros, release: Release, rule: Attributes) -> bool:
+def tells(table: Table, zeros: StructuralZeros, release: Release, rule: AttributeDisclosure) -> bool:
     """By all implied sub-tables, of each sensitive variable on its finest level there."""
     schema, impossible = table.schema, {*impossible_cells(table.schema, zeros)}
     own = map(schema.index, rule.sensitive)
@@ -52,14 +52,14 @@ def tells(table: Table, zeros: StructuralZeros, release: Release, rule: Attribut
     return any(discloses(table, impossible, t, v, rule) for t, v in finest)
 
 
-def discloses(table: Table, impossible: Collection[Cell], subtable: int, v: int, rule: Attributes) -> bool:
+def discloses(table: Table, impossible: Collection[Cell], subtable: int, v: int, rule: AttributeDisclosure) -> bool:
     variable, view = variables_of(table.schema)[v], named(table.schema, subtable)
     return reference.discloses_attribute(dense_of(table), view, variable, rule.most, impossible, lacking=rule.lacking)
 
 
-def random_rule(rng: np.random.Generator, schema: Schema) -> Attributes:
+def random_rule(rng: np.random.Generator, schema: Schema) -> AttributeDisclosure:
     names = rng.permutation(schema.names)[: rng.integers(1, 3)].tolist()
-    return Attributes(tuple(names), int(rng.integers(1, 5)), bool(rng.random() < 0.5))
+    return AttributeDisclosure(tuple(names), int(rng.integers(1, 5)), bool(rng.random() < 0.5))
 
 
 def test_the_rule_is_broken_exactly_where_a_group_is_told_of(night: list[int]) -> None:
@@ -124,7 +124,7 @@ def test_what_is_withheld_of_a_part_makes_no_such_group_safe(night: list[int]) -
     rng, seen = np.random.default_rng([54, *night]), Counter[tuple[str, bool]]()
     for table in sparse(rng, scaled(CASES // 2, fewest=40)):
         rule, view = random_rule(rng, table.schema), (1 << len(table.schema)) - 1
-        evaluator = RiskEvaluator(table, knows(table, NOTHING), Criteria.of(2, 1, attributes=rule))
+        evaluator = RiskEvaluator(table, knows(table, NOTHING), Criteria.of(2, 1, attribute_disclosure=rule))
         for way in ("suppression", "rounding"):
             whole = evaluator.evaluate(NOTHING)
             found = (
@@ -143,13 +143,13 @@ def test_by_hand() -> None:
     """All 3 of the north are ill; of the south some of each."""
     schema = Schema((Variable("area", ("north", "south")), Variable("ill", ("yes", "no"))))
     table = dense(schema, [3, 0, 40, 50])
-    rule = Attributes(("ill",), 3)
+    rule = AttributeDisclosure(("ill",), 3)
     found = assess(table, ["area*ill"], min_width=1, attribute_disclosure=rule)
     assert found.broken is not None
     assert re.match(r"area\*ill tells of a group of at most 3 records", found.broken.text)
     assert found.broken.detail == "the group area = north"
     assert assess(table, ["area", "ill"], min_width=1, attribute_disclosure=rule).releasable
-    assert assess(table, ["area*ill"], min_width=1, attribute_disclosure=Attributes(("ill",), 2)).releasable
+    assert assess(table, ["area*ill"], min_width=1, attribute_disclosure=AttributeDisclosure(("ill",), 2)).releasable
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
     assert assess(table, knows(table, Release.of([3]), zeros), min_width=1, attribute_disclosure=rule).broken is None
 
@@ -160,7 +160,7 @@ def test_with_structural_zeros_what_is_within_may_break_it_alone() -> None:
     schema = Schema(tuple(Variable(name, categories) for name, categories in sizes.items()))
     counts = {("a", "m", "no"): 2, ("b", "m", "no"): 9, ("b", "f", "yes"): 5, ("b", "f", "no"): 6}
     table = dense(schema, [counts.get(cell, 0) for cell in product(*sizes.values())])
-    zeros, rule = StructuralZeros((((1, (0,)), (2, (0,))),)), Attributes(("pregnant",), 4)
+    zeros, rule = StructuralZeros((((1, (0,)), (2, (0,))),)), AttributeDisclosure(("pregnant",), 4)
     told = [discloses(table, impossible_cells(schema, zeros), t, 2, rule) for t in (0b101, 0b111)]
     assert told == [True, False]
     found = rule.broken(table, knows(table, Release.of([0b111]), zeros))
@@ -174,7 +174,7 @@ def test_coarser_levels_are_sensitive_too() -> None:
     kind = Variable("kind", ("some", "none"), Coarser("ill", (0, 0, 1)))
     schema = Schema((Variable("area", ("north", "south")), ill, kind))
     table = Table.of(schema, np.array([*product(range(2), range(3))]), np.array([1, 2, 0, 30, 40, 50]))
-    rule = Attributes(("ill",), 3, lacking=False)
+    rule = AttributeDisclosure(("ill",), 3, lacking=False)
     found = rule.broken(table, knows(table, Release.of([0b011])))
     assert found is not None
     assert found.text.startswith("area*kind tells of a group of at most 3 records that all have one category")
@@ -183,10 +183,10 @@ def test_coarser_levels_are_sensitive_too() -> None:
 def test_what_is_no_rule() -> None:
     table = dense(schema_of([2, 2]), [1, 2, 3, 4])
     with pytest.raises(InputError, match="unknown variable 'income'; the table has A, B"):
-        assess(table, ["A"], min_width=1, attribute_disclosure=Attributes(("income",), 3))
+        assess(table, ["A"], min_width=1, attribute_disclosure=AttributeDisclosure(("income",), 3))
     for sensitive, most in (((), 3), (("A",), 0)):
         with pytest.raises(InputError, match="name a variable, and give at least 1 record"):
-            Attributes(sensitive, most)
+            AttributeDisclosure(sensitive, most)
 
 
 def test_a_required_sub_table_that_breaks_it() -> None:
@@ -195,6 +195,11 @@ def test_a_required_sub_table_that_breaks_it() -> None:
         NotReleasableError, match=r"A\*B is not releasable: A\*B tells of a group of at most 3"
     ) as found:
         find_release(
-            table, knowledge(table), "ordered", min_width=1, attribute_disclosure=Attributes(("B",), 3), require=["A*B"]
+            table,
+            knowledge(table),
+            "ordered",
+            min_width=1,
+            attribute_disclosure=AttributeDisclosure(("B",), 3),
+            require=["A*B"],
         )
     assert found.value.detail == "the group A = 0"

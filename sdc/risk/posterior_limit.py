@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -20,14 +20,20 @@ from sdc.model.knowledge import Knowledge
 from sdc.model.losses import check_limit
 from sdc.model.marginal import CellMarginals
 from sdc.model.table import Counts, Table
+from sdc.risk.criterion import Criterion, register
+from sdc.risk.verdict import Verdict
+
+if TYPE_CHECKING:
+    from sdc.risk.assessment import Assessment
 
 CLAIMED = 1e-6  # the most likely small count always has a larger probability
 Exactly: TypeAlias = Callable[[Counts], tuple[Probabilities, Probabilities]]
 """For some cells, the probabilities of true and of most likely counts."""
 
 
+@register
 @dataclass(frozen=True)
-class PosteriorLimit:
+class PosteriorLimit(Criterion):
     """A limit on the probabilities of at-risk cells' true counts.
 
     law, alpha       of the feasible tables and its prior, see `laws.law_of`; only an exact engine can decide
@@ -50,6 +56,9 @@ class PosteriorLimit:
     max_probability: float | None = None
     losses: Losses | None = None
     max_loss: float | None = None
+    key: ClassVar[str] = "posterior_limit"
+    setting: ClassVar[str] = "risk.posterior"
+    document: ClassVar[str] = "limit on the posterior"
     monotone: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -64,11 +73,38 @@ class PosteriorLimit:
         most = None if self.losses is None else self.losses.most
         check_limit(self.max_above, self.max_probability, self.max_loss, most)
 
-    @staticmethod
-    def from_facts(facts: Mapping[str, Any]) -> PosteriorLimit:
-        """From a section of a config or document."""
-        losses = facts.get("losses")
-        return PosteriorLimit(**{**facts, "losses": losses and Losses.of(losses)})
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        if isinstance(given, cls):
+            return given
+        losses = given.get("losses")
+        return cls(**{**given, "losses": losses and Losses.of(losses)})
+
+    @property
+    def facts(self) -> PosteriorLimit:
+        return self
+
+    @property
+    def sentence(self) -> str:
+        parts = []
+        if self.max_above is not None:
+            parts.append(
+                f"at most {100 * self.max_above:g} % of these cells have a true count more probable than "
+                f"{self.threshold:g}"
+            )
+        if self.max_probability is not None:
+            parts.append(f"no true count is more probable than {self.max_probability:g}")
+        if self.losses is not None and self.max_loss is not None:
+            parts.append(
+                f"an intruder who claims a count where it is more probable than {self.losses.intruder.threshold:g} "
+                f"costs at most {self.max_loss:g} a cell, {self.losses.agency.right:g} where he is right and "
+                f"{self.losses.agency.wrong:g} where he is wrong"
+            )
+        return f"Under the law “{self.law}” {' and '.join(parts)}."
+
+    def with_likely(self, answer: Assessment, table: Table, known: Knowledge, rows: Counts) -> Assessment:
+        found = self.judge(table, known, rows)
+        return replace(answer, verdict=Verdict.worst([answer.verdict, found.verdict]), likely=found)
 
     @property
     def least(self) -> float:
@@ -125,7 +161,7 @@ class PosteriorLimit:
         first = int(np.argmax(probabilities))
         above = int((probabilities > self.threshold + EQUAL).sum())
         claims = self.claims(probabilities, exactly)
-        holds = self.keeps(probabilities, len(rows)) and self.keeps_losses(claims)
+        holds = self.allows(probabilities, len(rows)) and self.keeps_losses(claims)
         return Likely(self, holds, above, len(rows), float(probabilities[first]), int(rows[first]), claims)
 
     def claims(self, at_truth: Probabilities, exactly: Exactly, equal: float = EQUAL) -> Claims | None:
@@ -149,7 +185,7 @@ class PosteriorLimit:
             return True
         return self.losses.total(claims) <= self.max_loss * claims.cells
 
-    def keeps(self, probabilities: Probabilities, cells: int, equal: float = EQUAL) -> bool:
+    def allows(self, probabilities: Probabilities, cells: int, equal: float = EQUAL) -> bool:
         """Whether cells with these probabilities of true counts (others have less) are within the limit."""
         above = int((probabilities > self.threshold + equal).sum())
         few = self.max_above is None or above <= self.max_above * cells
@@ -173,6 +209,10 @@ class Likely:
     highest: float
     row: int
     claims: Claims | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return Verdict.SAFE if self.is_kept else Verdict.UNSAFE
 
     @property
     def fraction(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from sdc.model.structural_zeros import StructuralZeros
 from sdc.model.subtable import SubTable
 from sdc.model.table import Codes, Table
 from sdc.risk.assessment import Broken
+from sdc.risk.criterion import Criterion, register
 
 
+@register
 @dataclass(frozen=True)
-class Attributes:
+class AttributeDisclosure(Criterion):
     """Of no published group of 1 up to `most` records is it told that none has a category of a sensitive variable.
 
     sensitive  names of variables; coarser levels of one tell of it, and are sensitive too
@@ -41,21 +43,29 @@ class Attributes:
     sensitive: tuple[str, ...]
     most: int
     lacking: bool = True
+    key: ClassVar[str] = "attribute_disclosure"
+    setting: ClassVar[str] = "risk.attribute_disclosure"
+    document: ClassVar[str] = "attributes"
+    is_of_counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.most < 1 or not self.sensitive:
             raise InputError(
-                f"attributes of {len(self.sensitive)} sensitive variables in groups of at most {self.most} records; "
-                "name a variable, and give at least 1 record"
+                f"attribute_disclosure of {len(self.sensitive)} sensitive variables in groups of at most {self.most} "
+                "records; name a variable, and give at least 1 record"
             )
 
     @property
     def facts(self) -> dict[str, Any]:
-        """As documents have it."""
         return {"sensitive": list(self.sensitive), "most": self.most, "lacking": self.lacking}
 
+    @property
+    def sentence(self) -> str:
+        what = "that none is in some category" if self.lacking else "that all are in one category"
+        group = f"Of no published group of at most {self.most:,} records is it told"
+        return f"{group} {what} of {' or '.join(self.sensitive)}."
+
     def check(self, schema: Schema) -> None:
-        """InputError where the table does not have a variable that is sensitive."""
         for name in self.sensitive:
             schema.index(name)
 
@@ -115,7 +125,7 @@ class Attributes:
 
 
 @lru_cache(maxsize=4)
-def _verdicts(rule: Attributes, table: Table, zeros: StructuralZeros) -> dict[SubTable, bool]:
+def _verdicts(rule: AttributeDisclosure, table: Table, zeros: StructuralZeros) -> dict[SubTable, bool]:
     """What was found of a table's sub-tables."""
     return {}
 
@@ -141,7 +151,9 @@ class _Groups:
         return f"the group {self.own.written(self.codes[int(self.tells.argmax())])}"
 
 
-def _groups(marginal: Table, subtable: SubTable, others: SubTable, excluded: Flags | None, rule: Attributes) -> _Groups:
+def _groups(
+    marginal: Table, subtable: SubTable, others: SubTable, excluded: Flags | None, rule: AttributeDisclosure
+) -> _Groups:
     """The groups of a sub-table by its others; excluded are (categories of its axes) flags of impossible cells."""
     schema, kept = marginal.schema, st.within(others, subtable)
     own = schema.restrict(st.members(kept)) if kept else None
