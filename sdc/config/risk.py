@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    model_serializer,
+    model_validator,
+)
 
 from sdc.config.features import (
     AT_LEAST,
@@ -147,6 +154,11 @@ class RiskConfig(Section):
     """a section with the least number of values that an at-risk cell can take, and include_zero; default any"""
     posterior: PosteriorLimitConfig | None = None
     """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without min_values where none is asked for: builds from before it have the same digest."""
+        return {key: value for key, value in plain(self).items() if key != "min_values" or value is not None}
 
 
 _EVERYWHERE = (*IMPOSSIBLE, SHARP, *FILES, *LIKELY, *ESTIMATED)
