@@ -25,7 +25,7 @@ from sdc.risk.verdict import Verdict
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.solve.down_sets import FIRST_EFFORT, DownSets
 
-MOST_LISTED = 20_000
+MOST_LISTED, MOST_COMPLETE = 20_000, 10  # sub-tables; variables of which all are looked at
 MOST_STEPS = 300_000  # of a proposal that stayed open, for every cell: 30 s
 MOST_CONFLICTS = 8  # of one proposal: each is looked for in what is left without the one before
 
@@ -34,13 +34,15 @@ MOST_CONFLICTS = 8  # of one proposal: each is looked for in what is left withou
 class Bound:
     """The utility of the release that was found, and one that no release which satisfies the criteria exceeds.
 
-    conflicts  refuted sets that show it, pairs among them
+    conflicts    refuted sets that show it, pairs among them
+    is_complete  False where it is of releases that have all one-way sub-tables
     """
 
     found: Fraction
     value: Fraction
     conflicts: int
     pairs: int
+    is_complete: bool
 
     @property
     def is_met(self) -> bool:
@@ -52,11 +54,12 @@ class Bound:
         """How far the release is from the best, in a sentence."""
         shown = f"{float(self.value):.12g}"
         by = f"{self.conflicts:,} refuted set{'s' * (self.conflicts != 1)}, {self.pairs:,} of them pairs"
+        of = "release" if self.is_complete else "release with all one-way sub-tables"
         if self.is_met:
-            return f"No release is better: the highest possible utility is {shown}, by {by}."
+            return f"No {of} is better: the highest possible utility is {shown}, by {by}."
         share = 100 * float(self.found / self.value)
         return (
-            f"This release has at least {share:.1f} % of the utility of the best one, which has at most {shown}, by "
+            f"This release has at least {share:.1f} % of the utility of the best {of}, which has at most {shown}, by "
             f"{by}. The bound comes from the solver and is not verified."
         )
 
@@ -85,7 +88,7 @@ class OptimumSearch(OrderedSearch):
         listed = self._listed()
         search = replace(self, deadline=self.deadline.halved)
         found = OrderedSearch.run(search)
-        if self.constraints.only_required or not listed:
+        if self.constraints.only_required:
             return OptimalRelease(**vars(found))
         self._steps, self._best = [*search._steps], found.evaluation
         bound = self._improve(listed, found.required.evaluation if found.required else self.least)
@@ -98,14 +101,37 @@ class OptimumSearch(OrderedSearch):
         return OptimalRelease(**{**vars(ended), "is_ended": is_ended}, bound=bound)
 
     def _listed(self) -> tuple[SubTable, ...]:
-        """What may be released, in a list short enough for a solver; smaller sub-tables first."""
-        kept = self.evaluator.criteria.keeping(self.evaluator.table, self.evaluator.known.zeros, self._candidates())
+        """What may be released, in a list short enough for a solver; smaller sub-tables first.
+
+        Of few variables every sub-table that is wide enough by itself; of more those whose critical width allows them,
+        which are all that can be released beside all one-way sub-tables.
+        """
+        every = self._wide_alone() if self._is_complete else self._candidates()
+        kept = self.evaluator.criteria.keeping(self.evaluator.table, self.evaluator.known.zeros, every)
         if len(kept) > MOST_LISTED:
             raise InputError(
                 f"method optimum: {len(kept):,} sub-tables have a critical width that allows them, at most "
                 f"{MOST_LISTED:,} are possible; choose the method best, or fewer variables"
             )
         return tuple(sorted((t for t in kept if t), key=lambda t: (st.dimension(t), t)))
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether every sub-table is looked at."""
+        return len(self._schema) <= MOST_COMPLETE
+
+    def _wide_alone(self) -> tuple[SubTable, ...]:
+        """Every sub-table that may go out if nothing else does: an at-risk cell i has from 0 to n_T(i_T) records.
+
+        It has n_T(i_T) for certain where no other cell is in its marginal cell.
+        """
+        schema, cells = self._schema, self.evaluator.pool.at_risk.cells
+        found = list[SubTable]()
+        for t in self.constraints.allowed(Release.of([st.full(len(schema))]).views(schema)):
+            widths = np.where(schema.shared(t, cells), self.evaluator.table.marginal_at(t, cells), 0)
+            if self.evaluator.criteria.width.is_wide(widths).all():
+                found.append(t)
+        return tuple(found)
 
     def _improve(self, listed: Sequence[SubTable], start: Evaluation) -> Bound:
         """Proposals until the best release is proven, one stays open, or the deadline comes."""
@@ -149,7 +175,7 @@ class OptimumSearch(OrderedSearch):
                 master.exclude(place[t] for t in conflict)
             conflicts += len(found)
         worth = self._utility(self._best.release)
-        return Bound(Fraction(worth, scale), Fraction(max(bound, worth), scale), conflicts, pairs)
+        return Bound(Fraction(worth, scale), Fraction(max(bound, worth), scale), conflicts, pairs, self._is_complete)
 
     def _proposed(self, start: Evaluation, members: Sequence[SubTable]) -> Evaluation | None:
         """The evaluation of some sub-tables with what is required; None where the deadline came before it."""
