@@ -66,6 +66,9 @@ class InProcess:
         # lazily: whoever has the answer stops asking, and the units that are left cost nothing
         return (function(table, unit) for unit in units)
 
+    def __repr__(self) -> str:
+        return "IN_PROCESS"
+
 
 IN_PROCESS = InProcess()
 

@@ -65,7 +65,7 @@ def round_command(
         about.judge_rounded(sub_table, base)
         own = about.build.criteria
         judged = f"each cell of the whole table with 1 to {own.small_count} records keeps the width {own.floor}"
-    rounded = api.controlled_rounding(table, base=base)
+    rounded = api.round(table, base=base)
     if out is not None:
         from sdc.stages.release import rounded_table
 
@@ -119,9 +119,9 @@ def suppress(
     criteria = about.criteria()
     found = api.suppress(
         about.table,
-        public,
         sub_table,
-        criteria,
+        public=public,
+        criteria=criteria,
         budget=about.budget,
         whole=whole,
         witnesses=about.witnesses(public),
@@ -219,8 +219,8 @@ def magnitude(
         read_config(Path(table)).require("magnitude")
     found = api.magnitude_table(
         table,
-        value,
-        by[0].split("*"),
+        value=value,
+        by=by[0].split("*"),
         also=[one.split("*") for one in by[1:]],
         contributors=contributors,
         dominance=None if dominance is None else _dominance(dominance),

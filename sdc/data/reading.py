@@ -24,7 +24,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,8 @@ from sdc.run_format import ROUNDED_COUNT
 
 COUNT = "count"
 WHO_TAKES = "sdc bounds, sdc enumerate or sdc check, which take tables whose counts are not all told"
+TableLike: TypeAlias = Table | Any
+"""A table, or what `read_table` makes one of: a data frame, or the path of a file."""
 _BETWEEN = re.compile(r"\s*\d+\s*-\s*\d+\s*")
 MEMORY = 1 << 30
 """Bytes for the cells that are counted, where nothing else is said."""
@@ -109,6 +111,16 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
     InputError for whatever cannot be read as a table of counts, see the module.
     """
     return _count_source(source, settings, executor, memory).table
+
+
+def table_of(source: Any, variables: Sequence[str] | None = None) -> Table:
+    """A table as it is, and whatever else `read_table` reads; InputError as there.
+
+    variables  those that are kept; default all
+    """
+    if not isinstance(source, Table):
+        return read_table(source, variables=variables)
+    return source if variables is None else source.marginal(list(variables))
 
 
 def read_weights(

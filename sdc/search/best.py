@@ -14,7 +14,7 @@ from sdc.executor import IN_PROCESS
 from sdc.model.decomposable_graph import DecomposableGraph
 from sdc.model.errors import ConfigError, InputError, NotReleasableError, ReleaseError
 from sdc.model.knowledge import Knowledge
-from sdc.model.parts import NO_PARTS, Parts
+from sdc.model.parts import NO_PARTS, Part, Parts
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.risk.criteria import Evaluation
@@ -103,6 +103,10 @@ class FoundRelease(Found):
     objective: Objective = "sub_tables"
     candidates: tuple[Candidate, ...] = ()
     resumed: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def protected(self) -> tuple[Part, ...]:
+        return self.parts.tables
 
     @property
     def halvings(self) -> float | None:

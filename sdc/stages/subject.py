@@ -14,7 +14,7 @@ from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
 from sdc.config.release import PatternLike, ReleaseConfig
-from sdc.data.reading import count_records, read_schema, zeros_of
+from sdc.data.reading import TableLike, count_records, read_schema, table_of, zeros_of
 from sdc.data.source import open_source
 from sdc.executor import IN_PROCESS, Executor
 from sdc.feasible.proof import Proof
@@ -59,42 +59,67 @@ class Known(Protocol):
         """What everybody knows once it is out."""
 
 
-Public: TypeAlias = Knowledge | Known | Release | Sequence[str]
+Public: TypeAlias = Knowledge | Known | Release | Sequence[str | Sequence[str]]
 """What is public of a table: what is known of it; a release that was found, or a build; or sub-tables, beside which
-nothing is known."""
+nothing is known. An empty list: nothing is public."""
 
 
-def release_of(table: Table, sub_tables: Release | Sequence[str]) -> Release:
-    """The downward closure of sub-tables written `age*sex`; ReleaseError for an unknown variable or no sub-table."""
+def release_of(table: Table, sub_tables: Release | Sequence[str | Sequence[str]]) -> Release:
+    """The downward closure of sub-tables, each `age*sex` or a list of names; ReleaseError for an unknown variable."""
     if isinstance(sub_tables, Release):
         return sub_tables
-    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str)
-    if not (is_list and sub_tables and all(isinstance(one, str) for one in sub_tables)):
+    is_list = isinstance(sub_tables, Sequence | Set) and not isinstance(sub_tables, str | bytes)
+    if not (is_list and all(isinstance(one, str | list | tuple) for one in sub_tables)):
         given = repr(sub_tables) if isinstance(sub_tables, str) else f"of the type {type(sub_tables).__name__}"
         raise ReleaseError(
-            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], a release that was "
-            "found, or what sdc.knowledge gives"
+            f"release {given} is not a list of sub-tables; give one such as ['age*sex', 'race'], [] if nothing is "
+            "public, a release that was found, or what sdc.knowledge gives"
         )
-    return Release.of(st.parse(text, table.schema) for text in sub_tables)
+    return Release.of(st.told(one, table.schema) for one in sub_tables)
 
 
 def knowledge(
-    table: Table,
-    release: Public = NOTHING,
+    table: TableLike,
+    release: Public = (),
     *,
     structural_zeros: str | Path | StructuralZeros | None = None,
     facts: Iterable[Fact] = NO_FACTS,
 ) -> Knowledge:
-    """What everybody knows of a table: sub-tables that are public, cells that are impossible, and other facts.
+    """State what everybody knows of a table: public sub-tables, impossible cells and other facts.
 
-    structural_zeros  these, or a YAML file of patterns, see `sdc.data.structural_zeros`
-    facts             counts of some cells, or numbers that they lie between, see `sdc.model.fact`
+    Parameters
+    ----------
+    table : Table, data frame or path
+        The confidential table.
+    release : list, Release, Knowledge or found release, default ()
+        What is public already: sub-tables `age*sex` or lists of names, or a release with all it was found beside.
+    structural_zeros : path or StructuralZeros, optional
+        Impossible cells, or a YAML file of patterns of them.
+    facts : iterable of Fact
+        Counts of some cells, or numbers between which they lie.
 
-    In which group of a level each category is is a part of the table's schema, see `read_table`, and known too. Of a
-    release that was found all is known that it was found beside, and what goes out of it in part. Errors as `known_of`,
-    and InputError where a record is in an impossible cell, or a fact is not so.
+    Returns
+    -------
+    Knowledge
+        It can be given wherever a function takes `public`.
+
+    Raises
+    ------
+    ReleaseError
+        For an unknown variable, and where the release is of another table.
+    InputError
+        Where a record is in an impossible cell, or a fact is not true.
+
+    Notes
+    -----
+    The hierarchy of a variable is part of the table, see `read_table`, and counts as known.
+
+    Examples
+    --------
+    >>> sdc.knowledge("czech_auto_workers.csv", ["A*B", ["A", "C"]]).release.frontier
+    (3, 5)
     """
-    given = structural_zeros
+    table, given = table_of(table), structural_zeros
     zeros = given if isinstance(given, StructuralZeros) else zeros_of(table, given)
     return known_of(table, release) | Knowledge.of(table, NOTHING, zeros, facts)
 
@@ -333,11 +358,9 @@ class Subject:
 
     @property
     def publication(self) -> dict[str, Any]:
-        """How the config publishes, as `sdc.publish_release` takes it."""
+        """How the config publishes, as `sdc.publish` takes it."""
         about = self.config.publication.model_dump(exclude_none=True)
-        labels = self.config.labels.model_dump(exclude_none=True)["variables"]
-        named: dict[str, Any] = {name: about.pop(name) for name in ("title", "formulas") if name in about}
-        return {**named, "about": about, "labels": labels}
+        return {**about, "labels": self.config.labels.model_dump(exclude_none=True)["variables"]}
 
     @property
     def labels(self) -> Labels:

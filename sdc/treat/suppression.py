@@ -19,7 +19,7 @@ from sdc.feasible.witnesses import Witnesses
 from sdc.model import subtable as st
 from sdc.model.errors import InputError, NotReleasableError
 from sdc.model.knowledge import Knowledge
-from sdc.model.named import Named, named_cells
+from sdc.model.named import Tabular, named_cells
 from sdc.model.release import NOTHING, Release
 from sdc.model.schema import Schema
 from sdc.model.subtable import SubTable
@@ -43,7 +43,7 @@ KEPT = 512  # tables that agree, the newest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suppressed(Named):
+class Suppressed(Tabular):
     """Which cells are withheld.
 
     counts    of the table, those of withheld cells too, which are confidential

@@ -164,7 +164,7 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
     wished = {**ASKED, "only": None}
-    found = find_release(PEOPLE, before, "best", **wished, best_subset=True)
+    found = find_release(PEOPLE, "best", before, **wished, best_subset=True)
     assert len(found.parts.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
     assert found.graph is not None
@@ -202,7 +202,7 @@ class Clock(InProcess):
 
 
 def asked(**more: Any) -> FoundRelease:
-    return find_release(PEOPLE, NOTHING, "ordered", **ASKED, best_subset=True, **more)
+    return find_release(PEOPLE, "ordered", **ASKED, best_subset=True, **more)
 
 
 @pytest.mark.parametrize(("ticks", "proven"), [(80.0, ()), (200.0, ("A*B*C",)), (5000.0, IN_PART)])
@@ -255,4 +255,4 @@ def test_without_a_best_subset_what_is_not_proven_in_time_lets_nothing_out(
     with pytest.raises(
         NotReleasableError, match=r"^the search was told to end before A\*B was proven in part; give it"
     ):
-        find_release(PEOPLE, NOTHING, "ordered", min_width=3, **wished)
+        find_release(PEOPLE, "ordered", min_width=3, **wished)

@@ -108,7 +108,7 @@ def test_what_a_search_releases_tells_of_no_such_group(method: str, night: list[
         given = {"chains": 1, "steps": 200} if method in ("best", "decomposable") else {}
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
         try:
-            release = find_release(table, knowledge(table), method, min_width=1, attributes=rule, **given).release
+            release = find_release(table, method, knowledge(table), min_width=1, attributes=rule, **given).release
         except ReleaseError:
             found[False] += 1
             continue
@@ -192,5 +192,5 @@ def test_a_required_sub_table_that_breaks_it() -> None:
     with pytest.raises(
         NotReleasableError, match=r"A\*B is not releasable: A\*B tells of a group of at most 3"
     ) as found:
-        find_release(table, knowledge(table), "ordered", min_width=1, attributes=Attributes(("B",), 3), require=["A*B"])
+        find_release(table, "ordered", knowledge(table), min_width=1, attributes=Attributes(("B",), 3), require=["A*B"])
     assert found.value.detail == "the group A = 0"
