@@ -11,6 +11,7 @@ from functools import cache, wraps
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+from sdc.config.old_keys import current, warn
 from sdc.executor import IN_PROCESS
 from sdc.intruder.limit import PosteriorLimit
 from sdc.model.errors import InputError
@@ -22,7 +23,6 @@ from sdc.risk.asked import CriteriaKeywords
 from sdc.risk.attributes import Attributes
 from sdc.risk.criteria import Criteria
 from sdc.risk.effort import Budget
-from sdc.search.best import METHODS
 from sdc.search.found import Found
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class OldForm:
 OLD_NAMES = {
     **{
         f"{method}_release": OldForm("find_release", ("table", "public", "criteria"), {"method": method})
-        for method in METHODS
+        for method in ("ordered", "bisection", "decomposable", "best", "simulatable")
     },
     "controlled_rounding": OldForm("round", ("table",)),
     "publish_release": OldForm("publish", ("table", "found", "folder")),
@@ -160,7 +160,8 @@ def checked(verb: Any) -> Any:
     takes_executor = "executor" in signature.parameters
 
     @wraps(verb)
-    def call(*args: Any, **named: Any) -> Any:
+    def call(*args: Any, **given: Any) -> Any:
+        named = current(given, "risk", warn)
         if form is not None and is_old is not None and is_old(args, named):
             return _by_today(form, verb.__name__, call, args, named)
         for name, kind, value in _given(_bound(verb, signature, args, named)):

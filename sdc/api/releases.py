@@ -113,7 +113,7 @@ def find_release(
     ----------
     table : Table, data frame or path
         The confidential table, or its records.
-    method : {"ordered", "bisection", "decomposable", "best", "simulatable"}
+    method : {"ordered", "bisection", "decomposable", "best", "optimum", "simulatable"}
         The search. See the handbook page "Choosing a method".
     public : list, Release, Knowledge or found release, default ()
         What is public already. An empty list means nothing.
@@ -426,11 +426,11 @@ def risk_utility_curve(
     """
     table = table_of(table)
     on_point = settings.pop("on_point", lambda point: None)
-    rules = {name: settings.pop(name, None) for name in ("n_rule", "attributes")}
+    rules = {name: settings.pop(name, None) for name in ("min_frequency", "attribute_disclosure")}
     for name, values in (("min_widths", min_widths), ("small_counts", small_counts)):
         if not values or min(values) < 1:
             raise InputError(f"{name} = {list(values)}; give at least one, each at least 1")
-    first = Criteria.of(small_counts[0], min(min_widths), None, rules["n_rule"], rules["attributes"])
+    first = Criteria.of(small_counts[0], min(min_widths), None, rules["min_frequency"], rules["attribute_disclosure"])
     searched, known = search_settings(table, first, executor, settings), known_of(table, public)
     for method in (name for name in METHODS if name in methods):
         require_together("curve", method, *of_search(known, searched))

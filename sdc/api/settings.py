@@ -23,6 +23,7 @@ from sdc.config.capabilities import (
     ZEROS,
 )
 from sdc.config.given import NAMES, require_names, with_given
+from sdc.config.old_keys import current, warn
 from sdc.config.release import ReleaseConfig
 from sdc.executor import Executor
 from sdc.model.errors import ConfigError, InputError
@@ -58,9 +59,10 @@ def search_settings(
     table: Table, criteria: Criteria, executor: Executor, given: Mapping[str, Any], release: ReleaseConfig = BY_DEFAULT
 ) -> SearchSettings:
     """What a search depends on, with the list of widths that the table wants."""
-    require_names(given, (*NAMES, "accept_undecided", *CriteriaKeywords.__annotations__), "a search")
     policy = Policy.OUTER if given.get("accept_undecided") else Policy.REFUSE
-    named = {name: _by_name(name, value) for name, value in given.items() if name != "accept_undecided"}
+    own = {name: value for name, value in given.items() if name != "accept_undecided" and value is not None}
+    named = {name: _by_name(name, value) for name, value in current(own, "release", warn).items()}
+    require_names(named, (*NAMES, *CriteriaKeywords.__annotations__), "a search")
     section = with_given(release, named)
     for warning in section.warnings:
         warnings.warn(warning, FutureWarning, stacklevel=4)
@@ -68,7 +70,7 @@ def search_settings(
         raise ConfigError(
             "in_part with how: coarsen needs levels, which a build gives its table; use sdc run, or another way"
         )
-    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.like)
+    listing, before = Listing.of(BY_WIDTH, len(table.schema), criteria.floor), edition_before(section.previous_pattern)
     return SearchSettings(criteria, policy, listing, section, executor, like=before)
 
 
@@ -104,7 +106,7 @@ def of_search(known: Knowledge, settings: SearchSettings) -> Iterator[str]:
         OBJECTIVE: CAPABILITIES[OBJECTIVE].is_asked(section.objective),
         REQUIRE: section.require,
         FORBID: section.forbid,
-        ONLY: section.only,
+        ONLY: section.required_only,
         MINUTES: section.minutes,
         AT_LEAST: section.at_least,
         **{name: CAPABILITIES[name].is_asked(section.in_part) for name in IN_PARTS},

@@ -277,7 +277,7 @@ def check(
     cells: str = "at-risk",
     min_width: int | None = None,
     small_count: int = 2,
-    n_rule: int | None = None,
+    min_frequency: int | None = None,
     executor: Executor = IN_PROCESS,
 ) -> Checked:
     """Check what published folders tell together, without a confidential table.
@@ -294,8 +294,8 @@ def check(
         Records. The least width that the cells which may be small are to keep.
     small_count : int, default 2
         Counts of 1 up to this are small.
-    n_rule : int, optional
-        No count is to be from 1 to n - 1.
+    min_frequency : int, optional
+        The smallest count that may be public, but for 0.
     executor : Executor
         Where the units of work run.
 
@@ -331,5 +331,5 @@ def check(
         raise InputError("no folder is named; name published folders, or files of tables of counts")
     known, least = relations_given(relations), small_count if cells == "at-risk" else None
     found = check_published(folders, known, small_count=least, executor=executor)
-    few = () if n_rule is None else few_counts(folders, n_rule, known)
+    few = () if min_frequency is None else few_counts(folders, min_frequency, known)
     return Checked.of(found, small_count, min_width, few)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
 
 from sdc import __version__
 from sdc.commands import builds, config, doctor, fits, publication, releases, server, simulation, tables, treat
-from sdc.commands.options import app, modern
+from sdc.commands.options import app, modern, say
+from sdc.config.old_keys import OldKeyWarning
 from sdc.refusal import as_command
 
 __all__ = ["app", "builds", "config", "doctor", "fits", "main", "publication", "releases", "server"]
@@ -18,7 +20,11 @@ __all__ += ["simulation", "tables", "treat"]
 
 def main() -> None:
     """Runs a command; 0 done, 1 mend it, 2 wrong usage, 3 nothing may be released, 75 try again, 130 interrupted."""
-    with as_command("--json" in sys.argv):
+    with as_command("--json" in sys.argv), warnings.catch_warnings():
+        shown = warnings.showwarning
+        warnings.showwarning = lambda text, kind, *at: (
+            say(str(text)) if kind is OldKeyWarning else shown(text, kind, *at)
+        )
         app(modern(sys.argv[1:]))
 
 

@@ -71,10 +71,11 @@ app = typer.Typer(
 
 
 class Short(NamedTuple):
-    """An option of a setting that people use much, and how its text is read; by default as in a config."""
+    """An option of a setting that people use much, and how its text is read, by default as in a config."""
 
     option: str
     read: Callable[[str], Any] | None = None
+    also: tuple[str, ...] = ()
 
 
 def _names(text: str) -> list[str]:
@@ -91,7 +92,7 @@ SHORT = {
     "risk.small_count": Short("--small-count"),
     "risk.min_width": Short("--min-width"),
     "release.method": Short("--method", str),
-    "widths.floor": Short("--floor"),
+    "widths.threshold": Short("--threshold", also=("--floor",)),
     "sharp_seconds": Short("--seconds"),
     "uniques.fraction": Short("--fraction"),
     "uniques.model": Short("--model", str),
@@ -166,7 +167,8 @@ def command(panel: str, *keys: str, name: str | None = None) -> Callable[[Callab
             raise typer.Exit(answer.status)
 
         more: dict[str, Any] = {
-            name: Annotated[str | None, typer.Option(SHORT[key].option)] for name, key in takes.items()
+            name: Annotated[str | None, typer.Option(SHORT[key].option, *SHORT[key].also)]
+            for name, key in takes.items()
         }
         more |= {"set_": Set} if "settings" in own else {}
         shown = [one for one in own.values() if one.name not in ("settings", "as_json")]
@@ -251,7 +253,7 @@ def file_option(text: str, *names: str, metavar: str = "FILE") -> Any:
 # What an earlier version had an option for
 
 _ZEROS = {"--structural-zeros": "table.structural_zeros"}
-_N_RULE = {"--n-rule": "risk.n_rule"}
+_N_RULE = {"--n-rule": "risk.min_frequency"}
 _LIMIT = {
     **{
         f"--{name.replace('_', '-')}": f"risk.posterior.{name}"
@@ -279,8 +281,8 @@ _OLD: dict[str, dict[str, str]] = {
     | {f"--{name}": f"release.{name}" for name in ("objective", "minutes")}
     | {f"--{name}": f"release.{name}[]" for name in ("require", "forbid")}
     | {"--seed": "release.annealing.seed release.simulatable.seed", "--title": "publication.title"}
-    | {"--weight": "release.weights.*", "--best-subset": "release.conflicts=best_subset"}
-    | {"--only-required": "release.only=required"},
+    | {"--weight": "release.weights.*", "--best-subset": "release.on_conflict=drop"}
+    | {"--only-required": "release.required_only=true"},
 }
 """By command: its keys; [] where each adds to a list, .* where NAME=VALUE is said, = where nothing is."""
 _SIDES = {"none": "intruder.none", "wrong": "intruder.wrong", "right": "agency.right", "harm": "agency.wrong"}
@@ -296,9 +298,9 @@ def modern(words: Sequence[str]) -> list[str]:
         if option not in old:
             found.append(word)
             continue
-        keys, constant, value = old[option].partition("=")
-        text = value if constant else text if mark else next(rest, "")
-        for setting in _set(keys, text, lists):
+        constant = "=" in old[option]
+        text = text if mark or constant else next(rest, "")
+        for setting in [old[option]] if constant else _set(old[option], text, lists):
             print(f"{option} goes with the next version; write --set {shlex.quote(setting)}", file=sys.stderr)
             found += ["--set", setting]
     return found

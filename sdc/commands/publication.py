@@ -50,8 +50,11 @@ def check(
         int | None, typer.Option(min=1, help="Status 3 where a cell that may be small is bounded more narrowly.")
     ] = None,
     small_count: Annotated[int, typer.Option(min=1, max=1 << 53, help="Cells of 1 up to this count are at risk.")] = 2,
-    n_rule: Annotated[
-        int | None, typer.Option(min=2, help="Status 3 where a published count is from 1 to n - 1.")
+    min_frequency: Annotated[
+        int | None,
+        typer.Option(
+            "--min-frequency", "--n-rule", min=2, help="Status 3 where a published count is from 1 to below this."
+        ),
     ] = None,
 ) -> Answer:
     """Compute what several publications reveal together.
@@ -60,11 +63,12 @@ def check(
     """
     from sdc import api
 
-    rules: dict[str, Any] = {"min_width": min_width, "small_count": small_count, "n_rule": n_rule}
+    rules: dict[str, Any] = {"min_width": min_width, "small_count": small_count, "min_frequency": min_frequency}
     found = api.check(*folders, relations=relations, cells=cells, **rules)
     facts = {**_facts(found), "min_width": min_width, "narrow_cells": found.narrow_cells}
-    if n_rule is not None:
-        facts |= {"n_rule": n_rule, "few_counts": [asdict(one) for one in found.few_counts]}
+    if min_frequency is not None:
+        few = [asdict(one) for one in found.few_counts]
+        facts |= {"min_frequency": min_frequency, "n_rule": min_frequency, "few_counts": few}
 
     def show() -> None:
         _print(found)
@@ -72,7 +76,7 @@ def check(
             cells = f"{found.narrow_cells} cells that may have 1 to {small_count} records"
             print(f"{cells} have bounds narrower than {min_width}")
         for one in found.few_counts:
-            print(f"{one.counts} counts of {one.sub_table} in {one.source} break the n-rule of {n_rule}")
+            print(f"{one.counts} counts of {one.sub_table} in {one.source} are below {min_frequency}")
 
     return Answer(facts, show, 0 if found.is_kept else NOT_RELEASABLE)
 

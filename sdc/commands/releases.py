@@ -293,6 +293,7 @@ def _release_facts(table: Table, found: FoundRelease, weights: WeightsConfig, re
         "method": found.method,
         **release_facts(found.release, table.schema),
         **({} if found.reason is None else {"reason": found.reason}),
+        **({} if found.bound is None else {"bound": found.bound}),
         **({"candidates": [asdict(one) for one in found.candidates]} if found.candidates else {}),
         **({"ended_after": dict(found.ended_after)} if found.ended_after else {}),
         **({"refused": refused.facts} if found.steps else {}),

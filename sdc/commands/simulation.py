@@ -12,7 +12,7 @@ from sdc.commands.options import CONFIG, SERVE, Answer, ConfigPath, Settings, co
 Rules = Annotated[
     str,
     typer.Option(
-        help="Names with commas between: myopic, one_step, one_step_frontier, biased, value, share, batch, "
+        help="Names with commas between: myopic, one_step, one_step_frontier, limit_unreleasable, value, share, batch, "
         "simulatable, config; or a YAML file {name: [{rule: ...}, ...]}."
     ),
 ]

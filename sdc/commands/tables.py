@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 UNASKED_STEPS = 1 << 27  # of an enumeration without a limit: some seconds
 
 
-@command(INSPECT, *TABLE, "widths.floor")
+@command(INSPECT, *TABLE, "widths.threshold")
 def widths(
     subject: SubjectPath,
     settings: Settings,
@@ -51,7 +51,7 @@ def widths(
 
     require_columns_file(out)
     about = read_subject(subject, settings, "widths")
-    data, small, floor = about.table, about.small_count, about.config.widths.floor or 0
+    data, small, floor = about.table, about.small_count, about.config.widths.threshold or 0
     with executor_of(about) as executor:
         most = Listing.of(about.config.widths, len(data.schema), floor).most
         found = critical_widths(data, small_count=small, floor=floor, most=most, executor=executor)

@@ -119,15 +119,17 @@ class AttackConfig(Section):
 
 
 class WidthsConfig(Section):
-    floor: NotNegative | None = None
+    place = "widths"
+
+    threshold: NotNegative | None = None
     """only sub-tables whose critical width reaches this; default all, above 20 variables those that reach the least
     min_width, or the widest of them, see `most`"""
     most: Positive | None = None
-    """at most so many sub-tables are listed: where more reach the least min_width a higher floor is chosen, and said;
-    default 20,000 above 20 variables, else all; not beside `floor`, which is obeyed"""
+    """at most so many sub-tables are listed: where more reach the least min_width a higher threshold is chosen, and
+    said; default 20,000 above 20 variables, else all; not beside `threshold`, which is obeyed"""
 
     @model_validator(mode="after")
     def _only_one(self) -> WidthsConfig:
-        if self.floor is not None and self.most is not None:
-            raise ValueError(f"floor = {self.floor} is given, so that none is chosen; leave out floor, or most")
+        if self.threshold is not None and self.most is not None:
+            raise ValueError(f"threshold = {self.threshold} and most are both given; leave out one of them")
         return self

@@ -83,6 +83,8 @@ class OutputConfig(Section):
 class BuildConfig(Section):
     """One build. `name` is the folder of its runs; every section but `table` and `risk` has defaults."""
 
+    place = ""
+
     name: Annotated[StrictStr, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
     """letters, digits, dots, hyphens and underscores, at most 64, a letter or digit first"""
     table: TableConfig
@@ -262,8 +264,8 @@ def section_digest(config: BuildConfig, *sections: str, defaults: bool = True) -
     if unknown := set(sections) - set(BuildConfig.model_fields):
         raise ValueError(f"no section {sorted(unknown)}; a config has {', '.join(BuildConfig.model_fields)}")
     # of the validated config, with all defaults: what is written out and what is left to its default are the same build
-    content = config.model_dump(
-        mode="json", include=set(sections), exclude={"table": FILES, "ledger": True}, exclude_defaults=not defaults
+    content = config.recorded(
+        include=set(sections), exclude={"table": FILES, "ledger": True}, exclude_defaults=not defaults
     )
     # by what is in them: which key it is the stage that signs knows, for the others see `Build.base`
     for section, file in ("publication", "signing_key"), ("release", "like"):

@@ -64,11 +64,11 @@ def is_model(law: Any) -> bool:
 
 
 ZEROS, HIERARCHIES, WEIGHT = "table.structural_zeros", "table.hierarchies", "table.weight"
-REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.undecided"
-N_RULE, ATTRIBUTES = "risk.n_rule", "risk.attributes"
+REQUIRE, FORBID, LIMIT, OUTER = "release.require", "release.forbid", "risk.posterior", "risk.accept_undecided"
+N_RULE, ATTRIBUTES = "risk.min_frequency", "risk.attribute_disclosure"
 RULES = (N_RULE, ATTRIBUTES)
 """On what is published itself."""
-ONLY, MINUTES, SHARP, IN_PART = "release.only", "release.minutes", "assessment", "release.in_part"
+ONLY, MINUTES, SHARP, IN_PART = "release.required_only", "release.minutes", "assessment", "release.in_part"
 OBJECTIVE, AT_LEAST = "release.objective", "release.at_least"
 ROUND, COARSEN = "release.in_part.round", "release.in_part.coarsen"
 FORMATS, CHILDREN, LISTED, TOTALS, KEY = (
@@ -90,7 +90,7 @@ REPORTED = (*STATED, MODEL)
 DRAWING, SERVED = "server.rules", ("server", "server.rules")
 RICH = ("csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx")
 """Formats beside csv and parquet."""
-METHODS = ("ordered", "bisection", "best", "decomposable", "simulatable")
+METHODS = ("ordered", "bisection", "best", "optimum", "decomposable", "simulatable")
 FEATURES = (*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, LIMIT, OUTER, SHARP, *FILES, *REPORTED, *SERVED)
 VERBS = {
     "run": (),
@@ -122,7 +122,7 @@ OF_CONFIGS = tuple(name for name in VERBS if name != "magnitude")
 
 
 SETTINGS_OF = {
-    **dict.fromkeys(("breadth", "questions"), ("ordered", "best")),
+    **dict.fromkeys(("first_dimension", "max_evaluations"), ("ordered", "best", "optimum")),
     **dict.fromkeys(("annealing", "chains", "steps", "start"), ("decomposable", "best")),
     "seed": ("decomposable", "best", "simulatable"),
     **dict.fromkeys(("simulatable", "draws", "share"), ("simulatable",)),
@@ -136,7 +136,7 @@ def _listed() -> Iterator[Capability]:
     keys: dict[str, tuple[str, ...]] = {"labels": ("labels.variables", "labels.code_list")}
     keys |= {ROUND: (IN_PART,), COARSEN: (IN_PART,)}
     values, also = (
-        {OUTER: ("outer",), SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
+        {SHARP: ("sharp",), FORMATS: RICH, DRAWING: ("simulatable",), MODEL: (A_MODEL,)},
         {"curve": ("risk_utility_curve",), "server": ("serve",)},
     )
     values |= {ROUND: ("round",), COARSEN: ("coarsen",), OBJECTIVE: ("reconstruction",)}
@@ -173,6 +173,10 @@ WORKS: dict[str, tuple[str, ...]] = {
     "best": (
         *(*IMPOSSIBLE, WEIGHT, *BEFORE, *WISHES, *IN_PARTS, *RULES, OUTER, SHARP, *FILES),
         *(*REPORTED, *SERVED, *OF_CONFIGS),
+    ),
+    "optimum": (
+        *(*IMPOSSIBLE, WEIGHT, *BEFORE, REQUIRE, FORBID, ONLY, MINUTES, AT_LEAST, *IN_PARTS, *RULES, OUTER, SHARP),
+        *(*FILES, "curve", *LIKELY, *ESTIMATED, *SERVED, *OF_CONFIGS),
     ),
     "decomposable": (
         *(*IMPOSSIBLE, WEIGHT, OBJECTIVE, REQUIRE, FORBID, MINUTES, AT_LEAST, *RULES, LIMIT, OUTER, SHARP, *FILES),
@@ -257,8 +261,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("suppress", "round"),
         ("ledger",),
-        "it enters no ledger, and a build does: require the sub-table there, with only: required and in_part; use sdc "
-        "run",
+        "it enters no ledger, and a build does: require the sub-table there, with required_only and in_part: sdc run",
     ),
     (("release", "publish"), BEFORE, "with what was published before a build alone judges; use sdc run"),
     (
@@ -284,19 +287,19 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (("simulatable",), IMPOSSIBLE, f"{_DRAWN} choose ordered"),
     ((DRAWING,), IMPOSSIBLE, f"{_DRAWN} leave the rule out"),
     (
-        ("bisection", "decomposable", "simulatable"),
+        ("bisection", "optimum", "decomposable", "simulatable"),
         ("remedies",),
         "recodes are tried on what the ordered search was refused, and this one asks otherwise; choose ordered or best",
     ),
     (
-        ("ordered", "bisection", "best"),
+        ("ordered", "bisection", "best", "optimum"),
         (LIMIT,),
         f"{_NOT_MONOTONE} no search may cut by a refusal; choose decomposable or simulatable",
     ),
     ((LIMIT,), ("remedies", "redesign"), f"{_NOT_MONOTONE} no recode is shown to help; leave one out"),
     ((LIMIT,), ("curve",), "the points of a curve are of widths alone; leave one out"),
     ((LIMIT,), _BY_SERVERS, f"{_NOT_MONOTONE} a server has no frontiers to keep; leave one out"),
-    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.undecided to refuse"),
+    ((OUTER,), _BY_SERVERS, "a server answers nothing that is not proven; set risk.accept_undecided to false"),
     ((OUTER,), ("publish",), "what is not proven is published by a build alone; use sdc run"),
     ((WEIGHT,), (FORMATS,), "only csv and parquet carry totals of weights; name these alone"),
     ((WEIGHT,), (LISTED, TOTALS), "counts alone are listed so; leave one out"),
@@ -317,7 +320,8 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     (
         ("decomposable", "simulatable", LIMIT),
         (ONLY,),
-        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave only out",
+        "a decomposable release has more than what is required; choose ordered, bisection or best, or leave "
+        "required_only out",
     ),
     (
         ("simulatable",),
@@ -335,6 +339,11 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
         ("simulatable",),
         (OBJECTIVE,),
         "how well the table is reconstructed tells of it, and decisions are to tell nothing; set it to sub_tables",
+    ),
+    (
+        ("optimum",),
+        (OBJECTIVE,),
+        "a reconstruction is no sum over sub-tables, so that no bound of the best release is known; choose best",
     ),
     (
         (OBJECTIVE,),
@@ -357,7 +366,7 @@ REFUSED: tuple[tuple[tuple[str, ...], tuple[str, ...], str], ...] = (
     ),
     (IN_PARTS, (WEIGHT,), "totals of weights would tell of cells that are withheld; leave one out"),
     (IN_PARTS, (LIMIT,), "what is withheld is sought for the width alone; leave one out"),
-    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.undecided to refuse"),
+    (IN_PARTS, (OUTER,), "what goes out in part is proven, or it does not; set risk.accept_undecided to false"),
     (
         IN_PARTS,
         (*OF_WHOLE, "redesign"),

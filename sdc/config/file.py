@@ -15,8 +15,9 @@ from pydantic import BaseModel, ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.code_list import with_code_list
+from sdc.config.old_keys import current, current_settings, warn
 from sdc.config.table import SUFFIXES
-from sdc.config.values import Numeral, words_of
+from sdc.config.values import Numeral, Section, words_of
 from sdc.model.errors import ConfigError, SdcError, meant
 from sdc.paths import checked_path, shown
 from sdc.run_format import MANIFEST
@@ -39,7 +40,7 @@ def read_config(path: str | Path, settings: Settings = NOTHING_SET) -> BuildConf
 
     ConfigError, one message with every fault: the key, its value and what is allowed.
     """
-    path = Path(path)
+    path, settings = Path(path), current_settings(settings)
     _require_config(checked_path(path))
     config = configured(load_yaml(path, "config", ConfigError), path, settings)
     try:
@@ -53,14 +54,25 @@ def configured(content: Any, path: Path, settings: Settings = NOTHING_SET) -> Bu
     """A config from its content with settings on top; ConfigError as `validated`, which names the file for its own."""
     if isinstance(content, dict):
         # before it is validated, so that a fault in the file does not matter where something else is set
-        content = with_settings(content, settings)
+        settings = current_settings(settings)
+        content = with_settings(_current(BuildConfig, content, path), settings)
     return validated(BuildConfig, content, path, settings=settings)
+
+
+def _current(model: type[BaseModel], content: Any, path: Path, place: str = "") -> Any:
+    """The content of a file with the keys of today, of which it warns; ConfigError as `validated`."""
+    if not issubclass(model, Section) or model.place is None:
+        return content
+    try:
+        return current(content, model.place, lambda line: warn(f"{path}{place}: {line}"))
+    except ConfigError as error:
+        raise ConfigError(f"{path}{place}: {error}") from error
 
 
 def with_settings(content: Mapping[str, Any], settings: Settings, above: str = "") -> dict[str, Any]:
     """The content of a file with settings on top; ConfigError for one within what is no section."""
     content = dict(content)
-    for key, value in settings.items():
+    for key, value in (settings if above else current_settings(settings)).items():
         section, dot, rest = key.partition(".")
         inner = {} if content.get(section) is None else content[section]
         if dot and not isinstance(inner, Mapping):
@@ -108,6 +120,7 @@ def validated(model: type[Model], content: Any, path: Path, place: str = "", set
     if not isinstance(content, dict):
         what = "is empty" if content is None else f"is a {type(content).__name__}"
         raise ConfigError(f"{path}{place} {what}, not a mapping; it has the keys {', '.join(_names(model))}")
+    content = _current(model, content, path, place)
     try:
         return model.model_validate(content, context={"folder": path.absolute().parent})
     except ValidationError as error:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of, yaml_value
+from sdc.config.old_keys import current, warn
 from sdc.config.reference import explained
 from sdc.config.release import ReleaseConfig
 from sdc.model.errors import ConfigError, InputError, meant
@@ -45,16 +46,16 @@ def with_given(release: ReleaseConfig, given: Mapping[str, Any]) -> ReleaseConfi
     """The section with what is given on top, by its own keys or by `SECTIONS`; what is None is not given.
 
     weights      by name, of variables `age` and of sub-tables `age*sex`
-    best_subset  True for conflicts: best_subset
+    best_subset  True for on_conflict: drop
     budget       seconds and seconds_per_cell, as a `Budget` has them
 
     InputError for another name, with the nearest, and for what the section refuses.
     """
+    given = current({name: value for name, value in given.items() if value is not None}, "release", warn)
     require_names(given, NAMES, "a search")
     content = release.model_dump()
     for name, value in given.items():
-        if value is not None:
-            content = _merged(content, _keys(name, value))
+        content = _merged(content, _keys(name, value))
     try:
         return ReleaseConfig.model_validate(content)
     except ValidationError as error:
@@ -71,7 +72,7 @@ def require_names(given: Iterable[str], names: Sequence[str], what: str) -> None
 def _keys(name: str, value: Any) -> dict[str, Any]:
     """What one name gives, as the section has it."""
     if name == "best_subset":
-        return {"conflicts": "best_subset" if value else "refuse"}
+        return {"on_conflict": "drop" if value else "refuse"}
     if name == "budget":
         return {key: getattr(value, key) for key in ("seconds", "seconds_per_cell")}
     if name == "weights":

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sdc.config.build import BuildConfig
+from sdc.config.old_keys import current_key
 from sdc.config.values import words_of
 from sdc.model.errors import ConfigError
 from sdc.version import VERSION
@@ -71,6 +72,7 @@ def explained(wanted: str | None = None) -> list[ConfigKey]:
     keys = list(reference())
     if wanted is None:
         return keys
+    wanted = current_key(wanted)
     found = [key for key in keys if key.key == wanted or key.key.startswith(f"{wanted}.")]
     if not found:
         names = [key.key for key in keys]

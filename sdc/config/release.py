@@ -115,15 +115,17 @@ class AttributesConfig(Section):
 
 
 class RiskConfig(Section):
+    place = "risk"
+
     min_width: Positive
     """the smallest width allowed of the bounds of an at-risk cell, at least 1"""
     small_count: Positive = 2
     """cells of 1 up to this count are at risk, an integer of at least 1"""
-    undecided: Literal["refuse", "outer"] = "refuse"
-    """refuse what is not proven safe, or outer: accept what no outer bound refutes"""
-    n_rule: Annotated[Positive | None, Field(ge=2)] = None
-    """no published count is from 1 to n - 1, an integer of at least 2; default any may be"""
-    attributes: AttributesConfig | None = None
+    accept_undecided: StrictBool = False
+    """true: accept what no outer bound refutes; false: refuse what is not proven safe"""
+    min_frequency: Annotated[Positive | None, Field(ge=2)] = None
+    """the smallest count that may be published, but for 0, an integer of at least 2; default any"""
+    attribute_disclosure: AttributesConfig | None = None
     """a section with sensitive variables, and most records of a group; default none"""
     posterior: PosteriorLimitConfig | None = None
     """a section with max_above, max_probability or max_loss, for method decomposable; default no limit"""
@@ -354,10 +356,12 @@ def _number(text: str | None) -> float:
 
 
 class ReleaseConfig(Section):
+    place = "release"
+
     method: SearchMethod = "ordered"
     """how the release is searched: ordered: grown along the list by critical width; bisection: the longest prefix of
-    that list; decomposable: by annealing; best: the best of these three; or simulatable: by decisions that tell nothing
-    of the table"""
+    that list; decomposable: by annealing; best: the best of these three; optimum: the best of all releases, or a bound
+    of it; or simulatable: by decisions that reveal nothing of the table"""
     objective: Objective = "sub_tables"
     """what a release is worth: sub_tables: how many it has, by their weights; or reconstruction: by how many halvings
     the full table is nearer to what iterative proportional fitting makes of it"""
@@ -365,15 +369,15 @@ class ReleaseConfig(Section):
     """a list of sub-tables that the release must have: a*b, {all: 2} for every pair, or {of: [a, b, c], up_to: 2}"""
     forbid: tuple[PatternLike, ...] = ()
     """a list of sub-tables, as in require; none, and nothing that contains one, is released"""
-    only: Literal["required"] | None = None
-    """required: what is required goes out, with what is within it, and nothing else; default all"""
-    conflicts: Literal["refuse", "best_subset"] = "refuse"
-    """where the required sub-tables do not fit together: refuse, or release the best_subset, that of the largest
-    weight"""
+    required_only: StrictBool = False
+    """true: the required sub-tables are released, with what they contain, and nothing else"""
+    on_conflict: Literal["refuse", "drop"] = "refuse"
+    """where the required sub-tables do not fit together: refuse, or drop some of them: the subset of the largest weight
+    is released"""
     in_part: Literal["withhold"] | tuple[InPartConfig, ...] = ()
     """withhold: of required sub-tables that do not fit whole all cells go out but those that would tell too much; or a
     list of sections with of, how, cost, most and base, which name others too"""
-    like: Placed | None = None
+    previous_pattern: Placed | None = None
     """an earlier edition, a published folder or file relative to the config: the cells that it withholds of a sub-table
     are withheld again where that goes out in part; default none"""
     reveal_suppressed: bool = False
@@ -382,13 +386,13 @@ class ReleaseConfig(Section):
     demand: Annotated[dict[Text, Weight] | ExistingFile, AfterValidator(_demand)] = {}
     """how often each sub-table is asked for, which is added to its weight: a CSV file with the columns sub_table and
     frequency, relative to the config file, or a section"""
-    breadth: Annotated[NotNegative | None, Field(le=63)] = None
+    first_dimension: Annotated[NotNegative | None, Field(le=63)] = None
     """sub-tables of up to so many variables come before all others, in ordered and best; default 2, or 1 where more
     than 100000 cells are at risk or there are more than 20 variables; with 1 more sub-tables and fewer pairs may go
     out, sooner"""
-    questions: Positive | None = None
-    """the most releases that an ordered search asks about, what is left then is not released; default 200, or 2000 with
-    a breadth of 1, or 400 of more than 20 variables"""
+    max_evaluations: Positive | None = None
+    """the most releases that an ordered search evaluates; what is left then is not released; default 200, or 2000 with
+    a first_dimension of 1, or 400 of more than 20 variables"""
     minutes: Minutes | None = None
     """the search ends after so many minutes, more than 0, with what is proven then; levels for what may be coarsened
     are found before, in half as many; how far it went is recorded; default when it is done"""
@@ -428,10 +432,10 @@ class ReleaseConfig(Section):
 
     @model_validator(mode="after")
     def _is_worth_one_thing(self) -> ReleaseConfig:
-        if self.objective == "reconstruction" and self.conflicts == "best_subset":
+        if self.objective == "reconstruction" and self.on_conflict == "drop":
             raise ValueError(
-                "objective is reconstruction, and conflicts is best_subset, which is by what sub-tables are worth one "
-                "by one; let conflicts be refused, or set objective to sub_tables"
+                "objective is reconstruction, and on_conflict is drop, which needs a weight of each sub-table; set "
+                "on_conflict to refuse, or objective to sub_tables"
             )
         if self.objective == "reconstruction" and (self.demand or self.weights != WeightsConfig()):
             raise ValueError(
@@ -442,12 +446,12 @@ class ReleaseConfig(Section):
 
     @model_validator(mode="after")
     def _something_is_required(self) -> ReleaseConfig:
-        if self.only is not None and not self.require:
+        if self.required_only and not self.require:
             raise ValueError(
-                "only is required, and nothing is required; name sub-tables under require, or leave it out"
+                "required_only is true, and nothing is required; name sub-tables under require, or leave it out"
             )
-        if self.like is not None and not self.in_part:
-            raise ValueError("like is of what goes out in part, and nothing is to; give in_part, or leave it out")
+        if self.previous_pattern is not None and not self.in_part:
+            raise ValueError("previous_pattern is given, and nothing goes out in part; give in_part, or leave it out")
         if self.at_least is not None and self.at_least.requests_served is not None and not self.demand:
             raise ValueError("at_least is of requests_served, and none are known; give demand, or leave it out")
         if self.in_part == "withhold" and not self.require:

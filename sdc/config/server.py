@@ -23,17 +23,17 @@ class OneStepFrontierConfig(Section):
     rule: Literal["one_step_frontier"]
 
 
-class BiasedConfig(Section):
+class LimitUnreleasableConfig(Section):
     """A sub-table that would make too many others unreleasable is refused."""
 
-    rule: Literal["biased"]
+    rule: Literal["limit_unreleasable"]
     most: NotNegative | None = None
     """how many sub-tables may newly become unreleasable; default any number"""
     share: Share | None = None
     """what share of those still open may become so, at least 0 and below 1; default any"""
 
     @model_validator(mode="after")
-    def _limits(self) -> BiasedConfig:
+    def _limits(self) -> LimitUnreleasableConfig:
         if self.most is None and self.share is None:
             raise ValueError("it refuses nothing; give most or share")
         return self
@@ -77,7 +77,7 @@ class SimulatableRuleConfig(SimulatableConfig):
 RuleConfig: TypeAlias = Annotated[
     OneStepConfig
     | OneStepFrontierConfig
-    | BiasedConfig
+    | LimitUnreleasableConfig
     | ValueConfig
     | BatchConfig
     | ShareConfig
@@ -116,10 +116,13 @@ class LimitsConfig(Section):
 class ServerConfig(Section):
     """The table server: what is public when it starts, and by which rules more becomes so."""
 
+    place = "server"
+
     start: Text = "one-way"
     """one-way: all one-way sub-tables; total: nothing but the total; or a finished run folder"""
     rules: tuple[RuleConfig, ...] = ()
-    """a list of sections with a rule: one_step, one_step_frontier, biased, value, batch, share or simulatable"""
+    """a list of sections with a rule: one_step, one_step_frontier, limit_unreleasable, value, batch, share or
+    simulatable"""
     history: Text | None = None
     """the URL of a PostgreSQL or SQLite database; default a SQLite file in the server's folder"""
     users: tuple[UserConfig, ...] = ()
@@ -150,7 +153,7 @@ class ServerConfig(Section):
         names = [rule.rule for rule in rules]
         if twice := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"the rule {twice[0]} is there twice; give each once")
-        if "simulatable" in names and (others := {"batch", "biased", "value"} & set(names)):
+        if "simulatable" in names and (others := {"batch", "limit_unreleasable", "value"} & set(names)):
             raise ValueError(
                 f"the rule {min(others)} looks at the confidential table, so refusals would tell something though "
                 "simulatable is there; leave one of the two out"

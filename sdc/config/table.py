@@ -152,6 +152,8 @@ class ExpectConfig(Section):
 
 
 class TableConfig(Section):
+    place = "table"
+
     path: Placed
     """a file, folder or glob, relative to the config file, or a URL; --data overrides it"""
     variables: tuple[Text, ...] | None = None
@@ -166,8 +168,8 @@ class TableConfig(Section):
     missing: dict[Text, Category] | Category = {}
     """a category name for the missing values of each variable, or one for those of all"""
     exclude_missing: StrictBool | tuple[Text, ...] = False
-    """a list of variables: records with a missing value of one are left out and counted, whatever bad_records says; or
-    true for all without a category under missing"""
+    """a list of variables: records with a missing value of one are left out and counted, whatever invalid_records says;
+    or true for all without a category under missing"""
     recodes: dict[Text, RecodeConfig] = {}
     """bins, groups, or top and bottom for each variable that is not used as it is stored"""
     not_totals: dict[Text, tuple[Category, ...]] = {}
@@ -182,9 +184,9 @@ class TableConfig(Section):
     alike: Alike = "refuse"
     """what to do with names that are equal but for blanks at their ends, capitals, composed accents or marks without
     width, or as numbers: refuse them, keep them apart, or merge them"""
-    bad_records: Literal["refuse", "set_aside"] = "refuse"
+    invalid_records: Literal["refuse", "exclude"] = "refuse"
     """refuse a table with records that have a missing value without a category, a value outside the categories, or one
-    that no bin or group covers; or set_aside: leave these records out and count them"""
+    that no bin or group covers; or exclude: leave these records out and count them"""
     expect: ExpectConfig | None = None
     """a section with parts, records and marker: a table that lacks any of these is refused before it is read, by its
     records as soon as they are known; default nothing"""

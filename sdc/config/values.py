@@ -7,11 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
+from sdc.config.old_keys import current, recorded
 from sdc.model.errors import ConfigError, InputError
 from sdc.model.labels import NOT_PLAIN
 from sdc.model.schema import is_plain
@@ -136,7 +147,7 @@ Weight = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 Loss = Annotated[float, Field(ge=0, strict=True, allow_inf_nan=False)]
 CurveMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best"]
 FormatName: TypeAlias = Literal["csv", "parquet", "csvw", "json-stat", "px", "sdmx-csv", "xml", "xlsx"]
-SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "simulatable"]
+SearchMethod: TypeAlias = Literal["ordered", "bisection", "decomposable", "best", "optimum", "simulatable"]
 Objective: TypeAlias = Literal["sub_tables", "reconstruction"]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Placed = Annotated[Text, AfterValidator(placed)]
@@ -160,6 +171,18 @@ class Section(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    place: ClassVar[str | None] = None
+    """the key of the section in a config, where it has old keys; see `sdc.config.old_keys`"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_current_keys(cls, content: Any) -> Any:
+        return content if cls.place is None else current(content, cls.place)
+
+    def recorded(self, **options: Any) -> dict[str, Any]:
+        """As digests, stage keys and manifests have it: by the old keys. Options are those of `model_dump`."""
+        content: dict[str, Any] = self.model_dump(mode="json", **options)
+        return content if self.place is None else recorded(content, self.place)
 
 
 def words_of(field: FieldInfo) -> str:

@@ -374,7 +374,7 @@ def _lines(
     yield "release:"
     yield "  method: ordered"
     yield "  # require: [{all: 2}]      # sub-tables that users need; without it the search chooses"
-    yield "  # conflicts: best_subset   # where they do not fit together"
+    yield "  # on_conflict: drop   # where they do not fit together"
     if empty:
         yield "# Combinations without a record, though more than five would be expected: those that nobody can have"
         yield "# (and everybody knows it) belong into a file of structural zeros, table.structural_zeros:"

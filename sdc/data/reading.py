@@ -34,6 +34,7 @@ from pydantic import ValidationError
 from sdc.config.build import BuildConfig
 from sdc.config.file import faults_of
 from sdc.config.given import require_names
+from sdc.config.old_keys import current, warn
 from sdc.config.table import CsvConfig, TableConfig
 from sdc.config.values import OTHERS
 from sdc.data.counting import Array, FinalCodes, Packing, Tally, merge, scratch_of
@@ -105,7 +106,7 @@ def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = ME
     hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
     not_totals        categories that are no totals, though they are called or count like them, by variable
     alike             refuse, keep apart or merge categories that are alike
-    bad_records       refuse, or set_aside: leave them out
+    invalid_records   refuse, or exclude: leave them out and count them
     max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
 
     InputError for whatever cannot be read as a table of counts, see the module.
@@ -142,9 +143,9 @@ def read_weights(
 def _count_source(
     source: Any, given: Mapping[str, Any], executor: Executor, memory: int, weight: str | None = None
 ) -> CountedRecords:
-    require_names(given, SETTINGS, "a table")
+    named = current({name: value for name, value in given.items() if value is not None}, "table", warn)
+    require_names(named, SETTINGS, "a table")
     is_path = isinstance(source, str | Path)
-    named = {name: value for name, value in given.items() if value is not None}
     settings = settings_of(str(source) if is_path else FRAME, {**named, "weight": weight})
     if not is_path:
         return count_frame(arrow_of(source, _used(settings)), settings, memory)
@@ -573,11 +574,11 @@ def _check(tally: Tally, settings: TableConfig, path: str) -> None:
     require_records(tally.total, path, settings.expect)
     faults = [(v.coding, fault, v.bad[fault]) for v in tally.vocabularies for fault in FAULTS if fault in v.bad]
     found = [one for one in faults if one[1] is not Fault.MISSING or not settings.excludes_missing(one[0].name)]
-    if found and settings.bad_records == "refuse":
+    if found and settings.invalid_records == "refuse":
         first = min(bad.part for *_, bad in found)
         raise InputError(
             f"{path} has bad records, the first in {first}: {'; '.join(_bad(*one) for one in found)}; "
-            "or leave them out with bad_records: set_aside",
+            "or leave them out with invalid_records: exclude",
             "\n".join(f"column {c.column!r} has the value {bad.value!r}" for c, _, bad in found if bad.value),
         )
     if not tally.total:

@@ -242,6 +242,8 @@ _METHODS = {
     "decomposable": ": the best release of a decomposable graph that annealing found ([KDSF] 5.1)",
     "best": ": the best of three releases: what “bisection” finds, what “ordered” finds, and what “decomposable” "
     "finds, extended greedily",
+    "optimum": ": the best of all releases, by proposals of a solver that the criteria judge; each refuted set is "
+    "excluded from later proposals",
     "simulatable": ": a release that grows by decisions that tell nothing of the table",
 }
 
@@ -274,7 +276,13 @@ def _additions(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
     )
 
 
+def _proposals(audit: AuditEvidence, steps: Sequence[SearchStep]) -> str:
+    refuted = sum(step.answer is False for step in steps)
+    return f"{len(steps):,} sets of sub-tables were proposed or cut down, of which {refuted:,} were refuted."
+
+
 _COURSE = {
+    "proposal": _proposals,
     "required": _required,
     "everything": _everything,
     "bisection": prefixes.said,

@@ -36,7 +36,7 @@ MOST_NAMED = 500  # of a list of the text
 REFUSED = "The search refused it, or one within it, beside what is released."
 DRAWN = "The search refused it, or one within it: of the tables drawn too many would break the criterion."
 FORBIDDEN = "release.forbid names it, or one within it."
-BROKEN = "It breaks a rule on what is published itself, n_rule or attributes, or one within it does."
+BROKEN = "It breaks a rule on what is published itself, min_frequency or attribute_disclosure, or one within it does."
 
 _TEMPLATES = page_templates("sdc.report")
 _TEMPLATES.filters["number"] = number
@@ -297,4 +297,4 @@ def _notes(
     if criteria.limit is not None:
         yield "The limit on the posterior is not looked at: what is open may exceed it."
     if criteria.rules and (table is None or widths is None or not is_drawn):
-        yield "n_rule and attributes, rules on what is published itself, are not looked at: what is open may break one."
+        yield "min_frequency and attribute_disclosure are not looked at: what is open may break one of these rules."

@@ -18,8 +18,8 @@ class CriteriaKeywords(TypedDict, total=False):
     min_width: int
     small_count: int
     posterior_limit: PosteriorLimit | None
-    n_rule: int | None
-    attributes: Attributes | None
+    min_frequency: int | None
+    attribute_disclosure: Attributes | None
 
 
 def criteria(
@@ -27,20 +27,20 @@ def criteria(
     min_width: int,
     small_count: int = 2,
     posterior_limit: PosteriorLimit | None = None,
-    n_rule: int | None = None,
-    attributes: Attributes | None = None,
+    min_frequency: int | None = None,
+    attribute_disclosure: Attributes | None = None,
 ) -> Criteria:
     """What a release must satisfy. Every verb that judges one takes it as a whole, or these by keywords.
 
-    min_width        in records, that the bounds of every at-risk cell keep at least ([KDSF] eq. 6)
-    small_count      cells of 1 up to this count are at risk
-    posterior_limit  on what is likely of them, see `PosteriorLimit`
-    n_rule           no public count is from 1 to n - 1
-    attributes       of no small group it is told what sensitive variables are, see `Attributes`
+    min_width             in records, that the bounds of every at-risk cell keep at least ([KDSF] eq. 6)
+    small_count           cells of 1 up to this count are at risk
+    posterior_limit       on what is likely of them, see `PosteriorLimit`
+    min_frequency         the smallest count that may be public, but for 0
+    attribute_disclosure  of no small group it is told what sensitive variables are, see `Attributes`
 
-    InputError for a width or a small count below 1, and an n below 2.
+    InputError for a width or a small count below 1, and a frequency below 2.
     """
-    return Criteria.of(small_count, min_width, posterior_limit, n_rule, attributes)
+    return Criteria.of(small_count, min_width, posterior_limit, min_frequency, attribute_disclosure)
 
 
 def criteria_of(given: Criteria | None, keywords: Mapping[str, Any]) -> Criteria:

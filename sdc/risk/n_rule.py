@@ -32,7 +32,7 @@ class NRule:
 
     def __post_init__(self) -> None:
         if self.n < 2:
-            raise InputError(f"n_rule is {self.n}; give at least 2, or no count is excluded")
+            raise InputError(f"min_frequency is {self.n}; give at least 2, or no count is excluded")
 
     def keeps(self, table: Table, zeros: StructuralZeros, subtable: SubTable) -> bool:
         """Whether it may be published whole, and all within it; one pass over the table, the first time."""
@@ -66,5 +66,5 @@ class NRule:
         if 0 < table.total < self.n:
             raise NothingReleasableError(
                 f"the table has {table.total} records, and the n-rule of {self.n} excludes counts from 1 to "
-                f"{self.n - 1}: not even the grand total may be published; choose an n_rule of at most {table.total}"
+                f"{self.n - 1}: not even the grand total may be published; give {table.total} or less"
             )

@@ -1,4 +1,4 @@
-"""A release by the method asked for: ordered, bisection, decomposable, the best of these three, or simulatable."""
+"""A release by the method of the config: ordered, bisection, decomposable, their best, optimum, or simulatable."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from sdc.search.decomposable import DecomposableSearch, SearchState, TraceRow
 from sdc.search.found import Found
 from sdc.search.grown import Grown
 from sdc.search.growth import Growth, fits_a_worker, grow
+from sdc.search.optimum import OptimumSearch
 from sdc.search.ordered import OrderedRelease, OrderedSearch
 from sdc.search.parts import FoundParts, in_part
 from sdc.search.required import Required, fitting
@@ -38,8 +39,8 @@ from sdc.search.step import Refused, SearchStep
 from sdc.utility.halvings import require_listable
 
 SECONDS_TO_END = 60.0  # that workers have which end their search by themselves
-ANNEALING, BISECTION, GREEDY = "annealing", "bisection", "greedy search"  # parts of a search
-METHODS = ("ordered", "bisection", "decomposable", "best", "simulatable")
+ANNEALING, BISECTION, GREEDY, OPTIMUM = "annealing", "bisection", "greedy search", "optimum"  # parts of a search
+METHODS = ("ordered", "bisection", "decomposable", "best", "optimum", "simulatable")
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,7 @@ class FoundRelease(Found):
     objective    what its value is of
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
+    bound        with "optimum" a utility that no release exceeds
     """
 
     method: str
@@ -103,6 +105,7 @@ class FoundRelease(Found):
     objective: Objective = "sub_tables"
     candidates: tuple[Candidate, ...] = ()
     resumed: Mapping[str, bool] = field(default_factory=dict)
+    bound: float | None = None
 
     @property
     def protected(self) -> tuple[Part, ...]:
@@ -163,7 +166,7 @@ class ReleaseSearch:
         if method == "simulatable":
             # before all that looks at the table: what is decided there would tell of it
             return self._ended(self.by_simulation())
-        if method in ("ordered", "bisection", "best"):
+        if method in ("ordered", "bisection", "best", "optimum"):
             self.ordered.require_monotone(method)
         if (everything := self._everything(method)) is not None:
             return self._ended(everything)
@@ -258,6 +261,7 @@ class ReleaseSearch:
             name, part = {
                 "ordered": (GREEDY, self.by_order),
                 "bisection": (BISECTION, self.by_bisection),
+                "optimum": (OPTIMUM, self.by_optimum),
                 "decomposable": (ANNEALING, lambda: self.by_annealing(resume)),
             }[method]
             found: FoundRelease = step(name, part)
@@ -278,6 +282,17 @@ class ReleaseSearch:
         found = BisectionSearch(*asked, proven=own.proven, or_nothing=or_nothing).run()
         left = reasons.cut(own), reasons.of_prefixes(found) if found.is_ended else ""
         return self._grown("bisection", found.evaluation, found, " ".join(filter(None, left)) or None)
+
+    def by_optimum(self) -> FoundRelease:
+        """The release of highest utility, or a proven one with a bound of the best."""
+        own = self.ordered
+        asked = self._evaluator(), own.widths, own.on_step, own.constraints, own.weights, own.deadline, own.checkpoint
+        found = OptimumSearch(*asked, proven=own.proven).run()
+        grown = self._grown("optimum", found.evaluation, found, reasons.left(own, found))
+        if found.bound is None:
+            return grown
+        reason = " ".join(filter(None, (found.bound.text, grown.reason)))
+        return replace(grown, reason=reason, bound=float(found.bound.value))
 
     def _grown(
         self, method: str, evaluation: Evaluation, found: OrderedRelease | Grown, reason: str | None

@@ -100,10 +100,10 @@ class Constraints:
             tuple(dict.fromkeys([*asked, *(one.view for one in in_part)])),
             named("forbid", release.forbid, schema),
             in_part=in_part,
-            best_subset=release.conflicts == "best_subset",
+            best_subset=release.on_conflict == "drop",
             breadth=limits[0],
             questions=limits[1],
-            only_required=release.only == "required",
+            only_required=release.required_only,
         )
         for required in constraints.require:
             for forbidden in constraints.forbid:
@@ -217,9 +217,9 @@ def _cost(
 
 def limits_of(release: ReleaseConfig, variables: int) -> tuple[int | None, int | None]:
     """Breadth and questions of a table with so many variables; None where they depend on its cells."""
-    if release.breadth is not None or variables <= MOST_VARIABLES_OF_PAIRS:
-        return release.breadth, release.questions
-    return 1, release.questions or QUESTIONS_OF_WIDE
+    if release.first_dimension is not None or variables <= MOST_VARIABLES_OF_PAIRS:
+        return release.first_dimension, release.max_evaluations
+    return 1, release.max_evaluations or QUESTIONS_OF_WIDE
 
 
 def named(setting: str, patterns: Sequence[PatternLike], schema: Schema) -> tuple[SubTable, ...]:

@@ -265,8 +265,8 @@ def _refusal(found: Required, schema: Schema) -> NothingReleasableError:
         f"{f'; and {more} more conflicts' if more > 0 else ''}; drop "
         f"{', '.join(st.label(t, schema) for t in found.refused[:MOST_TOLD])}"
         f"{' and others' if len(found.refused) > MOST_TOLD else ''}, suppress "
-        "cells of them (release.in_part: withhold), or ask for the best subset of them (release.conflicts: "
-        "best_subset, or --best-subset)",
+        "cells of them (release.in_part: withhold), or ask for the best subset of them (release.on_conflict: "
+        "drop)",
         "\n".join([*of_widths, *(c.broken.detail for c in found.conflicts if c.broken)]),
     )
 

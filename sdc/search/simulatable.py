@@ -143,7 +143,7 @@ class SimulatableSearch:
             raise NothingReleasableError(
                 f"the required {names} cannot be added by decisions that tell nothing: too many draws break the "
                 "criterion with it, or the release would not stay decomposable; require less, allow a larger share, "
-                "set release.conflicts to best_subset, or choose the method ordered"
+                "set release.on_conflict to drop, or choose the method ordered"
             )
 
     def _next(self, released: Release, refused: Sequence[SubTable]) -> SubTable | None:

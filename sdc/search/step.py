@@ -13,7 +13,8 @@ class SearchStep:
     """One question put to the criterion while searching.
 
     phase      "required"; "everything", all candidates at once; "growth" from what is required, or from the grand
-               total; "extension" of a release that another search found; "bisection", a prefix of the list
+               total; "extension" of a release that another search found; "bisection", a prefix of the list;
+               "proposal" of the method optimum, or a part of one
     length     candidates asked about, where these are all or a prefix; else sub-tables released so far
     added      the sub-tables tried together; none where they are all candidates or a prefix
     answer     True releasable, False refuted, None undecided

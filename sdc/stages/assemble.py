@@ -59,7 +59,7 @@ def edition_before(like: str | None) -> tuple[Published, ...]:
     try:
         return () if like is None else tuple(one for one in read_published(Path(like)) if len(one.withheld))
     except InputError as error:
-        raise ConfigError(f"release.like = {like!r}: {error}", error.detail) from error
+        raise ConfigError(f"release.previous_pattern = {like!r}: {error}", error.detail) from error
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Listing:
 
         Below the width required no sub-table can be released, so nothing is lost by such a floor.
         """
-        if widths.floor is not None or widths.most is not None:
+        if widths.threshold is not None or widths.most is not None:
             most = widths.most or 0
         else:
             most = MOST_LISTED if variables > MOST_LISTED_WITHOUT_FLOOR else 0
-        floor = widths.floor if widths.floor is not None else least if most else 0
+        floor = widths.threshold if widths.threshold is not None else least if most else 0
         return Listing(floor, most)
 
 
@@ -178,7 +178,7 @@ class SearchSettings:
             found.append(replace(wish, again=again))
         if self.like and not any(frozenset(st.names(wish.view, schema)) in editions for wish in constraints):
             raise InputError(
-                f"like withholds cells of {', '.join(one.label for one in self.like)}, and in_part is of "
+                f"previous_pattern withholds cells of {', '.join(one.label for one in self.like)}, and in_part is of "
                 f"{', '.join(st.label(one.view, schema) for one in constraints)}; name an edition of one of these, or "
                 "leave it out"
             )
@@ -186,15 +186,15 @@ class SearchSettings:
 
     def found_before(self, known: Knowledge) -> Iterator[str]:
         """Of how many cells that an earlier edition withholds this table has, in words; nothing where none is named."""
-        if self.release.like is not None and not self.like:
-            yield "like names an edition that withholds no cell; nothing of it is withheld again"
+        if self.release.previous_pattern is not None and not self.like:
+            yield "previous_pattern names an edition that withholds no cell; nothing of it is withheld again"
         editions = {frozenset(one.table.schema.names): one for one in self.like}
         for wish in self.wished(known).in_part:
             if (edition := editions.get(frozenset(st.names(wish.view, known.schema)))) is not None:
                 lacking = "; its codes are others, write them as the table does" if not wish.again else ""
                 yield (
-                    f"like: {st.label(wish.view, known.schema)} has {len(wish.again)} of the {len(edition.withheld)} "
-                    f"cells that the edition before withholds{lacking}"
+                    f"previous_pattern: {st.label(wish.view, known.schema)} has {len(wish.again)} of the "
+                    f"{len(edition.withheld)} cells that the edition before withholds{lacking}"
                 )
 
     def start_graph(self, schema: Schema) -> DecomposableGraph | None:

@@ -12,13 +12,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from sdc.canonical import digest_of
 from sdc.checkpoint import Checkpoint
 from sdc.config.build import BuildConfig, section_digest
 from sdc.config.file import Settings, joined, read_config
-from sdc.config.values import in_folder
+from sdc.config.values import Section, in_folder
 from sdc.data.reading import CountedRecords, count_records, read_schema
 from sdc.data.source import Source, open_source
 from sdc.events import tell
@@ -68,7 +68,7 @@ from sdc.storage.run_folder import Manifest, RunFolder, code_digest
 from sdc.storage.weighted import read_weights
 
 Made = TypeVar("Made")
-Section = TypeVar("Section", bound=BaseModel)
+Given = TypeVar("Given", bound=Section)
 
 
 Say = Callable[[str], None]
@@ -275,7 +275,7 @@ class Build:
     @cached_property
     def like(self) -> tuple[Published, ...]:
         """Sub-tables of an earlier edition that are in part; errors as `edition_before`."""
-        return edition_before(self.config.release.like)
+        return edition_before(self.config.release.previous_pattern)
 
     @property
     def is_released(self) -> bool:
@@ -317,8 +317,8 @@ class Build:
     def criteria(self) -> Criteria:
         risk = self.config.risk
         limit = PosteriorLimit.from_facts(risk.posterior.model_dump()) if risk.posterior else None
-        attributes = Attributes(**risk.attributes.model_dump()) if risk.attributes else None
-        return Criteria.of(risk.small_count, risk.min_width, limit, risk.n_rule, attributes)
+        attributes = Attributes(**risk.attribute_disclosure.model_dump()) if risk.attribute_disclosure else None
+        return Criteria.of(risk.small_count, risk.min_width, limit, risk.min_frequency, attributes)
 
     @property
     def losses(self) -> Losses | None:
@@ -329,7 +329,7 @@ class Build:
 
     @property
     def policy(self) -> Policy:
-        return Policy(self.config.risk.undecided)
+        return Policy.OUTER if self.config.risk.accept_undecided else Policy.REFUSE
 
     @property
     def subject(self) -> GateSubject:
@@ -362,7 +362,7 @@ class Build:
             tell("run started", pid=os.getpid(), host=socket.gethostname(), name=self.config.name, workers=workers)
             try:
                 # the manifest first, with the digests: a run that dies from here on says what it was of
-                config = self.config.model_dump(mode="json")
+                config = self.config.recorded()
                 self.folder.begin(Manifest(self.config.name, config, self.digests, self.head, tuple(stages)))
                 yield
             except BaseException as error:
@@ -430,19 +430,19 @@ def _outcome(error: BaseException) -> str:
 # What stages say of the config
 
 
-def given(section: Section | None, name: str) -> Section:
+def given(section: Given | None, name: str) -> Given:
     """The section that a stage is about; ConfigError where the config does not have it."""
     if section is None:
         raise ConfigError(f"{name} is missing; give it, or leave out its stage")
     return section
 
 
-def plain(section: BaseModel | None) -> dict[str, Any] | None:
+def plain(section: Section | None) -> dict[str, Any] | None:
     """A section as a key has it."""
-    return None if section is None else section.model_dump(mode="json")
+    return None if section is None else section.recorded()
 
 
 def effort_settings(config: BuildConfig) -> dict[str, Any]:
     """What an evaluation may cost."""
     names = {"refute_cells", "seconds_per_cell", "seconds", "cells_per_slice"}
-    return config.release.model_dump(mode="json", include=names)
+    return config.release.recorded(include=names)

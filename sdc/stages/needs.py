@@ -164,7 +164,7 @@ class Needs:
         """ConfigError where so many sub-tables would have to be listed that no memory would do."""
         if self.floor == 0 and variables > MAX_LISTED_VARIABLES:
             raise ConfigError(
-                f"widths.floor = 0: {variables} variables have 2^{variables} sub-tables, at most "
-                f"2^{MAX_LISTED_VARIABLES} are listed; set widths.floor to {self.config.least_width}, the least "
+                f"widths.threshold = 0: {variables} variables have 2^{variables} sub-tables, at most "
+                f"2^{MAX_LISTED_VARIABLES} are listed; set widths.threshold to {self.config.least_width}, the least "
                 "min_width"
             )

@@ -343,7 +343,14 @@ def _tried(build: Build, table: Table, sweep: SweepPlan, executor: Executor) -> 
     release, searched = build.config.release, build.config.release.method != "decomposable" or build.config.curve
     names = ["widths", *["annealing"] * bool(release.method in ("decomposable", "best") or build.config.curve)]
     names += ["questions"] * bool(searched) + ["draws"] * _may_draw(build.config)
-    shared = build.criteria, build.listing.floor, sweep, release.cells_per_slice, release.breadth, release.objective
+    shared = (
+        build.criteria,
+        build.listing.floor,
+        sweep,
+        release.cells_per_slice,
+        release.first_dimension,
+        release.objective,
+    )
     return {name: next(executor.run(trial, table, [UnitKind(name, *shared)])) for name in names}
 
 

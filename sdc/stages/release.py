@@ -93,9 +93,7 @@ def publish(work: Work, into: Path) -> None:
     except ReleaseError as error:
         raise ReleaseError(f"{error}, see {report}") from error
     if cleared.unproven_cells:
-        work.say(
-            f"release: {cleared.unproven_cells} cells are not proven, let through by undecided: {build.policy.value}"
-        )
+        work.say(f"release: {cleared.unproven_cells} cells are not proven, let through by risk.accept_undecided")
     check_labels(config, made.table.schema)
     texts = _texts(build)
     write_publication(cleared, build.subject, config.name, into, texts=texts)
@@ -181,7 +179,7 @@ def unverified(build: Build, folder: Path, made: bool) -> str:
         known_anew(build.made.known, build.made.table, build.origin, build.config, build.head)
     except SdcError as error:
         return str(error)
-    rules = {**risk.model_dump(), REVEALS: build.config.release.reveal_suppressed}
+    rules = {**risk.recorded(), REVEALS: build.config.release.reveal_suppressed}
     found = verify_release(build.folder.path, folder, risk.small_count, risk.min_width, limit, rules)
     unproven = found.at_risk_cells - found.certified_cells
     if not found.failures and unproven and build.policy is Policy.REFUSE:
@@ -220,7 +218,7 @@ def _write_statement(build: Build, folder: Path) -> None:
     stages = (own.stage(stage) for stage in sorted(own.records().keys() - {RELEASE}))
     files = (path for stage in stages for path in sorted(stage.rglob("*")))
     evidence = [of_file(path, path.relative_to(own.path).as_posix(), verdict.get(path)) for path in files]
-    config = build.config.model_dump(mode="json", exclude={**ELSEWHERE, "server": True})
+    config = build.config.recorded(exclude={**ELSEWHERE, "server": True})
     by = [descriptor("config", digests["config"], config), descriptor("data", digests["data"])]
     release = of_file(folder / SUMS, f"{RELEASE}/{SUMS}")
     own.write_text(CONFIDENTIAL_STATEMENT, passed(key, [release, *evidence], [checker(digests["code"]), *by]))
@@ -265,7 +263,7 @@ def release_settings(build: Build) -> list[Any]:
     config = build.config
     sections = [config.risk, config.publication, config.labels, *([] if config.totals is None else [config.totals])]
     utility = {"at_least", "weights", "demand"} if config.release.at_least is not None else set[str]()
-    wished = config.release.model_dump(mode="json", include={"require", "reveal_suppressed", *utility})
+    wished = config.release.recorded(include={"require", "reveal_suppressed", *utility})
     return [config.name, *map(plain, sections), effort_settings(config), wished, _public_key(config)]
 
 

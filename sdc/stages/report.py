@@ -155,7 +155,7 @@ def posterior_settings(build: Build) -> list[Any]:
     """What it depends on: on the search only where that is done again; not on the report's threshold and losses."""
     config, asked = build.config, build.config.posterior
     again = [plain(config.risk), search_settings(config), build.listing.floor, build.listing.most]
-    own = asked and asked.model_dump(mode="json", exclude={"threshold", "losses"})
+    own = asked and asked.recorded(exclude={"threshold", "losses"})
     return [config.risk.small_count, own, again if asked and asked.refusals else None]
 
 

@@ -145,7 +145,7 @@ def search_settings(config: BuildConfig) -> dict[str, Any]:
     """What the search depends on: each on settings of its own."""
     # what does not change a stage must not be in its key, or a rerun would do the work again
     unused = {name for name in ("annealing", "simulatable") if config.release.method not in SETTINGS_OF[name]}
-    return config.release.model_dump(mode="json", exclude={*unused, "like", "at_least"})  # the one by what is in it
+    return config.release.recorded(exclude={*unused, "previous_pattern", "at_least"})  # the one by what is in it
 
 
 class QuestionLines:

@@ -165,7 +165,7 @@ WEIGHTED = Stage(
     needs=(names.TABLE, names.ASSESSMENT),
     sections=lambda build: [
         plain(build.config.risk),
-        build.config.totals and build.config.totals.model_dump(exclude={"publish"}),
+        build.config.totals and build.config.totals.recorded(exclude={"publish"}),
     ],
     make=report.weigh,
     asked=lambda config: config.totals,
@@ -175,7 +175,7 @@ REPORT = Stage(
     names.REPORT,
     "writes the audit report",
     needs=tuple(of.name for of in (TABLE, WIDTHS, SEARCH, ASSESSMENT, *ASKED)),
-    sections=lambda build: build.config.model_dump(mode="json", exclude=ELSEWHERE),
+    sections=lambda build: build.config.recorded(exclude=ELSEWHERE),
     make=report.report,
     version=2,
     task="report",

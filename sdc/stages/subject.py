@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sdc.config.build import BuildConfig, ExecutionConfig
 from sdc.config.capabilities import BEFORE, FORBID, OF_WHOLE, REQUIRE
 from sdc.config.file import NOTHING_SET, Settings, faults_of, is_set, read_config, validated, with_settings
+from sdc.config.old_keys import current_settings
 from sdc.config.release import PatternLike, ReleaseConfig
 from sdc.data.reading import TableLike, count_records, read_schema, table_of, zeros_of
 from sdc.data.source import open_source
@@ -179,6 +180,7 @@ class Subject:
         asked     capabilities that must work with what is asked there: else a ConfigError, before anything is read
         named     by who names them the sub-tables that the table must have: else an InputError, before a record is read
         """
+        settings = current_settings(settings)
         if path.endswith(CONFIGS):
             return _of_config(path, settings, executor, asked, named)
         if "\0" not in path and len(path) < 3000 and is_run(found := run_at(Path(path))):

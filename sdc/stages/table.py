@@ -103,7 +103,7 @@ def _check_variables(config: BuildConfig, settings: SearchSettings, schema: Sche
         settings.weights(schema)
     with fault_of(f"release.annealing.start = {config.release.annealing.start!r}"):
         settings.start_graph(schema)
-    with fault_of("risk.attributes.sensitive"):
+    with fault_of("risk.attribute_disclosure.sensitive"):
         settings.criteria.check(schema)
     signing_key(config.publication)
     with fault_of("publication.children"):
@@ -186,9 +186,9 @@ def warn_of_loss(build: Build, folder: Path, say: Say) -> None:
 def table_settings(build: Build) -> list[Any]:
     """What the table depends on, with what says which levels it gets for what may be coarsened."""
     release, risk = build.config.release, build.config.risk
-    coarsened = [release.model_dump(mode="json"), plain(risk)] if release.coarsens else ()
+    coarsened = [plain(release), plain(risk)] if release.coarsens else ()
     readers = build.source.readers  # of other kinds nothing, so that their keys are as before
-    return [build.config.table.model_dump(mode="json", exclude=FILES), *coarsened, *([readers] if readers else [])]
+    return [build.config.table.recorded(exclude=FILES), *coarsened, *([readers] if readers else [])]
 
 
 def sweep(work: Work, into: Path) -> None:

@@ -133,6 +133,7 @@ class SearchRecord:
     candidates: tuple[Candidate, ...] = ()
     suppressed: tuple[Suppression, ...] = ()
     resumed: tuple[str, ...] = ()
+    bound: float | None = None
     trace: Annotated[tuple[TraceRow, ...], _elsewhere(())] = ()
     parts: Annotated[Parts, _elsewhere(NO_PARTS)] = NO_PARTS
 
@@ -158,7 +159,7 @@ def write_search(found: FoundRelease, schema: Schema, folder: Path, suppressed: 
         halvings=halvings_facts(found.halvings).get("halvings"),
         suppressed=suppressed,
         resumed=tuple(part for part, holds in found.resumed.items() if holds),
-        **picked(found, "reason", "simulated", "graph", "ended_after", "candidates"),
+        **picked(found, "reason", "simulated", "graph", "ended_after", "candidates", "bound"),
     )
     if found.graph is not None:
         names = [one.name for one in fields(TraceRow)]

@@ -145,7 +145,7 @@ FAULTS = [
     Fault(
         "a floor above the width",
         r"floor 9 .*minimum width is 2; set the floor to at most 2",
-        sections={"widths": {"floor": 9}},
+        sections={"widths": {"threshold": 9}},
         commands=("run",),
     ),
     # a run folder that cannot be written, a second run of the same build at the same time

@@ -76,16 +76,16 @@ ASKED: dict[str, dict[str, Any]] = {
     table.OBJECTIVE: {"release": {"objective": "reconstruction"}},
     table.REQUIRE: {"release": {"require": ["c"]}},
     table.FORBID: {"release": {"forbid": ["d*c"]}},
-    table.ONLY: {"release": {"only": "required"}},
+    table.ONLY: {"release": {"required_only": True}},
     table.MINUTES: {"release": {"minutes": 60.0}},
     table.AT_LEAST: {"release": {"at_least": {"cells": CELLS}}},
     table.IN_PART: {"release": {"in_part": [{"of": "d*c"}]}},  # which has all that the table has of a too
     table.ROUND: {"release": {"in_part": [{"of": "d*c", "how": "round", "base": BASE}]}},
     table.COARSEN: {"release": {"in_part": [{"of": "d*c", "how": "coarsen"}]}},
-    table.N_RULE: {"risk": {"n_rule": N}},
-    table.ATTRIBUTES: {"risk": {"attributes": {"sensitive": ["c"], "most": GROUP}}},
+    table.N_RULE: {"risk": {"min_frequency": N}},
+    table.ATTRIBUTES: {"risk": {"attribute_disclosure": {"sensitive": ["c"], "most": GROUP}}},
     table.LIMIT: {"risk": {"posterior": {"max_probability": PROBABILITY, "losses": LOSSES, "max_loss": LOSS}}},
-    table.OUTER: {"risk": {"undecided": "outer"}},
+    table.OUTER: {"risk": {"accept_undecided": True}},
     table.SHARP: {"assessment": "sharp"},
     "labels": {"labels": {"variables": {"a": {"label": "Region"}}}},
     table.FORMATS: {"publication": {"formats": RICH}},
@@ -120,7 +120,7 @@ def config(asked: Sequence[str], **more: Any) -> dict[str, Any]:
         found = found | {"release": found["release"] | {"in_part": [ways]}}
     if table.ATTRIBUTES in asked and {*table.IN_PARTS} & {*asked}:
         # with a group of 3 or 4 that lacks a category it would not go out in part either
-        few = {"attributes": ASKED[table.ATTRIBUTES]["risk"]["attributes"] | {"most": FEW}}
+        few = {"attribute_disclosure": ASKED[table.ATTRIBUTES]["risk"]["attribute_disclosure"] | {"most": FEW}}
         found = found | {"risk": found["risk"] | few}
     below = {table.HIERARCHIES, table.ROUND} <= {*asked}  # whose sums by a would not be held
     if below or (table.FORBID in asked and {*table.IN_PARTS} & {*asked}):

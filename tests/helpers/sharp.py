@@ -28,7 +28,7 @@ def large(folder: Path, **sections: Any) -> Path:
     content: dict[str, Any] = {
         "table": {"path": str(folder / "t.csv")},
         "risk": {"min_width": WIDTH, "small_count": 1},
-        "release": {"questions": 3, "require": [{"all": 2}], "seconds": 0.2},
+        "release": {"max_evaluations": 3, "require": [{"all": 2}], "seconds": 0.2},
         "assessment": "sharp",
         "sharp_seconds": SECONDS,
     }

@@ -116,7 +116,7 @@ def test_a_release_has_its_tables(czech: Table) -> None:
 
 def test_a_rounded_table_of_a_release_is_shown_rounded(czech: Table) -> None:
     section = {"of": "A*B*C*D*F", "how": "round", "base": 10}
-    found = sdc.find_release(czech, min_width=4, require=["A*B*C*D*F"], in_part=[section], only="required")
+    found = sdc.find_release(czech, min_width=4, require=["A*B*C*D*F"], in_part=[section], required_only=True)
     shown = found["A*B*C*D*F"].to_arrow()
     assert shown.column_names[-1] == "count_rounded_to_10"
     assert {count % 10 for count in shown.column("count_rounded_to_10").to_pylist()} == {0}
@@ -226,7 +226,10 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
     assert whole.to_arrow() == one_by_one.to_arrow()
     for words, message in (
         ({}, "min_width is missing: .* such as min_width=3; there is no default"),
-        ({"criteria": sdc.criteria(min_width=6), "n_rule": 3}, "criteria are given, and n_rule too; leave one out"),
+        (
+            {"criteria": sdc.criteria(min_width=6), "min_frequency": 3},
+            "criteria are given, and min_frequency too",
+        ),
         ({"criteria": 6}, "criteria of .* is of the type int; give criteria, which sdc.criteria gives"),
         ({"min_width": None}, "min_width is missing|min_width of .* is of the type NoneType"),
         ({"min_width": 6, "criteria": sdc.criteria(min_width=6)}, "criteria are given, and min_width too"),
@@ -241,8 +244,8 @@ def test_criteria_are_one_value_or_keywords(verb: str, czech: Table) -> None:
     [
         ("redesign", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no recode is shown to help"),
         ("find_release", {"posterior_limit": sdc.PosteriorLimit(max_above=0.5)}, "no search may cut by a refusal"),
-        ("suppress", {"n_rule": 3}, "it withholds what the small count says"),
-        ("suppress", {"attributes": sdc.Attributes(("A",), 3)}, "it withholds what the small count says"),
+        ("suppress", {"min_frequency": 3}, "it withholds what the small count says"),
+        ("suppress", {"attribute_disclosure": sdc.Attributes(("A",), 3)}, "it withholds what the small count says"),
     ],
 )
 def test_criteria_that_a_verb_does_not_take(verb: str, given: dict[str, Any], message: str, czech: Table) -> None:
@@ -532,14 +535,14 @@ def test_a_verb_without_a_needed_argument_says_how_it_is_called(czech: Table) ->
 def test_rules_hold_at_each_point_of_a_curve(czech: Table) -> None:
     """With no count from 1 to 19 the ordered release of width 6 has 53 sub-tables, without that rule 59."""
     asked: dict[str, Any] = {"min_widths": [6], "methods": ["ordered"]}
-    (few,), (all_,) = (sdc.risk_utility_curve(czech, NOTHING, **asked, **more) for more in ({"n_rule": 20}, {}))
-    alone = sdc.find_release(czech, "ordered", min_width=6, n_rule=20)
+    (few,), (all_,) = (sdc.risk_utility_curve(czech, NOTHING, **asked, **more) for more in ({"min_frequency": 20}, {}))
+    alone = sdc.find_release(czech, "ordered", min_width=6, min_frequency=20)
     assert (few.sub_tables, all_.sub_tables) == (alone.sub_tables, 59) == (53, 59)
     rule = sdc.Attributes(("A",), 10)
-    (none,) = sdc.risk_utility_curve(czech, NOTHING, **asked, attributes=rule)
-    assert none.sub_tables == sdc.find_release(czech, "ordered", min_width=6, attributes=rule).sub_tables
+    (none,) = sdc.risk_utility_curve(czech, NOTHING, **asked, attribute_disclosure=rule)
+    assert none.sub_tables == sdc.find_release(czech, "ordered", min_width=6, attribute_disclosure=rule).sub_tables
     with pytest.raises(ConfigError, match="what was published before may break the rule already"):
-        sdc.risk_utility_curve(czech, ["A*B"], **asked, n_rule=20)
+        sdc.risk_utility_curve(czech, ["A*B"], **asked, min_frequency=20)
 
 
 # Runs, and what was published

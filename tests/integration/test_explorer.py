@@ -176,11 +176,11 @@ def test_what_a_config_forbids_is_said_to_be_forbidden(run: Path) -> None:
 
 
 def test_rules_on_what_is_published_are_looked_at_in_a_run(tmp_path: Path, czech: Table) -> None:
-    shown = space_of_run(build_of(tmp_path, risk={"min_width": WIDTH, "n_rule": 20}).folder.path)
+    shown = space_of_run(build_of(tmp_path, risk={"min_width": WIDTH, "min_frequency": 20}).folder.path)
     for t in range(64):
         few = 0 < czech.least_count(t) < 20
         assert not few or shown.state.status(t) is Status.UNRELEASABLE
-    found = sdc.find_release(czech, "ordered", min_width=WIDTH, n_rule=20)
+    found = sdc.find_release(czech, "ordered", min_width=WIDTH, min_frequency=20)
     assert "n_rule and attributes, rules on what is published itself, are not looked at" in space_of(found, czech).text
 
 

@@ -55,7 +55,7 @@ def test_a_run_is_verified_and_compared_from_python(built: Built) -> None:
 
 
 def test_what_was_published_is_checked_from_python(built: Built, tmp_path: Path) -> None:
-    found = sdc.check(built.to_publish, min_width=10, n_rule=20)
+    found = sdc.check(built.to_publish, min_width=10, min_frequency=20)
     rows = found.to_arrow().to_pylist()
     assert found.narrow_cells == sum(row["outer_upper"] - row["outer_lower"] < 10 for row in rows) > 0
     assert (found.consistent, found.is_kept) == (True, False)

@@ -31,7 +31,7 @@ CONFIG = {
         "missing": {"work": "not said"},
     },
     "risk": {"min_width": 4, "small_count": 2},
-    "release": {"require": ["age*sex"], "forbid": ["region*work"], "questions": 50},
+    "release": {"require": ["age*sex"], "forbid": ["region*work"], "max_evaluations": 50},
     "labels": {"variables": {"sex": {"label": "Sex", "categories": {"1": "male", "2": "female"}}}},
     "publication": {"title": "A transcript", "population": "nobody"},
     "execution": {"cluster": "in-process"},

@@ -32,12 +32,12 @@ Asked = tuple[str, ...]
 NO_FEATURES = {
     "how the table is read, which is the same table to all that follows": (
         *("table.path", "table.variables", "table.columns", "table.csv", "table.categories", "table.missing"),
-        *("table.recodes", "table.bad_records", "table.max_categories", "table.partitions", "table.expect"),
+        *("table.recodes", "table.invalid_records", "table.max_categories", "table.partitions", "table.expect"),
         *("table.not_totals", "table.alike", "table.ignore", "table.exclude_missing"),
     ),
     "what every build has": ("name", "risk.min_width", "risk.small_count", "widths", "execution", "output.folder"),
     "settings of a search that has them": (
-        *("release.conflicts", "release.demand", "release.breadth", "release.questions"),
+        *("release.on_conflict", "release.demand", "release.first_dimension", "release.max_evaluations"),
         *("release.refute_cells", "release.seconds_per_cell", "release.seconds", "release.cells_per_slice"),
         *("release.annealing", "release.simulatable", "release.weights"),
     ),
@@ -47,7 +47,7 @@ NO_FEATURES = {
         *("publication.licence", "publication.contact", "publication.notes", "publication.formulas"),
     ),
     "settings of table.weight": ("weighted",),
-    "settings of release.in_part": ("release.like",),
+    "settings of release.in_part": ("release.previous_pattern",),
     "settings of earlier and ledger": ("release.reveal_suppressed",),
     "settings of assessment": ("sharp_seconds",),
     "read with a warning, and without effect": ("release.ended_after",),
@@ -234,7 +234,7 @@ def test_a_verb_of_python_refuses_a_pair_with_its_sentence(tmp_path: Path) -> No
     ("given", "name"),
     [
         ({"minutes": 1}, table.MINUTES),
-        ({"only": "required"}, table.ONLY),
+        ({"required_only": True}, table.ONLY),
     ],
 )
 def test_a_curve_of_python_refuses_what_a_config_refuses(tmp_path: Path, given: dict[str, Any], name: str) -> None:

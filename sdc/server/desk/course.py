@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sdc.config.old_keys import current
 from sdc.model import subtable as st
 from sdc.model.documents import plain
 from sdc.model.release import Release
@@ -81,7 +82,7 @@ class Course:
                 case "frontier":
                     self._move(entry)
                 case "started":
-                    self.rules |= {self._known(entry, str(rule["rule"])) for rule in entry.body["rules"]}
+                    self.rules |= {self._known(entry, rule["rule"]) for rule in entry.body["rules"]}
         except (KeyError, TypeError, ValueError) as error:
             raise ChainError(f"entry {entry.seq} of the history is damaged: {type(error).__name__} {error}") from error
         self.seq, self.head = entry.seq, entry.hash
@@ -112,7 +113,7 @@ class Course:
             )
         told: Telling = TOLD[outcome]
         self.outcomes[outcome] += 1
-        rule = self._known(entry, str(entry.body["rule"]))
+        rule = self._known(entry, entry.body["rule"])
         message = self._refusal(rule, request) if told.decision == "refused" else told.message
         if outcome == "released" and request.in_part:
             message = WHOLE
@@ -124,7 +125,8 @@ class Course:
         if outcome == "waiting":
             self.waiting[number] = None
 
-    def _known(self, entry: Entry, rule: str) -> str:
+    def _known(self, entry: Entry, name: Any) -> str:
+        rule = str(current({"rule": name}, "server.rules")["rule"])
         if not is_rule(rule):
             raise ChainError(
                 f"entry {entry.seq} of the history names the rule {rule[:80]!r}, which this version of sdc does not "

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 from sdc.config.release import SimulatableConfig
 from sdc.config.server import (
     BatchConfig,
-    BiasedConfig,
+    LimitUnreleasableConfig,
     OneStepConfig,
     OneStepFrontierConfig,
     RuleConfig,
@@ -145,12 +145,12 @@ class OneStepFrontier:
 
 
 @dataclass(frozen=True)
-class Biased:
+class LimitUnreleasable:
     """Not what makes more than so many others, or a larger share of those still open, unreleasable."""
 
     most: int | None = None
     share: float | None = None
-    name: ClassVar[str] = "biased"
+    name: ClassVar[str] = "limit_unreleasable"
     is_public: ClassVar[bool] = False
     refusal: ClassVar[str] = "with it too many others could not be released any more"
 
@@ -253,7 +253,7 @@ class Simulatable:
         return f"more than {self.simulation.most} of {self.simulation.draws} drawn tables would break the criterion"
 
 
-RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, Biased, Value)
+RULES: tuple[type[Rule], ...] = (OneStep, OneStepFrontier, Share, Simulatable, Batch, LimitUnreleasable, Value)
 
 
 STEPS: Mapping[str, OneStep | OneStepFrontier] = {rule.name: rule for rule in (OneStep(), OneStepFrontier())}
@@ -295,8 +295,8 @@ def _rule(config: RuleConfig) -> Rule:
             return OneStep()
         case OneStepFrontierConfig():
             return OneStepFrontier()
-        case BiasedConfig():
-            return Biased(config.most, config.share)
+        case LimitUnreleasableConfig():
+            return LimitUnreleasable(config.most, config.share)
         case ValueConfig():
             return Value(config.least, config.interest, config.reconstruction)
         case ShareConfig():

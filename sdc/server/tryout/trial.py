@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sdc.config.file import load_yaml, validated
+from sdc.config.old_keys import current, recorded, warn
 from sdc.config.server import RuleConfig, ServerConfig
 from sdc.executor import Executor
 from sdc.model import subtable as st
@@ -30,7 +31,7 @@ STAGE, PAGE, FACTS = "simulation", "simulation.html", "simulation.json"
 DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "one_step": {},
     "one_step_frontier": {},
-    "biased": {"share": 0.1},
+    "limit_unreleasable": {"share": 0.1},
     "value": {"least": 2.0},
     "share": {"most": 0.5},
     "batch": {},
@@ -108,6 +109,7 @@ def _named(name: str, own: tuple[RuleConfig, ...]) -> tuple[RuleConfig, ...]:
         return ()
     if name == "config":
         return own
+    name = str(current({"rule": name}, "server.rules", warn)["rule"])
     if name not in DEFAULTS:
         there = ", ".join((MYOPIC, *DEFAULTS, "config"))
         raise ConfigError(f"--rules {name!r} is no rule; give names of {there}, with commas between, or a YAML file")
@@ -178,9 +180,10 @@ def stage_of(trial: ServerTrial) -> Stage:
 
     def sections(build: Build) -> Any:
         server = build.config.server
-        whole = server and server.model_dump(mode="json")
-        risk, release = build.config.risk.model_dump(mode="json"), build.config.release.model_dump(mode="json")
-        return [trial.facts, trial.requests, trial.listed, _dumped(trial.rule_sets), whole, risk, release]
+        whole = server and server.recorded()
+        rule_sets = {name: recorded(rules, "server.rules") for name, rules in _dumped(trial.rule_sets).items()}
+        risk, release = build.config.risk.recorded(), build.config.release.recorded()
+        return [trial.facts, trial.requests, trial.listed, rule_sets, whole, risk, release]
 
     return Stage(STAGE, "tries rules on streams of requests", ("table", "widths"), sections, make)
 

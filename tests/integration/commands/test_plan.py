@@ -67,8 +67,8 @@ def test_a_plan_says_which_floor_to_set(sdc: Sdc, tmp_path: Path) -> None:
     columns = {f"v{k:02d}": [0, 1, 1, 0] for k in range(27)}
     pq.write_table(pa.table(columns), tmp_path / "records.parquet")
     table = {"path": str(tmp_path / "records.parquet")}
-    config = write_czech(tmp_path, whole={"table": table, "widths": {"floor": 0}}, risk={"min_width": 7})
-    refusal = r"widths.floor = 0: 27 variables have 2\^27 sub-tables, at most 2\^26 are listed; set widths.floor to 7"
+    config = write_czech(tmp_path, whole={"table": table, "widths": {"threshold": 0}}, risk={"min_width": 7})
+    refusal = r"widths.threshold = 0: 27 variables have 2\^27 sub-tables, at most 2\^26 are listed; set widths.thr"
     sdc("plan", config, "--quick", "--json").assert_refused(refusal)
     listed = write_czech(tmp_path, whole={"table": table}, risk={"min_width": 7})
     assert "only those of critical width 7 or more are listed" in sdc("plan", listed, "--quick").out

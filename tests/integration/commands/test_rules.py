@@ -219,7 +219,7 @@ def test_of_a_config_the_whole_table_is_judged_with_nothing_public_before(tmp_pa
 def test_what_a_release_has_in_part_is_published_with_it(tmp_path: Path, how: str) -> None:
     table = dense(schema_of([3, 2, 2]), [1, 2, 9, 8, 7, 9, 9, 6, 5, 5, 7, 7])
     part = {"of": "A*B", "how": how, **({"base": 5} if how == "round" else {})}
-    release = ReleaseConfig.model_validate({"require": ["A*C"], "in_part": [part], "only": "required"})
+    release = ReleaseConfig.model_validate({"require": ["A*C"], "in_part": [part], "required_only": True})
     found = find_release(table, "ordered", knowledge(table), release=release, min_width=4, small_count=2)
     publish(found, tmp_path / "out", title="t")
     of = {one.label: one for one in read_published(tmp_path / "out")}

@@ -127,7 +127,7 @@ def test_a_build_is_verified_with_what_was_set(sdc: Sdc, tmp_path: Path) -> None
         ),
         (
             "release t.csv --best-subset --only-required",
-            {"release.conflicts": "best_subset", "release.only": "required"},
+            {"release.on_conflict": "drop", "release.required_only": True},
         ),
         (
             "assess t.csv --loss none=0.1 --loss harm=1",
@@ -135,7 +135,7 @@ def test_a_build_is_verified_with_what_was_set(sdc: Sdc, tmp_path: Path) -> None
         ),
         ("posterior t.csv --most-draws 9 --threshold 0.5", {"posterior.most_draws": 9, "posterior.threshold": 0.5}),
         ("widths t.csv --structural-zeros z.yaml", {"table.structural_zeros": "z.yaml"}),
-        ("audit h --n-rule 5", {"risk.n_rule": 5}),
+        ("audit h --n-rule 5", {"risk.min_frequency": 5}),
         ("check f --n-rule 5", {}),
     ],
 )
@@ -151,5 +151,5 @@ def test_options_of_an_earlier_version(
 
 def test_an_earlier_name_is_warned_of(sdc: Sdc) -> None:
     answer = sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--n-rule", 2)
-    assert "--n-rule goes with the next version; write --set risk.n_rule=2" in answer.err
-    assert answer.out == sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--set", "risk.n_rule=2").out
+    assert "--n-rule goes with the next version; write --set risk.min_frequency=2" in answer.err
+    assert answer.out == sdc("assess", CZECH, *RELEASE, "--min-width", 6, "--set", "risk.min_frequency=2").out

@@ -41,7 +41,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
         yaml.safe_dump(
             {
                 "name": "release",
-                "table": {"path": "table.csv", "categories": {"c": ["u", "v"]}, "bad_records": "set_aside"},
+                "table": {"path": "table.csv", "categories": {"c": ["u", "v"]}, "invalid_records": "exclude"},
                 "risk": {"small_count": 1, "min_width": WIDTH},
                 "release": {"require": ["a*b"], "forbid": ["c", NAME]},
                 "publication": {

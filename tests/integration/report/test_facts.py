@@ -193,7 +193,7 @@ def with_bad_records(folder: Path) -> Run:
     lines = [f"{a},{b}" for a, b in random.integers(0, (6, 3), (200, 2)).tolist()]
     (folder / "ages.csv").write_text("\n".join(["age,sex", *lines]))
     table = {"path": "ages.csv", "recodes": {"sex": {"groups": {"f": ["0"], "m": ["1"]}}}}
-    return built(folder, table={**table, "bad_records": "set_aside"}, risk={"small_count": 12, "min_width": 4})
+    return built(folder, table={**table, "invalid_records": "exclude"}, risk={"small_count": 12, "min_width": 4})
 
 
 def with_weights(folder: Path) -> Run:
@@ -214,8 +214,8 @@ def bracketed(folder: Path) -> Run:
     random = np.random.default_rng(1)
     codes = np.minimum(random.exponential(0.9, (20_000, 5)).astype(int), np.array([4, 5, 4, 4, 3]) - 1)
     (folder / "large.csv").write_text("\n".join(["A,B,C,D,E", *(",".join(map(str, row)) for row in codes.tolist())]))
-    release = {"questions": 12, "seconds": 0.001, "seconds_per_cell": 0.001}
-    risk = {"small_count": 1, "min_width": 2, "undecided": "outer"}
+    release = {"max_evaluations": 12, "seconds": 0.001, "seconds_per_cell": 0.001}
+    risk = {"small_count": 1, "min_width": 2, "accept_undecided": True}
     sharp = {"assessment": "sharp", "sharp_seconds": 0.001}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(method, "LINEAR_ROWS", 0)
@@ -226,7 +226,7 @@ WHOLE = "A*B*C*D*E*F"
 LOSSES = {"intruder": {"none": 0.72}, "agency": {"right": 1.0, "wrong": 0.25}}
 ON_LOSSES = {"small_count": 2, "min_width": 6, "posterior": {"losses": LOSSES, "max_loss": 0.2}}
 SHORT = {"method": "decomposable", "annealing": {"steps": 500}}
-FORBIDDEN = {"require": ["A*B", "A*B*C*D*F"], "conflicts": "best_subset", "forbid": [{"of": ["C", "E"]}]}
+FORBIDDEN = {"require": ["A*B", "A*B*C*D*F"], "on_conflict": "drop", "forbid": [{"of": ["C", "E"]}]}
 RUNS: dict[str, Callable[[Path], Run]] = {
     "plain": built,
     "prefix": lambda folder: built(folder, release={"method": "bisection"}),

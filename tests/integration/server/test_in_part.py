@@ -54,7 +54,7 @@ EVERYTHING = 0b111111
 RULES: Sequence[list[dict[str, Any]]] = (
     [],
     [{"rule": "one_step"}],
-    [{"rule": "biased", "share": 0.5}],
+    [{"rule": "limit_unreleasable", "share": 0.5}],
     [{"rule": "value", "least": 0.1}],
     [{"rule": "share", "most": 0.5}],
     [{"rule": "batch"}],
@@ -319,7 +319,7 @@ def test_a_server_starts_again_with_its_parts_and_its_folder_is_audited(tmp_path
 
 
 def test_a_server_does_not_begin_with_parts_that_a_build_has_published(tmp_path: Path) -> None:
-    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "in_part": "withhold", "questions": 1})
+    build = czech_build(tmp_path, release={"require": ["A*B*C*D*E*F"], "in_part": "withhold", "max_evaluations": 1})
     run_all(build, IN_PROCESS)
     begun = str(build.folder.path)
     with pytest.raises(ConfigError, match="it has published a part, and a server begins with whole"):

@@ -222,7 +222,7 @@ def test_a_build_is_fitted_to_what_was_published_before_too(tmp_path: Path) -> N
     write_csv(tmp_path / "some.csv", some.rename_columns(["D", "E", "count"]).to_pydict())
     earlier: list[dict[str, Any]] = [{"folder": str(tmp_path / f"{name}.csv")} for name in ("rounded", "part", "some")]
     earlier[2]["where"] = {"F": ["pos"]}
-    constraints = {"require": ["A*B", *"CDEF"], "only": "required"}
+    constraints = {"require": ["A*B", *"CDEF"], "required_only": True}
     run = built(tmp_path, {**CZECH, "posterior": None, "release": constraints, "earlier": earlier})
     about = Subject.open(str(run))
     told = [*told_tables(about.table, about.public(None))]
@@ -358,7 +358,7 @@ def test_the_verb_says_what_the_command_says(run: Path, monkeypatch: pytest.Monk
 def test_a_found_release_is_attacked_with_its_table(run: Path) -> None:
     """As its folder is, and scored by the same bounds; nothing was promised of it."""
     table = in_python.read_table(CZECH_CSV)
-    found = in_python.ordered_release(table, in_python.knowledge(table), min_width=6)
+    found = in_python.find_release(table, min_width=6)
     own, folder = in_python.attack(found, truth=table, seeds=0), in_python.attack(run / "release", truth=run, seeds=0)
     told, expected = right_of(own).facts, right_of(folder).facts
     for one, other in zip(told.pop("cells"), expected.pop("cells"), strict=True):

@@ -54,7 +54,10 @@ def written(folder: Path, **sections: Any) -> Path:
         ({"labels": {"variables": {"sx": {"label": "Sex"}}}}, "labels: unknown variable 'sx'; did you mean sex"),
         ({"labels": {"variables": {"age": {"categories": {"aged": "Aged"}}}}}, "labels: the label 'Aged' is of the"),
         ({"posterior": {"laws": ["[age,sx]"]}, "table": {"hierarchies": {}}}, "posterior.laws = .*unknown variable"),
-        ({"risk": {"min_width": 3, "attributes": {"sensitive": ["sx"], "most": 5}}}, "risk.attributes.sensitive:"),
+        (
+            {"risk": {"min_width": 3, "attribute_disclosure": {"sensitive": ["sx"], "most": 5}}},
+            "risk.attribute_.*sensitive:",
+        ),
     ],
 )
 def test_what_the_table_will_not_have(sections: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
     release = {
         "require": ["A*B*C*D*F", {"of": ["A", "E", "F"], "up_to": 2}],
         "forbid": [{"of": ["B", "D", "F"]}],
-        "conflicts": "best_subset",
+        "on_conflict": "drop",
         "demand": "requests.csv",
     }
     with pytest.raises(ConfigError, match=r"require has A\*B\*C\*D\*F, and forbid B\*D\*F"):
@@ -52,7 +52,7 @@ def test_a_build_has_what_is_required_and_says_what_was_refused(written: Written
 
 def test_only_what_is_required_goes_out_each_in_a_file_of_its_own(written: Written) -> None:
     """In files and report nothing but it, with what is within."""
-    build = built(written(require=["A*B*C", "A*B", "F"], only="required"))
+    build = built(written(require=["A*B*C", "A*B", "F"], required_only=True))
     folder = build.folder.stage("release")
     assert sorted(path.name for path in folder.glob("0*.csv")) == ["001_A-B-C.csv", "002_F.csv", "003_A-B.csv"]
     assert verify(build.folder.path, lambda line: None).verified
@@ -89,10 +89,10 @@ def test_a_config_of_an_earlier_version_says_how_far_a_search_went_which_has_no_
     [
         ({"require": [{"all": 2, "of": ["A"]}]}, "give one of all, and of"),
         ({"forbid": [{"of": []}]}, "at least 1 item"),
-        ({"conflicts": "ignore"}, "release.conflicts = 'ignore'"),
-        ({"questions": 0}, "release.questions = 0"),
+        ({"on_conflict": "ignore"}, "release.on_conflict = 'ignore'"),
+        ({"max_evaluations": 0}, "release.max_evaluations = 0"),
         ({"minutes": 0.0}, "release.minutes = 0.0"),
-        ({"only": "required"}, "only is required, and nothing is required; name sub-tables under require"),
+        ({"required_only": True}, "required_only is true, and nothing is required; name sub-tables under require"),
         ({"demand": "nothing.csv"}, "release.demand = 'nothing.csv': there is no file"),
         ({"demand": {"A": 0.0}}, "release.demand"),
     ],

@@ -137,11 +137,11 @@ def sensitive(tmp_path: Path) -> dict[str, Any]:
     [
         (PosteriorLimit, "keeps_losses", {"posterior": {"losses": LOSSES, "max_loss": 0.1}}, "claims cost 0.5, more"),
         (PosteriorLimit, "keeps", {"posterior": {"max_probability": 0.01}}, "a true count is more probable than 0.01"),
-        (NRule, "keeps", {"n_rule": 10}, "has a count from 1 to 9, which the n-rule excludes"),
+        (NRule, "keeps", {"min_frequency": 10}, "has a count from 1 to 9, which the n-rule excludes"),
         (
             Attributes,
             "keeps",
-            {"attributes": {"sensitive": ["c"], "most": 9}, "min_width": 1},
+            {"attribute_disclosure": {"sensitive": ["c"], "most": 9}, "min_width": 1},
             "at most 9 records what",
         ),
     ],
@@ -194,7 +194,7 @@ def test_a_release_that_is_worth_too_little(config: Config, finished: Path, begu
 
 def test_an_n_rule(config: Config, tmp_path: Path) -> None:
     """What goes out has no count below it; under a stricter one the same run fails."""
-    build = built(config(risk={"n_rule": 10}))
+    build = built(config(risk={"min_frequency": 10}))
     table, release = build.made.table, build.made.found.release
     assert min(table.least_count(t) for t in release.frontier) == 10
     assert release.sub_tables(table.schema) == 56
@@ -214,7 +214,7 @@ def test_an_n_rule(config: Config, tmp_path: Path) -> None:
 def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
     """Counts that are not small are withheld too; the verifier looks at those that are shown."""
     names = ["A*B*C*D*F"]
-    build = built(config(release={"require": names, "in_part": [{"of": names[0]}]}, risk={"n_rule": 8}))
+    build = built(config(release={"require": names, "in_part": [{"of": names[0]}]}, risk={"min_frequency": 8}))
     (part,) = build.made.found.parts.tables
     counts = build.made.table.marginal(part.view).dense.reshape(-1)
     shown = np.delete(counts, part.places(build.made.table.schema))
@@ -227,11 +227,13 @@ def test_an_n_rule_in_part(config: Config, tmp_path: Path) -> None:
 
 def test_a_rule_on_sensitive_variables(config: Config, sensitive: dict[str, Any], tmp_path: Path) -> None:
     """What goes out tells nothing of a group; under a stricter rule the same run fails, and a build releases less."""
-    build = built(config(**sensitive, risk={"min_width": 2, "attributes": {"sensitive": ["c"], "most": 5}}))
+    build = built(config(**sensitive, risk={"min_width": 2, "attribute_disclosure": {"sensitive": ["c"], "most": 5}}))
     assert build.made.found.release == Release.of([0b111])
     assert verify(build.folder.path).failures == ()
     assert "Of no published group of at most 5 records is it told" in report_of(build)
     failure = "a*b*c tells of a group of at most 6 records what is sensitive"
     refused_by_verify(build, tmp_path, {"attributes": {"most": 6}}, failure)
-    stricter = built(config(**sensitive, risk={"min_width": 2, "attributes": {"sensitive": ["c"], "most": 6}}))
+    stricter = built(
+        config(**sensitive, risk={"min_width": 2, "attribute_disclosure": {"sensitive": ["c"], "most": 6}})
+    )
     assert stricter.made.found.release == Release.of([0b011, 0b101, 0b110])

@@ -127,7 +127,7 @@ def test_what_is_merged_again_goes_out_though_an_earlier_table_tells_it(tmp_path
         "risk": {"small_count": 2, "min_width": 2},
         "release": {
             "require": ["A"],
-            "only": "required",
+            "required_only": True,
             "in_part": [{"of": "A", "how": "coarsen", "cost": "records"}],
         },
     }
@@ -298,7 +298,7 @@ def test_small_cells_of_a_table_in_part_keep_the_width_beside_what_comes_later(t
     """B would tell two withheld cells of which one is small, though no at-risk cell; of four it tells none."""
     table = dense(schema_of([4, 2, 2]), [9, 4, 1, 1, 7, 5, 9, 9, 4, 9, 9, 5, 6, 8, 7, 9])
     write(table, tmp_path)
-    asked = {"require": ["B"], "forbid": ["A*B", "C"], "only": "required"}
+    asked = {"require": ["B"], "forbid": ["A*B", "C"], "required_only": True}
     risk = {"small_count": 2, "min_width": 2}
     folder_of(tmp_path, "a", [in_part_of(marginal(table, 0b011, "a"), [[0, 1], [1, 0]])])
     with pytest.raises(NothingReleasableError, match="B is undecided"):

@@ -248,7 +248,7 @@ def test_undecided_is_not_released(unproven: int, config: Config) -> None:
 def test_undecided_is_released_where_the_config_says_so(
     unproven: int, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build = built(config(risk={"undecided": "outer"}))
+    build = built(config(risk={"accept_undecided": True}))
     assert build.made.found.release.sub_tables(build.made.table.schema) == 59
     assessment = document_of(build, "assessment", "assessment.json")
     assert (assessment["releasable"], assessment["undecided_cells"], assessment["min_width"]) == (None, 3, [0, 9])
@@ -257,10 +257,10 @@ def test_undecided_is_released_where_the_config_says_so(
     assert "undecided" in report.lower()
     # a rerun has the gate judge what is not proven, and ends
     monkeypatch.setattr("sdc.stages.release.verify_release", lambda *of: Verification(at_risk_cells=3))
-    assert redone(made(config(risk={"undecided": "outer"}))[1]) == []
+    assert redone(made(config(risk={"accept_undecided": True}))[1]) == []
     monkeypatch.setattr("sdc.stages.release.clear", failing_gate)
     with pytest.raises(ReleaseError, match="release is there and does not hold: struck"):
-        made(config(risk={"undecided": "outer"}))
+        made(config(risk={"accept_undecided": True}))
 
 
 def failing_gate(*of: object, **more: object) -> None:
@@ -287,15 +287,15 @@ def test_an_undecided_release_is_not_published_whatever_the_search_says(
     assert (build.folder.stage("confidential") / "report.html").is_file()
 
 
-@pytest.mark.parametrize("undecided", ["refuse", "outer"])
-def test_a_refuted_release_is_never_published(undecided: str, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("accepted", [False, True])
+def test_a_refuted_release_is_never_published(accepted: bool, config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     found = OrderedSearch.run
 
     def run(self: OrderedSearch) -> OrderedRelease:
         return replace(found(self), evaluation=self.evaluator.evaluate(Release.of([0b111111])))
 
     monkeypatch.setattr(OrderedSearch, "run", run)
-    file = config(risk={"undecided": undecided})
+    file = config(risk={"accept_undecided": accepted})
     file.write_text(file.read_text() + "assessment: proven\n")  # sharp bounds would refuse it before the gate does
     build = open_build(file)
     with pytest.raises(ReleaseError, match=r"not proven safe \(refuted, min width between 0 and 0, required 6\)"):

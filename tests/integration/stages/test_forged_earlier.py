@@ -264,7 +264,7 @@ def test_verify_asks_the_ledger_what_came_before(tmp_path: Path) -> None:
 
 
 def entered(folder: Path, breadth: int) -> Build:
-    build = open_build(config(folder, [], ledger="led", risk={"min_width": 1}, release={"breadth": breadth}))
+    build = open_build(config(folder, [], ledger="led", risk={"min_width": 1}, release={"first_dimension": breadth}))
     run_all(build, IN_PROCESS)
     return build
 

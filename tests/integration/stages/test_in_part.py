@@ -94,7 +94,9 @@ def test_the_largest_withheld_cells_stand_in_the_report_with_what_each_protects(
 def test_what_an_older_default_published_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A config that names no cost is the build that it was, and its ledger keeps one entry."""
     new_ledger(tmp_path / "led")
-    file = config(tmp_path, release={"require": ["area*sex"], "only": "required", "in_part": "withhold"}, ledger="led")
+    file = config(
+        tmp_path, release={"require": ["area*sex"], "required_only": True, "in_part": "withhold"}, ledger="led"
+    )
     first = built(file)
     later = tuple(replace(stage, version=stage.version + 1) for stage in STAGES)
     monkeypatch.setattr("sdc.stages.stages.STAGES", later)
@@ -127,7 +129,7 @@ def test_a_small_cell_that_whole_sub_tables_tell_is_counted_and_stops_nothing(tm
     names = ("area", "region", "kind", "sex")
     write_csv(tmp_path / "people.csv", dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     table = {"path": "people.csv", "hierarchies": {"place": ["region", "area"]}}
-    release = {"require": ["region*kind", "area"], "in_part": [{"of": "area*kind"}], "only": "required"}
+    release = {"require": ["region*kind", "area"], "in_part": [{"of": "area*kind"}], "required_only": True}
     build = built(config(tmp_path, table=table, release=release, risk={"min_width": 2, "small_count": 2}))
     (fact,) = build.made.found.parts.facts
     assert fact.between is not None
@@ -190,7 +192,7 @@ def next_edition(folder: Path, like: Path, **release: Any) -> Path:
     people[moved, 0] = np.minimum(rng.geometric(0.12, int(moved.sum())) - 1, 23)
     people[people[:, 0] == 23, 0] = 30
     write_csv(folder / "people.csv", columns_of(people))
-    section = {"require": REQUIRED, "in_part": "withhold", "like": str(like), **release}
+    section = {"require": REQUIRED, "in_part": "withhold", "previous_pattern": str(like), **release}
     return config(folder, "next", release=section)
 
 
@@ -214,8 +216,8 @@ def test_of_an_edition_with_other_codes_or_no_suppression_it_is_said_what_was_fo
     recoded.write_text(re.sub(r"(?m)^area(?=\d)", "a", next(folder.glob("*_area-age.csv")).read_text()))
     for like, said in (
         (next(folder.glob("*_area-sex.csv")), "like names an edition that withholds no cell"),
-        (recoded, r"like: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
-        (folder, r"like: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before withholds$"),
+        (recoded, r"previous_pattern: area\*age has 0 of the [1-9]\d* cells .*; its codes are others"),
+        (folder, r"previous_pattern: area\*age has [1-9]\d* of the [1-9]\d* cells that the edition before withholds$"),
     ):
         build = open_build(next_edition(tmp_path, like))
         _, known, origin = build.with_earlier(build.counted(IN_PROCESS))

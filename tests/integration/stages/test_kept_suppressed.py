@@ -46,7 +46,7 @@ def test_no_search_publishes_what_contains_an_earlier_suppressed_table(tmp_path:
     kept = built(config(tmp_path, "kept", method="best"))
     assert {*kept.made.found.release.frontier} == {0b110, 0b101}
     assert Subject.open(str(tmp_path / "kept.yaml")).criteria().kept is not None
-    shown = built(config(tmp_path, "shown", require=["A*B"], only="required", reveal_suppressed=True))
+    shown = built(config(tmp_path, "shown", require=["A*B"], required_only=True, reveal_suppressed=True))
     assert shown.made.found.release.frontier == (0b011,)
     assert "release.reveal_suppressed: A*B is whole in this release" in report_of(shown)
     assert verify_run(shown.folder.path).verified

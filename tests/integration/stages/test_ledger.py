@@ -196,7 +196,7 @@ CORNER, CROSS = {(0, 0), (0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 2), (2, 0), (2, 2
 
 def test_another_pattern_is_another_build_and_judged_beside_the_first(nines: Path) -> None:
     """Each hides the small count; both together would tell it, if the ledger took the second for the first."""
-    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "only": "required", "like": "like.csv"}
+    release = {"require": ["A", "B"], "in_part": [{"of": "A*B"}], "required_only": True, "previous_pattern": "like.csv"}
     hidden, bases = list[set[tuple[int, ...]]](), set[str]()
     for pattern in (CORNER, CROSS):
         (nines / "like.csv").write_text(listing(pattern, [[9] * 3] * 3))
@@ -246,9 +246,9 @@ def test_an_entry_is_published_again_as_it_is_or_refused(nines: Path) -> None:
 
 def test_margins_required_after_their_table_was_suppressed_are_suppressed_too(nines: Path) -> None:
     """The message names the way, and the way is there."""
-    part = {"require": ["A*B"], "only": "required", "in_part": "withhold"}
+    part = {"require": ["A*B"], "required_only": True, "in_part": "withhold"}
     assert built(config(nines, "first", [], ledger="led", release=part)).made.found.release.frontier == (0,)
-    margins = {"require": ["A", "B"], "only": "required"}
+    margins = {"require": ["A", "B"], "required_only": True}
     with pytest.raises(NothingReleasableError, match=r"suppress cells of them \(release.in_part: withhold\)"):
         built(config(nines, "whole", [], ledger="led", release=margins))
     later = built(config(nines, "later", [], ledger="led", release={**margins, "in_part": "withhold"}))
@@ -363,7 +363,7 @@ def test_another_ledger_of_as_many_entries_is_not_the_one_it_was_judged_with(cze
     new_ledger(czech_folder / "led")
     copy = shutil.copy(czech_folder / "led", czech_folder / "copy")
     built(config(czech_folder, "first", [], ledger="led"))
-    second = open_build(config(czech_folder, "second", [], ledger="led", release={"breadth": 1}))
+    second = open_build(config(czech_folder, "second", [], ledger="led", release={"first_dimension": 1}))
     assert second.publications is not None
     shutil.copy(copy, czech_folder / "led")
     built(config(czech_folder, "other", [], ledger="led", release={"require": ["A"], "method": "bisection"}))

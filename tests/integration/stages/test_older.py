@@ -127,7 +127,7 @@ def test_a_build_upon_an_older_ledger_is_judged_beside_its_entry(older: Path) ->
 def test_that_an_older_publication_is_by_a_code_list_is_said_by_the_config(older: Path) -> None:
     """Its suppressed cells have 3 records: if each of the three categories had one, all would be known."""
     config = yaml.safe_load(with_copied_ledger(older, "lists").read_text())
-    config |= {"name": "later", "release": {"require": ["B"], "only": "required"}}
+    config |= {"name": "later", "release": {"require": ["B"], "required_only": True}}
     (older / "later.yaml").write_text(yaml.safe_dump(config))
     said = r"labels of A count too: .* name them in table.categories, and say .*\{entry: ..., code_lists: \[A\]\}\]"
     with pytest.raises(NothingReleasableError, match=said):
@@ -151,7 +151,7 @@ def test_an_entry_whose_categories_were_named_otherwise(name: str, ledger: str, 
     shutil.unpack_archive(OLD.with_name("names_of_94e8d48.tar.xz"), tmp_path)
     new_ledger(tmp_path / "new", tmp_path / ledger)
     table = {"path": f"{name}.csv", "csv": {"delimiter": ";", **({"decimal": ","} if name == "d" else {})}}
-    release, beside = {"require": ["sex"], "only": "required"}, {"ledger": "new", "risk": {"min_width": 2}}
+    release, beside = {"require": ["sex"], "required_only": True}, {"ledger": "new", "risk": {"min_width": 2}}
     with pytest.raises(
         InputError, match=r"whose categories version 0\.1 named otherwise .* table\.categories, .* groups of"
     ):

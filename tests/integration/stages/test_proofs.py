@@ -17,7 +17,7 @@ from tests.helpers.commands import invoked
 from tests.helpers.yearbook import config
 
 SECONDS = 1e-6  # nothing is found by a search
-FIRST: dict[str, Any] = {"require": ["area*sex", "area*edu", "area*age"], "in_part": "withhold", "only": "required"}
+FIRST: dict[str, Any] = {"require": ["area*sex", "area*edu", "area*age"], "in_part": "withhold", "required_only": True}
 
 
 def published(folder: Path, name: str, **release: Any) -> Build:
@@ -39,9 +39,9 @@ def test_a_proof_is_kept_and_later_builds_begin_with_it(ledger: Path) -> None:
     assert (stat.S_IMODE(folder.stat().st_mode), stat.S_IMODE(file.stat().st_mode)) == (0o700, 0o600)
     assert entry.proof == f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
     # a table within a published one, and one of new variables, where a search alone finds no proof
-    second = published(ledger.parent, "second", require=["area"], only="required", seconds=SECONDS)
+    second = published(ledger.parent, "second", require=["area"], required_only=True, seconds=SECONDS)
     assert second.made.found.release.contains(second.made.known.release)
-    published(ledger.parent, "third", require=["area*age"], in_part="withhold", only="required", seconds=SECONDS)
+    published(ledger.parent, "third", require=["area*age"], in_part="withhold", required_only=True, seconds=SECONDS)
 
 
 def test_assess_begins_with_the_proofs_beside_the_ledger_of_a_config(ledger: Path) -> None:
@@ -56,7 +56,7 @@ def test_clean_leaves_proofs_alone(ledger: Path) -> None:
     """Of a run that it removes too, whose folder they are not in."""
     published(ledger.parent, "first", **FIRST, seconds=2)
     assert invoked("clean", ledger.parent / "runs", "--keep", 1, "--unfinished", "--yes").stdout.startswith("1 runs, ")
-    published(ledger.parent, "second", require=["area"], only="required", seconds=SECONDS)
+    published(ledger.parent, "second", require=["area"], required_only=True, seconds=SECONDS)
 
 
 def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> N
 
     def refusal(name: str) -> SdcError:
         with pytest.raises(NothingReleasableError) as refused:
-            published(ledger.parent, name, require=["area"], only="required", seconds=SECONDS)
+            published(ledger.parent, name, require=["area"], required_only=True, seconds=SECONDS)
         return refused.value
 
     file.write_bytes(content[:-1])
@@ -77,4 +77,4 @@ def test_a_proof_that_is_gone_or_changed_is_named_with_a_cell(ledger: Path) -> N
     named = Path(message.split("is in ")[-1].split(",")[0]).read_text()
     assert "the cell " in named
     file.write_bytes(content)
-    published(ledger.parent, "back", require=["area"], only="required", seconds=SECONDS)
+    published(ledger.parent, "back", require=["area"], required_only=True, seconds=SECONDS)

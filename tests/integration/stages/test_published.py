@@ -139,7 +139,7 @@ def test_a_release_tells_no_setting(config: Config, finished: Path) -> None:
     """Other settings that end at the same release give the same bytes, and no word of them, in Parquet neither."""
     annealing = {**ANNEALED["annealing"], "seed": 918273645}
     release = {"method": "best", "annealing": annealing, "refute_cells": 0, "seconds": 271828.0}
-    build = built(config(release=release, risk={"small_count": 1, "min_width": 9, "undecided": "outer"}))
+    build = built(config(release=release, risk={"small_count": 1, "min_width": 9, "accept_undecided": True}))
     folder = build.folder.stage("release")
     assert contents(folder) == contents(finished)
     told = [*contents(folder), *(content.decode("latin-1") for content in said(folder).values())]

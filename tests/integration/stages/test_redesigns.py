@@ -46,7 +46,7 @@ BESIDE = ["area*sex", "sex*old"]
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Build]:
     """A build that refuses a required sub-table, and says what may go out instead."""
     folder = tmp_path_factory.mktemp("refusing")
-    asked = {"require": REQUIRED, "conflicts": "best_subset"}
+    asked = {"require": REQUIRED, "on_conflict": "drop"}
     return cache(lambda: built(config(folder, release=asked, remedies={"variables": 4})))
 
 
@@ -82,7 +82,7 @@ def test_a_recode_frees_what_it_is_said_to_in_a_build_with_it(tmp_path: Path) ->
     best = next(remedy for remedy in tried if remedy.freed and not remedy.recode.leaves_out)
     labels = [st.label(element, schema) for element in (*release.frontier, *best.freed)]
     after = {**table, **yaml.safe_load(best.config)["table"]}
-    build = built(config(tmp_path, "after", table=after, risk=risk, release={"require": labels, "only": "required"}))
+    build = built(config(tmp_path, "after", table=after, risk=risk, release={"require": labels, "required_only": True}))
     recoded = build.made.table.schema
     assert all(st.parse(label, recoded) in build.made.found.release for label in labels)
     assert " or ".join(best.recode.names) in recoded.variables[best.recode.variable].categories

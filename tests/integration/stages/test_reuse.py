@@ -65,7 +65,7 @@ SEARCHED = ["search", "assessment", "confidential", "release"]
         ({"risk": {"small_count": 3}}, ["widths", *SEARCHED]),
         ({"release": {"seconds_per_cell": 0.1}}, SEARCHED),
         ({"release": {"method": "bisection"}}, SEARCHED),
-        ({"widths": {"floor": 2}}, ["widths", *SEARCHED]),
+        ({"widths": {"threshold": 2}}, ["widths", *SEARCHED]),
         ({"table": {"partitions": 3}}, NAMES),
         ({"report": {"purpose": "for all"}}, ["confidential"]),
         ({"release": {"weights": {"variables": {"A": 2}}}}, SEARCHED),

@@ -192,13 +192,13 @@ def narrow(found: Any) -> Any:
     return evaluation.criteria.rejudged(evaluation, bounds, evaluation.pool), bounds, by
 
 
-@pytest.mark.parametrize("policy", ["refuse", "outer"])
+@pytest.mark.parametrize("accepted", [False, True])
 def test_a_cell_that_sharp_bounds_prove_narrow_stops_the_release(
-    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    accepted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = RiskEvaluator.sharpen
     monkeypatch.setattr(RiskEvaluator, "sharpen", lambda self, *args, **more: narrow(original(self, *args, **more)))
-    risk = {"min_width": WIDTH, "small_count": 1, "undecided": policy}
+    risk = {"min_width": WIDTH, "small_count": 1, "accept_undecided": accepted}
     build = open_build(large(tmp_path, risk=risk, sharp_seconds=1.0))
     with pytest.raises(NotReleasableError, match=r"is refuted: by sharp bounds 1 of \d+ at-risk cells are too") as told:
         run_all(build, IN_PROCESS)

@@ -23,7 +23,7 @@ table:
     age: {bins: {young: [0, 30], old: [30, null]}}
     school: {groups: {some: [primary, secondary], none: ["no"]}}
   missing: {region: unknown}
-  bad_records: set_aside
+  invalid_records: exclude
 risk: {min_width: 2, small_count: 8}
 output: {folder: OUTPUT}
 """

@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder,
         table={"path": str(folder / "t.csv")},
         risk={"min_width": WIDTH, "small_count": 1},
-        release={"questions": 12},
+        release={"max_evaluations": 12},
         assessment="proven",  # else the run has sharp bounds, and the certificate shows nothing more
     )
     with pytest.MonkeyPatch.context() as patch:

@@ -26,7 +26,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Build, list[str]]:
     columns = {name: records[:, v].astype(str) for v, name in enumerate(table.schema.names)}
     pq.write_table(pa.table(columns), folder / "wide.parquet")
     table, widths = {"path": "wide.parquet"}, {"most": MOST}
-    file = written(folder, table=table, risk={"min_width": 3}, widths=widths, release={"questions": 12})
+    file = written(folder, table=table, risk={"min_width": 3}, widths=widths, release={"max_evaluations": 12})
     build, said = open_build(file), list[str]()
     run_all(build, IN_PROCESS, said.append)
     return build, said

@@ -159,8 +159,8 @@ def withheld_run(folder: Path, small_count: int) -> Path:
 def test_counts_that_a_part_tells_keep_the_n_rule(tmp_path: Path) -> None:
     """And cells that are withheld for the rule, of 1 to n - 1, keep a width of their own."""
     run = withheld_run(tmp_path / "run", 3)
-    assert verify(risk_with(run, n_rule=4)).failures == ()
-    found = verify(risk_with(run, n_rule=5)).failures
+    assert verify(risk_with(run, min_frequency=4)).failures == ()
+    found = verify(risk_with(run, min_frequency=5)).failures
     assert "A*B has a count from 1 to 4, which the n-rule excludes" in found
 
 
@@ -171,7 +171,7 @@ def test_a_part_tells_nothing_sensitive_of_a_group(tmp_path: Path) -> None:
     run = part_run(tmp_path / "run", table, ("A",), part)
     for most, words in ((7, []), (8, ["A*B tells of a group of at most 8 records what is sensitive"])):
         rule = {"sensitive": ["B"], "most": most, "lacking": False}
-        found = verify(risk_with(run, attributes=rule)).failures
+        found = verify(risk_with(run, attribute_disclosure=rule)).failures
         assert [f for f in found if "tells of a group" in f or "of sub-tables in part" in f] == words
 
 
@@ -181,7 +181,7 @@ def test_what_a_sub_table_within_the_release_tells_of_a_group(tmp_path: Path) ->
     table = dense(schema_of([2, 2, 2]), [5, 0, 0, 0, 6, 7, 8, 9])
     bounds, certificate = proven(table, frontier("ABC"), 1, zeros)
     run = forged(tmp_path / "run", table, certificate, bounds)
-    found = verify(risk_with(run, attributes={"sensitive": ["C"], "most": 5, "lacking": False})).failures
+    found = verify(risk_with(run, attribute_disclosure={"sensitive": ["C"], "most": 5, "lacking": False})).failures
     assert "A*C tells of a group of at most 5 records what is sensitive" in found
 
 

@@ -34,7 +34,7 @@ IN_CI = 2
 CLAIM_NOTHING = {
     "manifest.json config.table.*": "how records became the table; they are not in the folder",
     "manifest.json config.risk.undecided": "what is proven of every cell is so under either policy",
-    "manifest.json config.risk.n_rule": "what is public is looked at: another n that it keeps is no false claim",
+    "manifest.json config.risk.min_frequency": "what is public is looked at: another n that it keeps is no false claim",
     "manifest.json config.widths.*": "which widths are listed",
     "manifest.json config.sharp_seconds": "how long sharp bounds were looked for",
     "manifest.json config.release.*": "how the release was looked for; it is judged by its certificate",
@@ -92,7 +92,7 @@ CLAIM_NOTHING = {
 SETTINGS: dict[str, dict[str, Any]] = {
     "sharp": {
         "table": {"path": "records.parquet", "variables": ["a", "b", "c", "d", "e"]},
-        "risk": {"min_width": 4, "undecided": "outer"},
+        "risk": {"min_width": 4, "accept_undecided": True},
         "release": {"refute_cells": 0, "seconds": 5},
         "assessment": "sharp",
         "sharp_seconds": 1.0,
@@ -109,7 +109,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
             "structural_zeros": "zeros.yaml",
             "missing": {"a": "none"},
         },
-        "risk": {"min_width": 4, "undecided": "outer"},
+        "risk": {"min_width": 4, "accept_undecided": True},
         "release": {"refute_cells": 0, "require": ["a*b"], "seconds": 5},
         "labels": {"variables": {"a": {"label": "first"}}},
         "publication": {"title": "Records", "formats": ["csv", "parquet"]},
@@ -120,7 +120,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
             "variables": ["a", "b", "c", "d", "e", "half"],
             "hierarchies": {"first": ["half", "a"]},
         },
-        "risk": {"min_width": 4, "undecided": "outer"},
+        "risk": {"min_width": 4, "accept_undecided": True},
         "release": {"refute_cells": 0, "require": ["half*b"], "seconds": 5},
     },
     "signed": {

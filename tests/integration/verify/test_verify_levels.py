@@ -388,7 +388,7 @@ def test_a_build_with_a_hierarchy_is_verified(weighted: bool, tmp_path: Path) ->
     more = (
         {"weighted": {"round": 100}, "publication": {"formats": ["csv"]}} if weighted else {"publication": publication}
     )
-    risk = {"min_width": 2, "undecided": "outer"}
+    risk = {"min_width": 2, "accept_undecided": True}
     run = built(tmp_path, ["region,area,sex,age,w", *rows], table=table, risk=risk, **more)
     found = verify(run)
     assert found.failures == ()

@@ -46,7 +46,7 @@ Told = dict[str, Any]
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A build whose search was refused by the shuttle and by multipliers, not to be touched."""
-    required = {"require": ["A*B*C*E*F", "A*B*D*E*F", "B*C"], "conflicts": "best_subset"}
+    required = {"require": ["A*B*C*E*F", "A*B*D*E*F", "B*C"], "on_conflict": "drop"}
     return built(tmp_path_factory.mktemp("refused"), risk={"min_width": 20}, release=required)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import random
 import re
@@ -31,9 +32,53 @@ from tests.helpers.commands import Sdc
 from tests.unit.data.test_awkward import READ, USED, counted, independent
 
 DAY = datetime.date(2024, 1, 31)
+SUFFIXES = (".sav", ".zsav", ".dta", ".xpt", ".sas7bdat")
+
+
+SAS_BEGINS = datetime.date(1960, 1, 1)
+
+
+def written_by_readstat(path: Path, columns: dict[str, list[Any]]) -> None:
+    """A file of SAS: pyreadstat writes none, but has ReadStat's own writer in it."""
+    library = ctypes.CDLL(pyreadstat._readstat_writer.__file__)
+    library.readstat_writer_init.restype = library.readstat_add_variable.restype = ctypes.c_void_p
+    receiver = ctypes.CFUNCTYPE(ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+
+    def variable(name: str, values: list[Any]) -> ctypes.c_void_p:
+        is_text = all(isinstance(value, str) for value in values)
+        width = max(1, *(len(value.encode()) for value in values)) if is_text else 8
+        made = ctypes.c_void_p(library.readstat_add_variable(writer, name.encode(), 0 if is_text else 5, width))
+        if any(isinstance(value, datetime.date) for value in values):
+            library.readstat_variable_set_format(made, b"DATE9")
+        return made
+
+    def insert(field: ctypes.c_void_p, value: Any) -> int:
+        if value is None:
+            return int(library.readstat_insert_missing_value(writer, field))
+        if isinstance(value, str):
+            return int(library.readstat_insert_string_value(writer, field, value.encode()))
+        number = (value - SAS_BEGINS).days if isinstance(value, datetime.date) else value
+        return int(library.readstat_insert_double_value(writer, field, ctypes.c_double(number)))
+
+    with path.open("wb") as file:
+        write = receiver(lambda data, length, _: file.write(ctypes.string_at(data, length)))
+        writer, rows = ctypes.c_void_p(library.readstat_writer_init()), list(zip(*columns.values(), strict=True))
+        statuses = [library.readstat_set_data_writer(writer, write)]
+        fields = [variable(name, values) for name, values in columns.items()]
+        statuses.append(library.readstat_begin_writing_sas7bdat(writer, None, ctypes.c_long(len(rows))))
+        for row in rows:
+            statuses.append(library.readstat_begin_row(writer))
+            statuses += [insert(field, value) for field, value in zip(fields, row, strict=True)]
+            statuses.append(library.readstat_end_row(writer))
+        statuses.append(library.readstat_end_writing(writer))
+        library.readstat_writer_free(writer)
+    assert not any(statuses)
 
 
 def written_to(path: Path, columns: dict[str, Any], **how: Any) -> Path:
+    if path.suffix == ".sas7bdat":
+        written_by_readstat(path, columns)
+        return path
     writers = {".sav": pyreadstat.write_sav, ".zsav": pyreadstat.write_sav, ".dta": pyreadstat.write_dta}
     if path.suffix == ".zsav":
         how["compress"] = True
@@ -45,7 +90,7 @@ def categories(table: Table) -> dict[str, tuple[str, ...]]:
     return {variable.name: variable.categories for variable in table.schema.variables}
 
 
-@pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".xpt"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("name", READ)
 def test_awkward_records(name: str, suffix: str, tmp_path: Path) -> None:
     header, *rows = independent(*READ[name])
@@ -61,7 +106,7 @@ def test_awkward_records(name: str, suffix: str, tmp_path: Path) -> None:
 NUMBERS = {"code": [1.0, 2.0, None, 9.0], "x": [1.5, 2.0, -0.0, 0.1], "when": [DAY, None, DAY, DAY]}
 
 
-@pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".xpt"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_whole_numbers_are_codes_and_dates_are_dates(suffix: str, tmp_path: Path) -> None:
     path = written_to(tmp_path / f"t{suffix}", NUMBERS)
     settings: dict[str, Any] = {"missing": {"code": "none", "when": "none"}}
@@ -132,7 +177,7 @@ def test_labels_are_proposed_and_merge_nothing(tmp_path: Path) -> None:
     assert facts["labels"] == {"q": own, "r": {"label": "Region", "categories": {"n": "North"}}}
 
 
-@pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".xpt"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_from_any_blocks_and_parts(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {"a": [float(n % 5) for n in range(1000)], "b": [f"t{n % 3}" for n in range(1000)], "u": ["x"] * 1000}
     whole = read_table(written_to(tmp_path / f"t{suffix}", rows), variables=["a", "b"])
@@ -154,7 +199,7 @@ def test_the_same_from_any_blocks_and_parts(suffix: str, tmp_path: Path, monkeyp
     assert [value for batch in batches for value in batch.column("a").to_pylist()] == rows["a"]
 
 
-@pytest.mark.parametrize("suffix", [".sav", ".zsav", ".dta", ".xpt"])
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_damaged_files(suffix: str, tmp_path: Path) -> None:
     path, rng = written_to(tmp_path / f"t{suffix}", {"a": [1.0] * 9, "b": ["x"] * 9}), random.Random(suffix)
     content = path.read_bytes()
@@ -193,7 +238,7 @@ def test_every_verb_reads_the_same(verb: str, tmp_path: Path, sdc: Sdc) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_excel(tmp_path / "t.xlsx", index=False)
     frame.to_parquet(tmp_path / "t.parquet", index=False)
-    paths = [written_to(tmp_path / f"t{suffix}", RECORDS) for suffix in (".sav", ".zsav", ".dta", ".xpt")]
+    paths = [written_to(tmp_path / f"t{suffix}", RECORDS) for suffix in SUFFIXES]
 
     def said(of: Path) -> tuple[int, str]:
         answer = sdc(*verb.format(of).split())
@@ -201,7 +246,7 @@ def test_every_verb_reads_the_same(verb: str, tmp_path: Path, sdc: Sdc) -> None:
         return answer.status, re.sub(r'(# |"type": ")(text|number)', r"\1", answer.out).replace(str(of), "FILE")
 
     expected = said(tmp_path / "t.csv")
-    assert [said(path) for path in (*paths, tmp_path / "t.xlsx", tmp_path / "t.parquet")] == [expected] * 6
+    assert [said(path) for path in (*paths, tmp_path / "t.xlsx", tmp_path / "t.parquet")] == [expected] * 7
 
 
 def test_settings_of_text_files_are_refused_and_an_encoding_is_used(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def with_unused_entries() -> dict[str, Any]:
 
 LISTED = {"categories": {"b": ["p", "q"]}}
 CASES = {
-    "published": Case(parquet(with_unused_entries()), {**LISTED, "bad_records": "set_aside"}),
+    "published": Case(parquet(with_unused_entries()), {**LISTED, "invalid_records": "exclude"}),
     "a bad value": Case(
         parquet({**PLAIN, "b": [*PLAIN["b"][1:], CANARY]}), LISTED, "column 'b' has values outside its categories"
     ),

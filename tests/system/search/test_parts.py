@@ -53,7 +53,7 @@ def settings_for(case: Case, best_subset: bool, how: Mapping[str, Any] = WITHHEL
     """By which what does not fit whole goes out so."""
     names = [st.label(view, case.table.schema) for view in case.views]
     content = {"require": names, "in_part": [{"of": name, **how} for name in names]}
-    release = ReleaseConfig.model_validate(content | ({"conflicts": "best_subset"} if best_subset else {}))
+    release = ReleaseConfig.model_validate(content | ({"on_conflict": "drop"} if best_subset else {}))
     return SearchSettings(case.evaluator.criteria, Policy.REFUSE, release=release)
 
 
@@ -163,7 +163,7 @@ def found_in(table: Table, case: Case, settings: SearchSettings) -> tuple[Releas
 
 @pytest.mark.parametrize("before", [NOTHING, Release.of([0b0001])])
 def test_beside_suppressed_tables_a_graph_is_annealed_alone_and_judged_with_them(before: Release) -> None:
-    wished = {**ASKED, "only": None}
+    wished = {**ASKED, "required_only": False}
     found = find_release(PEOPLE, "best", before, **wished, best_subset=True)
     assert len(found.parts.tables) == 2
     assert {"annealing", "annealing extended"} < {one.method for one in found.candidates}
@@ -177,7 +177,7 @@ IN_PART = ("A*B*C", "A*B*D")
 ASKED: Mapping[str, Any] = {
     "require": ["A", "B*C*D", *IN_PART],
     "in_part": [{"of": name} for name in IN_PART],
-    "only": "required",
+    "required_only": True,
     "min_width": 3,
 }
 

@@ -277,7 +277,7 @@ class Chain:
     def _config(self, number: int, kind: str, names: Sequence[str]) -> Path:
         rng, label, ways = self.rng, "*".join(names), [WAYS[one] for one in kind.split(" or ") if one in WAYS]
         method = str(rng.choice(["ordered", "best"]))
-        release: dict[str, Any] | None = {"require": [label], "only": "required", "method": method}
+        release: dict[str, Any] | None = {"require": [label], "required_only": True, "method": method}
         if kind == "all that fits":
             release = {"method": str(rng.choice([method, "bisection"]))}
         if ways:

@@ -136,7 +136,7 @@ def test_the_next_edition_withholds_what_the_one_before_did(yearbook: Build, tmp
 
 
 def test_what_does_not_go_out_in_part_either_is_refused_where_the_best_subset_is_wished_for(tmp_path: Path) -> None:
-    release = {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}], "conflicts": "best_subset"}
+    release = {"require": REQUIRED, "in_part": [{"of": "area*age", "most": 0.01}], "on_conflict": "drop"}
     found = built(config(tmp_path, release=release)).made.found
     assert found.parts.facts == ()
     assert found.required is not None
@@ -161,7 +161,7 @@ def test_a_build_that_is_told_to_end_refuses_what_is_not_proven_in_part(
     release = {"require": REQUIRED, "in_part": [{"of": "area*age", **how}]}
     with pytest.raises(NotReleasableError, match=said):
         built(config(tmp_path, release=release))
-    build = built(config(tmp_path, release=release | {"conflicts": "best_subset"}))
+    build = built(config(tmp_path, release=release | {"on_conflict": "drop"}))
     assert verify(build.folder.path).verified
     assert build.made.found.parts.facts == ()
     assert build.made.found.ended_after == {part: 0}

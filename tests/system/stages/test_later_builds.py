@@ -21,7 +21,7 @@ from tests.profiles import scaled
 
 COLUMNS = ("marital_stat", "race", "sex", "region_of_previous_residence", "citizenship", "tax_filer_stat", "year")
 LATER = 5
-RELEASE: dict[str, Any] = {"in_part": "withhold", "only": "required", "conflicts": "best_subset", "seconds": 20.0}
+RELEASE: dict[str, Any] = {"in_part": "withhold", "required_only": True, "on_conflict": "drop", "seconds": 20.0}
 
 
 def refusal(publish: Callable[[str, list[str]], Build], name: str, sub_table: str) -> NotReleasableError | None:

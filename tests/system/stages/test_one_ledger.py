@@ -110,7 +110,7 @@ def test_two_builds_at_once_are_judged_beside_each_other(same: bool, tmp_path: P
         (folder / "table.csv").write_text(TABLE)
         new_ledger(folder / "led")
         for me in "AB":
-            release = {"require": ["A" if same else me], "only": "required"}
+            release = {"require": ["A" if same else me], "required_only": True}
             of, runs = {"path": "table.csv"}, {"folder": str(folder / me)}
             file = written(folder, "t", table=of, release=release, ledger="led", assessment="proven", output=runs)
             file.rename(folder / f"{me}.yaml")

@@ -40,7 +40,8 @@ before = compiled()
 assert len(before) > 5
 for path in paths:
     table = read_table(path)
-    settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, ALL_WIDTHS, ReleaseConfig(method=method, questions=20))
+    release = ReleaseConfig(method=method, max_evaluations=20)
+    settings = SearchSettings(Criteria.of(2, 6), Policy.REFUSE, ALL_WIDTHS, release)
     release_search(table, known_of(table), settings, settings.widths(table)).run(method)
 print(sorted(compiled() - before))
 """

@@ -31,13 +31,13 @@ def test_defaults(file: Path) -> None:
     """Those that decide what is released and where; all of them are in the reference of the handbook."""
     config = config_of(file, SMALLEST)
     assert config.table.path == str(file.parent / "t.csv")
-    assert (config.table.bad_records, config.table.max_categories) == ("refuse", 256)
+    assert (config.table.invalid_records, config.table.max_categories) == ("refuse", 256)
     assert config.risk.model_dump(exclude={"min_width"}) == {
         "small_count": 2,
-        "undecided": "refuse",
-        **dict.fromkeys(("n_rule", "attributes", "posterior")),
+        "accept_undecided": False,
+        **dict.fromkeys(("min_frequency", "attribute_disclosure", "posterior")),
     }
-    assert (config.assessment, config.release.method, config.release.conflicts) == ("sharp", "ordered", "refuse")
+    assert (config.assessment, config.release.method, config.release.on_conflict) == ("sharp", "ordered", "refuse")
     assert (config.publication.formulas, config.publication.formats) == ("quote", ("csv", "parquet"))
     assert config.execution.model_dump() == {"cluster": "local", "workers": 2, "memory_per_worker": "auto"}
     assert (config.output.folder, config.output.upload) == ("runs", None)
@@ -65,13 +65,13 @@ def test_every_setting(file: Path) -> None:
         name: all.of-it_1
         table: {path: ../t, variables: [a, b], categories: {a: ["no", "yes"]}, missing: {b: unknown},
                 structural_zeros: zeros.yaml, max_categories: 65536, partitions: 4}
-        risk: {small_count: 3, min_width: 1, undecided: outer}
+        risk: {small_count: 3, min_width: 1, accept_undecided: true}
         release: {method: decomposable, refute_cells: 0, seconds_per_cell: 2,
                   seconds: 0.5, weights: {variables: {a: 2}, sub_tables: {a*b: 0.5}},
                   annealing: {chains: 2, steps: 100, rounds: 5, patience: 0, seed: 7, schedule: linear, cycles: 100,
                               start_temperature: 4, end_temperature: 0, start: "[a,b]"}}
         curve: {min_width: [3, 5], small_count: [1], methods: [best]}
-        widths: {floor: 5}
+        widths: {threshold: 5}
         execution: {cluster: slurm.yaml, workers: 64}
         output: {folder: /scratch/runs}
         """,
@@ -79,7 +79,7 @@ def test_every_setting(file: Path) -> None:
     assert config.table.path == str(file.parent.parent / "t")
     assert config.table.structural_zeros == str(file.parent / "zeros.yaml")
     assert config.execution.cluster == str(file.parent / "slurm.yaml")
-    assert (config.risk.undecided, config.widths.floor) == ("outer", 5)
+    assert (config.risk.accept_undecided, config.widths.threshold) == (True, 5)
     assert (config.release.weights.variables, config.release.weights.sub_tables) == ({"a": 2.0}, {"a*b": 0.5})
     assert (config.release.annealing.schedule, config.release.annealing.start) == ("linear", "[a,b]")
     assert config.curve is not None
@@ -104,7 +104,7 @@ def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory:
     digest = section_digest(config, "table", "risk")
     assert len(digest) == 64
     assert section_digest(config, "risk", "table") == digest != section_digest(config, "risk")
-    elsewhere = config_of(tmp_path_factory.mktemp("other") / "b.yaml", SMALLEST + "widths: {floor: 2}")
+    elsewhere = config_of(tmp_path_factory.mktemp("other") / "b.yaml", SMALLEST + "widths: {threshold: 2}")
     assert section_digest(elsewhere, "table", "risk") == digest
     assert section_digest(elsewhere, "widths") != section_digest(config, "widths")
     (file.parent / "zeros.yaml").touch()
@@ -125,7 +125,7 @@ def test_section_digest_follows_the_settings_named(file: Path, tmp_path_factory:
 
 SERVED = """
 server:
-  rules: [{rule: one_step}, {rule: biased, share: 0.1}, {rule: value, least: 2.0}, {rule: batch},
+  rules: [{rule: one_step}, {rule: limit_unreleasable, share: 0.1}, {rule: value, least: 2.0}, {rule: batch},
           {rule: share, most: 0.5}, {rule: one_step_frontier}]
   users: [{name: ada}, {name: root, role: operator, days: 30}]
 """
@@ -136,7 +136,7 @@ def test_a_server(file: Path) -> None:
     assert config.server is not None
     assert [rule.rule for rule in config.server.rules] == [
         "one_step",
-        "biased",
+        "limit_unreleasable",
         "value",
         "batch",
         "share",
@@ -159,7 +159,7 @@ def test_integers_are_categories(file: Path) -> None:
     assert config.table.recodes["b"].groups == {"1": ("10", "2"), "2": ("*",)}
     assert list(config.table.recodes["c"].bins or ()) == ["0", "15"]
     assert config.labels.labels.category("a", "1") == "one"
-    assert config_of(file, SMALLEST + "widths: {floor: 010}\n").widths.floor == 8  # of other settings as ever
+    assert config_of(file, SMALLEST + "widths: {threshold: 010}\n").widths.threshold == 8  # of other settings as ever
 
 
 def test_one_encoding_has_one_name(file: Path) -> None:

@@ -41,7 +41,7 @@ def test_faults_of_recodes(file: Path, recode: str, match: str) -> None:
     [
         ("variables: [b], recodes: {a: {top: 3}}", "'a' is not among the variables; add it there or drop its recode"),
         ("categories: {a: [x]}, recodes: {a: {top: 3}}", "'a' has categories too; its recode gives them"),
-        ("bad_records: drop", r"table\.bad_records = 'drop': .*\(refuse a table with records"),
+        ("invalid_records: drop", r"table\.invalid_records = 'drop': .*\(refuse a table with records"),
     ],
 )
 def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
@@ -57,7 +57,11 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         ("min_width: 3", "min_width: 0", "risk.min_width = 0: should be greater than or equal to 1 .*at least 1"),
         ("min_width: 3", "min_width: true", "risk.min_width = True: should be a valid integer"),
         ("min_width: 3", "min_width: 3, small_count: 0", "risk.small_count = 0"),
-        ("min_width: 3", "min_width: 3, undecided: maybe", "risk.undecided = 'maybe': should be 'refuse' or 'outer'"),
+        (
+            "min_width: 3",
+            "min_width: 3, accept_undecided: maybe",
+            "risk.accept_undecided = 'maybe': should be a valid bool",
+        ),
         ("path: t.csv", "path: ''", "table.path = '': String should have at least 1 character"),
         ("path: t.csv", "path: t, variables: a", "table.variables = 'a': should be a list .a list of the column"),
         ("path: t.csv", "path: t, categories: {A: [no]}", "A.0 = False: YAML reads .*; write it in quotes .* write"),
@@ -88,7 +92,7 @@ def test_faults_of_recoded_tables(file: Path, table: str, match: str) -> None:
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: money}]}", r": release.in_part.0.cost ="),
         ("name: small", "name: small\nrelease: {in_part: [{of: A, cost: {weight: 1}}]}", r"cost.weights is missing"),
         ("name: small", "name: small\nwidths: {most: 0}", "widths.most = 0"),
-        ("name: small", "name: small\nwidths: {floor: 3, most: 9}", "floor = 3 is given, so that none is chosen"),
+        ("name: small", "name: small\nwidths: {threshold: 3, most: 9}", "threshold = 3 and most are both given"),
         ("name: small", "name: small\nexecution: {workers: 0}", "execution.workers = 0"),
         ("name: small", "name: small\nexecution: {cluster: in_process}", "cluster = 'in_process': it is neither of"),
         ("name: small", "name: small\nexecution: {cluster: no.yaml}", "cluster = 'no.yaml': there is no file /"),
@@ -167,10 +171,22 @@ def test_faults_of_annealing(file: Path, settings: str, match: str) -> None:
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("risk: {min_width: 3, n_rule: 1}", "risk.n_rule = 1: should be greater than or equal to 2 .no published"),
-        ("risk: {min_width: 3, attributes: {sensitive: [], most: 3}}", r"risk.attributes.sensitive = \[\]: .* .a"),
-        ("risk: {min_width: 3, attributes: {sensitive: [a], most: 0}}", "risk.attributes.most = 0: .*at least 1"),
-        ("risk: {min_width: 3, attributes: {sensitive: [a], most: 3, lacking: 1}}", "risk.attributes.lacking = 1:"),
+        (
+            "risk: {min_width: 3, min_frequency: 1}",
+            "risk.min_frequency = 1: should be greater than or",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [], most: 3}}",
+            r"risk.attribute_disclosure.sensitive = \[\]: .* .a",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [a], most: 0}}",
+            "risk.attribute_disclosure.most = 0: .*at least 1",
+        ),
+        (
+            "risk: {min_width: 3, attribute_disclosure: {sensitive: [a], most: 3, lacking: 1}}",
+            "risk.attribute_disclosure.lacking = 1:",
+        ),
         ("release: {at_least: {}}", "release.at_least = {}: it asks for nothing; name a measure, such as sub_tables"),
         ("release: {at_least: {sub_tables: 0}}", "release.at_least.sub_tables = 0: should be greater than or equal"),
         ("release: {at_least: {requests_served: 1.5}}", "release.at_least.requests_served = 1.5: should be less than"),
@@ -293,7 +309,7 @@ def test_a_file_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             )
         ),
         ("rules: [{rule: kind}]", r"server\.rules\.0.* = .*one_step"),
-        ("rules: [{rule: biased}]", "it refuses nothing; give most or share"),
+        ("rules: [{rule: limit_unreleasable}]", "it refuses nothing; give most or share"),
         ("rules: [{rule: batch}, {rule: batch}]", "the rule batch is there twice"),
         ("rules: [{rule: share, most: 1}]", "most = 1"),
         ("rules: [{rule: value, least: 1.0}, {rule: simulatable}]", "the rule value looks at the confidential table"),

@@ -55,7 +55,8 @@ def test_one_key_and_those_below_it() -> None:
     assert (weights.key, weights.kind, weights.default) == ("release.weights", "section", "its own defaults")
     assert [key.key for key in below] == ["release.weights.variables", "release.weights.sub_tables"]
     (method,) = explained("release.method")
-    assert (method.kind, method.default) == ("ordered or bisection or decomposable or best or simulatable", "ordered")
+    kinds = "ordered or bisection or decomposable or best or optimum or simulatable"
+    assert (method.kind, method.default) == (kinds, "ordered")
     assert explained("server.rules.most")
     assert explained(f"labels.variables.{NAME}.unit")[0].kind == "text"
 
@@ -95,11 +96,13 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
             main()
         return int(end.value.code or 0), *capsys.readouterr()
 
-    assert sdc("config", "--explain", "release.questions")[1].startswith("release.questions\n    integer; default none")
-    status, out, _ = sdc("config", "--explain", "release.questions", "--json")
-    assert (status, json.loads(out)[0]["key"]) == (0, "release.questions")
+    assert sdc("config", "--explain", "release.max_evaluations")[1].startswith(
+        "release.max_evaluations\n    integer; default none"
+    )
+    status, out, _ = sdc("config", "--explain", "release.max_evaluations", "--json")
+    assert (status, json.loads(out)[0]["key"]) == (0, "release.max_evaluations")
     status, out, _ = sdc("config", str(CZECH))
-    assert (status, yaml.safe_load(out)["release"]["conflicts"]) == (0, "refuse")
+    assert (status, yaml.safe_load(out)["release"]["on_conflict"]) == (0, "refuse")
     file = tmp_path / "reference.html"
     assert sdc("config", "--page", str(file))[0] == 0
     assert file.read_text().startswith("<!doctype html>")

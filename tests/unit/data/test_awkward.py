@@ -220,7 +220,9 @@ def test_a_line_without_end(tmp_path: Path) -> None:
 def test_whatever_is_read_is_what_the_standard_library_reads(content: str, quote: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(f"x,y\n{content}".encode())
     try:
-        table = read_table(tmp_path / "t.csv", csv={"quote": quote}, missing={"x": "-", "y": "-"}, bad_records="refuse")
+        table = read_table(
+            tmp_path / "t.csv", csv={"quote": quote}, missing={"x": "-", "y": "-"}, invalid_records="refuse"
+        )
     except InputError:
         return
     rows = independent(f"x,y\n{content}".encode(), {"quote": quote})[1:]
@@ -340,7 +342,7 @@ def test_texts_that_stand_for_missing_values(marks: Any, tmp_path: Path) -> None
         kept = read_table(source, csv={"missing": marks}, missing={"age": "unknown"}, **bins)
         assert kept.schema.variables[1].categories == ("young", "old", "unknown")
         assert kept.one_way()[1].tolist() == [1, 1, 3]
-        assert read_table(source, csv={"missing": marks}, bad_records="set_aside", **bins).total == 2
+        assert read_table(source, csv={"missing": marks}, invalid_records="exclude", **bins).total == 2
         assert read_table(source, variables=["age"], alike="keep").schema.sizes == (5,)
     with pytest.raises(InputError, match=r"csv\.missing names 'agee', no variable of"):
         read_table(tmp_path / "t.csv", csv={"missing": {"agee": ["NA"]}})

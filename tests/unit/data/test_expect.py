@@ -113,7 +113,7 @@ def test_records_of_text_files_and_of_counted_cells_are_counted(csv: Path, tmp_p
 
 def test_records_that_are_set_aside_are_records(csv: Path) -> None:
     settings = TableConfig(
-        path=str(csv), categories={"b": ("0", "1")}, bad_records="set_aside", expect=ExpectConfig(records=(12, 12))
+        path=str(csv), categories={"b": ("0", "1")}, invalid_records="exclude", expect=ExpectConfig(records=(12, 12))
     )
     found = count_records(open_source(csv), settings)
     assert (found.table.total, found.facts["set_aside"]) == (8, 4)

@@ -157,7 +157,7 @@ def faulty(folder: Path) -> Path:
 
 
 def test_a_refusal_lists_all_that_is_bad(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"the first in .*0\.parquet: .*bad_records: set_aside") as caught:
+    with pytest.raises(InputError, match=r"the first in .*0\.parquet: .*invalid_records: exclude") as caught:
         read_table(faulty(tmp_path), **SETTINGS)
     words = ("2 in column 'a'", r"outside its categories \['x', 'y'\].*1 such", "group of 'b' covers.*3 such")
     assert all(re.search(one, str(caught.value)) for one in words)
@@ -166,7 +166,7 @@ def test_a_refusal_lists_all_that_is_bad(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("memory", [1, 1 << 30])
 def test_bad_records_are_set_aside_and_counted(tmp_path: Path, memory: int) -> None:
-    settings = TableConfig.model_validate({"path": str(tmp_path), "bad_records": "set_aside", **SETTINGS})
+    settings = TableConfig.model_validate({"path": str(tmp_path), "invalid_records": "exclude", **SETTINGS})
     found = count_records(open_source(faulty(tmp_path)), settings, memory=memory)
     assert named_cells(found.table) == {("x", "low", "p"): 1, ("x", "low", "none"): 1}
     assert found.set_aside == {("a", Fault.MISSING): 2, ("a", Fault.OUTSIDE): 1, ("b", Fault.UNCOVERED): 1}
@@ -179,7 +179,7 @@ def test_bad_records_are_set_aside_and_counted(tmp_path: Path, memory: int) -> N
 def test_categories_are_those_of_good_records_and_of_the_settings(tmp_path: Path, memory: int) -> None:
     """That somebody who is left out has a value of its own is nobody's business."""
     path = write(tmp_path / "t.csv", {"a": ["1", "2", "3", "3"], "b": ["x", "y", "z", None]})
-    settings = {"path": str(path), "bad_records": "set_aside", "categories": {"b": ["x", "y", "w"]}}
+    settings = {"path": str(path), "invalid_records": "exclude", "categories": {"b": ["x", "y", "w"]}}
     found = count_records(open_source(path), TableConfig.model_validate(settings), memory=memory)
     assert [v.categories for v in found.table.schema.variables] == [("1", "2"), ("x", "y", "w")]
     assert (found.table.total, found.facts["set_aside"]) == (2, 2)
@@ -188,13 +188,13 @@ def test_categories_are_those_of_good_records_and_of_the_settings(tmp_path: Path
 
 def test_counted_cells_are_set_aside_with_their_counts(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", {"a": ["x", None], "count": [5, 7]})
-    assert counted(path, bad_records="set_aside").facts["set_aside"] == 7
+    assert counted(path, invalid_records="exclude").facts["set_aside"] == 7
 
 
 def test_nothing_is_left(tmp_path: Path) -> None:
     path = write(tmp_path / "t.parquet", {"a": ["x", "y"]})
     with pytest.raises(InputError, match="has no good record: all 2 are bad; correct the data or the settings"):
-        read_table(path, categories={"a": ["z"]}, bad_records="set_aside")
+        read_table(path, categories={"a": ["z"]}, invalid_records="exclude")
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_nothing_is_left(tmp_path: Path) -> None:
         ({"recodes": {"b": {"column": "z", "top": 1}}}, "recodes makes 'b' of 'z', no column of .*t.csv; it has a"),
         ({"recodes": {"a": {"tops": 1}}}, r"table\.recodes\.a\.tops is an unknown key; did you mean top"),
         ({"recodes": {"a": {"groups": {"p": ["x", "x"]}}}}, "the value 'x' is in 'p' and again in 'p'"),
-        ({"bad_records": "keep"}, "table.bad_records = 'keep'"),
+        ({"invalid_records": "keep"}, "table.invalid_records = 'keep'"),
         ({"recodes": {"a": {"groups": {"p": ["x"]}}}}, r"has values that no bin or group of 'a' covers; extend them"),
         ({"recodes": {"a": {"top": 4}}}, r"has values that no bin or group of 'a' covers; extend them \(2 such"),
     ],

@@ -50,7 +50,7 @@ CHANGED: dict[str, Any] = {
     "weight": "w",
     "ignore": ["x.csv", "2*"],
     "alike": "merge",
-    "bad_records": "set_aside",
+    "invalid_records": "exclude",
     "expect": {"parts": 3},
     "expect.parts": 3,
     "expect.records": [9, 10],
@@ -66,7 +66,7 @@ BESIDE: dict[str, Any] = {  # what must be there for a setting to change anythin
     "missing": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
     "exclude_missing": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
     "alike": {"2.csv": "sex,age,area,w\nM,1,s,3\n"},
-    "bad_records": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
+    "invalid_records": {"2.csv": "sex,age,area,w\n,1,s,3\n"},
     "max_categories": {"2.csv": "sex,age,area,w\nx,1,s,3\n"},
 }
 

@@ -60,7 +60,7 @@ def test_cells_have_the_sums_of_their_records(
 def test_records_set_aside_have_no_weight(tmp_path: Path) -> None:
     """Their weights neither count nor widen the range of a category."""
     part = pa.table({"a": ["x", "x", None, "y"], "b": [0, 1, 0, 0], "w": [2.0, 3.0, 999.0, 4.0]})
-    found = counted(tmp_path, [part], 1 << 30, bad_records="set_aside")
+    found = counted(tmp_path, [part], 1 << 30, invalid_records="exclude")
     assert found.weights is not None
     assert found.weights.total == 9 * UNIT
     assert found.weights.largest.max() == 4 * UNIT

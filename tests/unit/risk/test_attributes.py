@@ -93,7 +93,7 @@ def test_a_release_without_such_a_group_is_not_refused_for_it(night: list[int]) 
     for table in sparse(rng, scaled(CASES, fewest=80)):
         rule = random_rule(rng, table.schema)
         release = Release.of(rng.integers(1, 1 << len(table.schema), 2).tolist())
-        found = assess(table, knows(table, release), min_width=1, attributes=rule)
+        found = assess(table, knows(table, release), min_width=1, attribute_disclosure=rule)
         without, broken = assess(table, knows(table, release), min_width=1), tells(table, NO_ZEROS, release, rule)
         assert found.verdict is (Verdict.UNSAFE if broken else without.verdict)
         verdicts[broken, without.verdict] += 1
@@ -108,7 +108,9 @@ def test_what_a_search_releases_tells_of_no_such_group(method: str, night: list[
         given = {"chains": 1, "steps": 200} if method in ("best", "decomposable") else {}
         given |= {"draws": 20, "share": 0.2} if method == "simulatable" else {}
         try:
-            release = find_release(table, method, knowledge(table), min_width=1, attributes=rule, **given).release
+            release = find_release(
+                table, method, knowledge(table), min_width=1, attribute_disclosure=rule, **given
+            ).release
         except ReleaseError:
             found[False] += 1
             continue
@@ -142,14 +144,14 @@ def test_by_hand() -> None:
     schema = Schema((Variable("area", ("north", "south")), Variable("ill", ("yes", "no"))))
     table = dense(schema, [3, 0, 40, 50])
     rule = Attributes(("ill",), 3)
-    found = assess(table, ["area*ill"], min_width=1, attributes=rule)
+    found = assess(table, ["area*ill"], min_width=1, attribute_disclosure=rule)
     assert found.broken is not None
     assert re.match(r"area\*ill tells of a group of at most 3 records", found.broken.text)
     assert found.broken.detail == "the group area = north"
-    assert assess(table, ["area", "ill"], min_width=1, attributes=rule).releasable
-    assert assess(table, ["area*ill"], min_width=1, attributes=Attributes(("ill",), 2)).releasable
+    assert assess(table, ["area", "ill"], min_width=1, attribute_disclosure=rule).releasable
+    assert assess(table, ["area*ill"], min_width=1, attribute_disclosure=Attributes(("ill",), 2)).releasable
     zeros = StructuralZeros((((0, (0,)), (1, (1,))),))
-    assert assess(table, knows(table, Release.of([3]), zeros), min_width=1, attributes=rule).broken is None
+    assert assess(table, knows(table, Release.of([3]), zeros), min_width=1, attribute_disclosure=rule).broken is None
 
 
 def test_with_structural_zeros_what_is_within_may_break_it_alone() -> None:
@@ -181,7 +183,7 @@ def test_coarser_levels_are_sensitive_too() -> None:
 def test_what_is_no_rule() -> None:
     table = dense(schema_of([2, 2]), [1, 2, 3, 4])
     with pytest.raises(InputError, match="unknown variable 'income'; the table has A, B"):
-        assess(table, ["A"], min_width=1, attributes=Attributes(("income",), 3))
+        assess(table, ["A"], min_width=1, attribute_disclosure=Attributes(("income",), 3))
     for sensitive, most in (((), 3), (("A",), 0)):
         with pytest.raises(InputError, match="name a variable, and give at least 1 record"):
             Attributes(sensitive, most)
@@ -192,5 +194,7 @@ def test_a_required_sub_table_that_breaks_it() -> None:
     with pytest.raises(
         NotReleasableError, match=r"A\*B is not releasable: A\*B tells of a group of at most 3"
     ) as found:
-        find_release(table, "ordered", knowledge(table), min_width=1, attributes=Attributes(("B",), 3), require=["A*B"])
+        find_release(
+            table, "ordered", knowledge(table), min_width=1, attribute_disclosure=Attributes(("B",), 3), require=["A*B"]
+        )
     assert found.value.detail == "the group A = 0"

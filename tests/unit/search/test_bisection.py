@@ -116,8 +116,8 @@ def test_already_the_first_sub_table_is_too_much(czech: Table) -> None:
         {"start": "[A,B]"},
         {"draws": 7},
         {"share": 0.1},
-        {"breadth": 2},
-        {"questions": 9},
+        {"first_dimension": 2},
+        {"max_evaluations": 9},
     ],
 )
 def test_settings_that_mean_nothing_to_it(given: dict[str, int], czech: Table) -> None:

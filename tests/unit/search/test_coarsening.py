@@ -139,7 +139,7 @@ def test_levels_that_any_axis_has_are_tried_beside_the_one_that_is_made() -> Non
 def test_what_has_no_categories_to_merge_goes_out_at_a_level_of_another_axis() -> None:
     """Two areas merged are all; by the finer level of ages a small count would tell itself."""
     own = by_age([1, 9, 1, 9], [9, 9, 9, 9])
-    section = {"require": ["area*age"], "only": "required", "in_part": [{"of": "area*age", "how": "coarsen"}]}
+    section = {"require": ["area*age"], "required_only": True, "in_part": [{"of": "area*age", "how": "coarsen"}]}
     found, origin = find(own, section)
     assert [level for _, level in origin.tried] == ["older", "old"]
     schema = found.evaluation.knowledge.schema
@@ -156,7 +156,7 @@ def find(own: Table, section: dict[str, Any], deadline: Deadline = NEVER) -> tup
 def test_levels_are_made_until_the_deadline() -> None:
     """What has none by then is refused, which is said."""
     own = table(by_area([1, 9], [9, 2], [20, 30], [40, 50], [60, 60]))
-    section = {"require": ["area*sex*old"], "only": "required", "conflicts": "best_subset"}
+    section = {"require": ["area*sex*old"], "required_only": True, "on_conflict": "drop"}
     section["in_part"] = [{"of": "area*sex*old", "how": "coarsen"}]
     found = list[FoundRelease]()
     for walks in (0, 1, None):
@@ -172,7 +172,7 @@ def test_levels_are_made_until_the_deadline() -> None:
     assert some is not None
     assert (len(none.refused), len(some.refused)) == (1, 0)
     with pytest.raises(NotReleasableError, match="told to end before it was found which of them to merge; give it"):
-        find(own, section | {"conflicts": "refuse"}, AfterLooks(most=1))
+        find(own, section | {"on_conflict": "refuse"}, AfterLooks(most=1))
 
 
 def test_what_has_no_axis_is_refused() -> None:
@@ -199,7 +199,7 @@ def test_what_goes_out_with_merged_categories_keeps_the_width() -> None:
             continue  # too many tables agree
         own, at_risk = table(counts), (counts > 0) & (counts <= 2)
         section = {"of": "area*sex", "how": "coarsen", "cost": ("cells", "records")[judged % 2]}
-        asked = {"require": ["sex", "area*sex"], "conflicts": "best_subset", "only": "required", "in_part": [section]}
+        asked = {"require": ["sex", "area*sex"], "on_conflict": "drop", "required_only": True, "in_part": [section]}
         settings = SearchSettings(Criteria.of(2, 2), Policy.REFUSE, release=ReleaseConfig.model_validate(asked))
         try:
             levelled, before, origin = settings.coarser(own, Knowledge.of(own, NOTHING, NO_ZEROS, NO_FACTS))

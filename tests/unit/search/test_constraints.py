@@ -135,7 +135,7 @@ def test_with_few_questions_what_is_worth_most_is_taken_as_long_as_it_fits() -> 
         lambda release: judged(table, refused, release),
         lambda evaluation: evaluation.verdict is Verdict.SAFE,
         dict.fromkeys(required, Fraction(1)),
-        questions=1,
+        max_evaluations=1,
     )
     found = search.run(required, judged(table, refused, Release.of([])))
     assert (found.refused, found.is_best) == ((5,), False)

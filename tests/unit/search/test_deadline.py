@@ -172,7 +172,7 @@ def test_how_far_an_earlier_search_went_is_read_and_has_no_effect() -> None:
 def test_only_what_is_required_goes_out(method: str, czech: Table) -> None:
     schema = czech.schema
     names = [f"{schema.names[0]}*{schema.names[1]}", schema.names[2]]
-    found = found_by(method, czech, require=names, only="required")
+    found = found_by(method, czech, require=names, required_only=True)
     assert found.release == Release.of([0b11, 0b100])
     assert (found.reason, found.method, found.ended_after) == (NOTHING_ELSE, method, {})
     assert {step.phase for step in found.steps} == {"required"}
@@ -182,7 +182,7 @@ def test_only_what_is_required_goes_out(method: str, czech: Table) -> None:
 def test_only_what_is_required_where_no_cell_is_at_risk() -> None:
     table = Table.of(scattered().schema, scattered().codes, scattered().counts + 5)
     first = table.schema.names[0]
-    found = found_by("best", table, require=[first], only="required")
+    found = found_by("best", table, require=[first], required_only=True)
     assert found.release == Release.of([1])
     assert (found.reason or "").endswith(NOTHING_ELSE)
 
@@ -191,10 +191,15 @@ def test_only_what_is_required_where_no_cell_is_at_risk() -> None:
     ("method", "settings", "error", "message"),
     [
         ("ordered", {"minutes": 0}, InputError, "release.minutes = 0"),
-        ("ordered", {"only": "required"}, InputError, "only is required, and nothing is required; name sub-tables"),
-        ("ordered", {"only": "some", "require": ["all:1"]}, InputError, "release.only = 'some'"),
+        (
+            "ordered",
+            {"required_only": True},
+            InputError,
+            "required_only is true, and nothing is required; name sub-tables",
+        ),
+        ("ordered", {"required_only": 1, "require": ["all:1"]}, InputError, "release.required_only = 1"),
         ("ordered", {"ended_after": {"questions": -1}}, InputError, "release.ended_after.questions = -1"),
-        ("decomposable", {"only": "required", "require": ["all:1"]}, ConfigError, "has more than what is required"),
+        ("decomposable", {"required_only": True, "require": ["all:1"]}, ConfigError, "has more than what is required"),
         ("simulatable", {"minutes": 3.0}, ConfigError, "how far it gets in a time may tell of the table"),
     ],
 )

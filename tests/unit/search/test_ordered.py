@@ -222,7 +222,7 @@ def test_a_wide_table_has_a_breadth_of_one_and_fewer_questions() -> None:
     """Of a component of more variables than a walk takes no cell is certified, and all pairs are one component."""
     limits = [Constraints.of(schema_of([2] * number), ReleaseConfig()) for number in (20, 21)]
     assert [(each.breadth_for(1), each.questions_for(1)) for each in limits] == [(2, 200), (1, 400)]
-    wished = Constraints.of(schema_of([2] * 21), ReleaseConfig(breadth=2, questions=3))
+    wished = Constraints.of(schema_of([2] * 21), ReleaseConfig(breadth=2, max_evaluations=3))
     assert (wished.breadth_for(1), wished.questions_for(1)) == (2, 3)
 
 

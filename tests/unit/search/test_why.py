@@ -74,7 +74,14 @@ def test_a_customer_is_told_of_a_refusal_what_is_public_and_not_why() -> None:
     release = Release.of(st.parse(name, table.schema) for name in CZECH_FRONTIER)
     asked, told = "A*B*C*D*F", set()
     little = Budget(seconds=1e-9, seconds_per_cell=1e-9)
-    for more in ({}, {"forbid": ["A*F"]}, {"min_width": 1}, {"small_count": 400}, {"budget": little}, {"n_rule": 500}):
+    for more in (
+        {},
+        {"forbid": ["A*F"]},
+        {"min_width": 1},
+        {"small_count": 400},
+        {"budget": little},
+        {"min_frequency": 500},
+    ):
         found = why(table, release, asked, **{"min_width": 6, **more})  # type: ignore[arg-type]
         told.add((found.text(table.schema), found.customer(table.schema)))
     assert len({text for text, _ in told}) > 2

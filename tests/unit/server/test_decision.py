@@ -38,12 +38,12 @@ RULES: dict[str, list[dict[str, object]]] = {
     "myopic": [],
     "one_step": [{"rule": "one_step"}],
     "one_step_frontier": [{"rule": "one_step_frontier"}],
-    "biased": [{"rule": "biased", "most": 1, "share": 0.5}],
+    "limit_unreleasable": [{"rule": "limit_unreleasable", "most": 1, "share": 0.5}],
     "value": [{"rule": "value", "least": 2.0, "interest": 0.5}],
     "reconstruction": [{"rule": "value", "least": 2.0, "interest": 0.0, "reconstruction": 3.0}],
     "share": [{"rule": "share", "most": 0.5}],
     "simulatable": [{"rule": "simulatable", "draws": 8, "share": 0.2}],
-    "all": [{"rule": "one_step"}, {"rule": "biased", "most": 2}, {"rule": "share", "most": 0.6}],
+    "all": [{"rule": "one_step"}, {"rule": "limit_unreleasable", "most": 2}, {"rule": "share", "most": 0.6}],
 }
 
 
@@ -122,12 +122,12 @@ def before_a_costly_one(judge: Judge, public: Release) -> tuple[Release, int]:
 def test_each_rule_names_itself(czech: Table, judge: Judge) -> None:
     public, costly = before_a_costly_one(judge, one_way(czech.schema))
     steps = dict.fromkeys(("one_step", "one_step_frontier"), 0b1111)
-    asked = steps | {"biased": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
+    asked = steps | {"limit_unreleasable": costly, "value": costly, "share": 0b1111, "simulatable": 0b111101}
     for name, subtable in asked.items():
         own = judge.anew()
         state = surveyed(own, State.first(czech.schema, public if subtable == costly else one_way(czech.schema)))
         strict = {
-            "biased": [{"rule": "biased", "most": 0}],
+            "limit_unreleasable": [{"rule": "limit_unreleasable", "most": 0}],
             "value": [{"rule": "value", "least": 100.0}],
             "share": [{"rule": "share", "most": 0.1, "free": 2}],
         }.get(name, RULES[name])
@@ -212,7 +212,7 @@ def test_statuses_agree(released: list[int], unreleasable: list[int], undecided:
 
 PUBLIC_RULES: list[list[dict[str, object]]] = [
     [{"rule": "simulatable", "draws": 3, "share": 0.4}],
-    [{"rule": "one_step"}, {"rule": "biased", "most": 0}],
+    [{"rule": "one_step"}, {"rule": "limit_unreleasable", "most": 0}],
     [{"rule": "share", "most": 0.3, "free": 2}, {"rule": "value", "least": 2.0}],
     [{"rule": "one_step_frontier"}, {"rule": "value", "least": 2.0}],
 ]
@@ -288,7 +288,7 @@ def public_words(decision: Decision, names: set[str]) -> str | None:
 def test_a_refusal_has_one_sentence_for_all_that_look_at_the_table() -> None:
     every = [rule.name for rule in RULES_THERE_ARE]
     said = {name: told_of_refusal(name, every, FLAT) for name in (*every, MYOPIC)}
-    assert len({said[name] for name in ("biased", "value", "batch", MYOPIC)}) == 1
+    assert len({said[name] for name in ("limit_unreleasable", "value", "batch", MYOPIC)}) == 1
     assert len(set(said.values())) == 5
     assert "a public table of one variable fewer" in said["one_step"]
     assert "on the released frontier" in said["one_step_frontier"]
