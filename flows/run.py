@@ -27,16 +27,42 @@ def run(
     again: bool = False,
     settings: Settings | None = None,
 ) -> Built:
-    """The whole build of a config, as `sdc run` makes it: through a Prefect flow, with Dask workers.
+    """Build a release from a config, with all its evidence.
 
-    data     the source in the place of that of the config
-    workers  so many here, in the place of those of the config
-    watch    whether pages show it at work, on a port of their own or on `watch_port`
-    settings  as a config has them, by keys such as "release.method", in the place of its own
-    again    make a new build of a config that was published, in a new folder, judged beside all that its ledger has
+    Parameters
+    ----------
+    config : str or path
+        The YAML file.
+    data : str, optional
+        The source instead of that of the config.
+    workers : int, optional
+        The number of workers here, instead of those of the config.
+    watch : bool, default False
+        Whether pages show the build at work, on a port of their own or on `watch_port`.
+    watch_port : int, optional
+        That port.
+    again : bool, default False
+        Build a config that was published in a new folder, beside all that its ledger has.
+    settings : dict, optional
+        Settings on top of the config, by keys such as "release.method".
 
-    It sets what Prefect's environment variables leave open, as the command does, and says how far it is on standard
-    error. A build that releases nothing but the total is no error: look at `sub_tables`. Errors as of the command.
+    Returns
+    -------
+    Built
+        The run folder, the release, and what to publish; it can be given wherever a function takes `public`.
+
+    Raises
+    ------
+    SdcError
+        As `sdc run` refuses; a build that releases nothing but the total is no error.
+
+    Notes
+    -----
+    It is a Prefect flow with Dask workers, and sets what Prefect's environment variables leave open.
+
+    Examples
+    --------
+    >>> built = sdc.run("build.yaml")  # doctest: +SKIP
     """
     from sdc.config.file import joined
     from sdc.config.values import in_folder

@@ -83,33 +83,53 @@ _CUTS, _PARTS, _SMALL = 4, 256, 4  # units of these where there are workers; sma
 
 
 def read_table(source: Any, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any) -> Table:
-    """The table of microdata, one row a record, or of counted cells where there is a column `count`.
+    """Read a table from microdata, one row a record, or from counted cells with a column `count`.
 
-    source            a file of Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav),
-                      Stata (.dta), SAS (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of
-                      one kind; a URL; a data frame of pandas, Polars or Arrow; or a LazyFrame of
-                      Polars or a relation of DuckDB, which are run whole: choose columns in them
-    executor, memory  who counts the parts, and the bytes of each process for cells beside the table itself; what is
-                      more goes to disk
-    settings          of `table` in a config, these:
+    Parameters
+    ----------
+    source : path, URL or data frame
+        Parquet, text (.csv, .tsv, .txt, also as .gz, .bz2, .xz or .zst), SPSS (.sav, .zsav), Stata (.dta), SAS
+        (.sas7bdat, .xpt) or Excel (.xlsx); a folder or a glob of such parts, all of one kind; a data frame of pandas,
+        Polars or Arrow; or a LazyFrame of Polars or a relation of DuckDB, which are run whole.
+    executor : Executor
+        What counts the parts.
+    memory : int, default 1 GiB
+        Bytes of each process for cells beside the table itself. The rest goes to disk.
+    **settings
+        The keys of `table` in a config:
 
-    variables         columns to use, in this order; default all
-    ignore            patterns of names in the folder or glob that are no parts
-    columns           the column of each variable that is not called as its column, and that of `count`
-    csv               how text files are written: delimiter, encoding, decimal, such as {"delimiter": ";"}
-    categories        category names in order, by variable; any other value is bad
-    missing           category name for missing values, by variable, or one for all; last where `categories` does not
-                      list it. Without it missing values are bad
-    exclude_missing   variables of which records with a missing value are left out, or True for all
-    recodes           bins, groups, or top and bottom, by variable, such as {"age": {"bins": {"under 15": [None, 15],
-                      "15 and over": [15, None]}}}; a value that no bin or group covers is bad
-    hierarchies       variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
-    not_totals        categories that are no totals, though they are called or count like them, by variable
-    alike             refuse, keep apart or merge categories that are alike
-    invalid_records   refuse, or exclude: leave them out and count them
-    max_categories    a variable with more is refused: it is an identifier or wants binning; default 256
+        variables : columns to use, in this order; default all
+        ignore : patterns of names in the folder or glob that are no parts
+        columns : the column of each variable that has another name, and that of `count`
+        csv : how text files are written, such as {"delimiter": ";"}: delimiter, encoding, decimal
+        categories : category names in order, by variable; any other value is bad
+        missing : category name for missing values, by variable, or one for all; without it they are bad
+        exclude_missing : variables of which records with a missing value are left out, or True for all
+        recodes : bins, groups, or top and bottom codes, such as {"age": {"bins": {"under 15": [None, 15]}}}
+        hierarchies : variables that are levels of one, coarsest first, such as {"industry": ["major", "detail"]}
+        not_totals : categories that are no totals, though they look like them, by variable
+        alike : "refuse", "keep" or "merge" categories that are alike
+        bad_records : "refuse", or "set_aside": leave them out
+        max_categories : a variable with more is refused; default 256
 
-    InputError for whatever cannot be read as a table of counts, see the module.
+    Returns
+    -------
+    Table
+        The counts of the cells that have records.
+
+    Raises
+    ------
+    InputError
+        For whatever cannot be read as a table of counts, with the reason.
+
+    Notes
+    -----
+    One pass over the source. The table does not depend on its format, order or partition, or on the workers.
+
+    Examples
+    --------
+    >>> sdc.read_table("czech_auto_workers.csv", variables=["A", "C"])
+    Table(2 variables, 4 non-zero cells, 1841 records)
     """
     return _count_source(source, settings, executor, memory).table
 
@@ -127,13 +147,37 @@ def table_of(source: Any, variables: Sequence[str] | None = None) -> Table:
 def read_weights(
     source: Any, weight: str, *, executor: Executor = IN_PROCESS, memory: int = MEMORY, **settings: Any
 ) -> RecordWeights:
-    """The weights of the records that `read_table` makes a table of, with the same settings: how many each stands for.
+    """Read the weights of records: how many each stands for.
 
-    weight  the column that has them, which is no variable; source, executor, memory, settings  as there
+    Parameters
+    ----------
+    source : path, URL or data frame
+        The records, as for `read_table`.
+    weight : str
+        The column of weights, which is no variable.
+    executor, memory, **settings
+        As for `read_table`.
 
-    Of each cell with records, in the order of the table's, their sum and the least and largest of them, in millionths.
-    InputError where there is no such column, where a weight is missing, no number or not above 0, and as of
-    `read_table`.
+    Returns
+    -------
+    RecordWeights
+        For each cell with records their sum, the least and the largest, in millionths.
+
+    Raises
+    ------
+    InputError
+        Where there is no such column, where a weight is missing, no number or not above 0, and as `read_table`.
+
+    Notes
+    -----
+    It costs one pass over the records.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"sex": ["f", "m"], "weight": [10.5, 20.0]})
+    >>> sdc.read_weights(people, "weight").totals.tolist()
+    [10500000, 20000000]
     """
     weights = _count_source(source, settings, executor, memory, weight).weights
     assert weights is not None  # there is a column of them

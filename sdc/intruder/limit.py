@@ -41,6 +41,11 @@ class PosteriorLimit:
     A cell counts whether or not another count is more probable still: so the limit is stricter than one on the cells
     that are identified ([DFT] (5)), which are among them. InputError where nothing is limited, for an alpha that
     is not above 0, and for a value that is not between 0 and 1.
+
+    Examples
+    --------
+    >>> sdc.PosteriorLimit(max_probability=0.02).law
+    'released'
     """
 
     law: str = RELEASED

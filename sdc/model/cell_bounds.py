@@ -30,6 +30,11 @@ class CellBounds(Named):
 
     ValueError where the count is not inside the inner interval, though the true table is feasible,
     or the inner interval not inside the outer one: one of them is wrong.
+
+    Examples
+    --------
+    >>> sdc.cell_bounds("czech_auto_workers.csv", ["A*B"])
+    Bounds of 3 cells by decomposable, 3 of them exact; small_count=2
     """
 
     cells: Codes

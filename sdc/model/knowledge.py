@@ -171,6 +171,11 @@ class Knowledge:
 
     ReleaseError where the release names a variable that the schema does not have, or totals are of what is not
     released, InputError where a structural zero or a fact does not fit the schema, or two facts contradict each other.
+
+    Examples
+    --------
+    >>> sdc.knowledge("czech_auto_workers.csv", ["A*B"]).total
+    1841
     """
 
     schema: Schema

@@ -92,6 +92,11 @@ class Table(Cells, Named):
 
     Any cell space is allowed, beyond 2^64 too: a cell is never given by one number. What is public of it, and which
     of its cells cannot be, is `Knowledge`.
+
+    Examples
+    --------
+    >>> sdc.read_table("czech_auto_workers.csv").marginal(["A", "C"])
+    Table(2 variables, 4 non-zero cells, 1841 records)
     """
 
     schema: Schema

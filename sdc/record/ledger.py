@@ -143,13 +143,35 @@ class Ledger(Named):
 
 
 def ledger(file: str | Path, *, new: bool = False, old: str | Path | None = None) -> Ledger:
-    """What was published, publication by publication, as `sdc ledger` lists it.
+    """Read a ledger of publications, or make one.
 
-    new  make it, with its key beside it; keep both safe
-    old  a ledger of version 0.1 with whose entries a new one begins
+    Parameters
+    ----------
+    file : str or path
+        The ledger.
+    new : bool, default False
+        Make it, with its key beside it. Keep both safe.
+    old : str or path, optional
+        A ledger of version 0.1 with whose entries a new one begins.
 
-    InputError where it is not there, is none, or where its chain is broken; with `new` where it is there already, or
-    cannot be made.
+    Returns
+    -------
+    Ledger
+        One entry a publication.
+
+    Raises
+    ------
+    InputError
+        Where it does not exist, is none, or its chain is broken; with `new` where it exists already, or cannot be made.
+
+    Notes
+    -----
+    The hash of each entry is made with the key, so that nobody without it can change an entry.
+
+    Examples
+    --------
+    >>> sdc.ledger("publications.ledger", new=True)
+    publications.ledger: 0 publications, the chain holds
     """
     path = checked_path(file)
     if old is not None and not new:

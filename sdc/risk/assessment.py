@@ -62,6 +62,12 @@ class Assessment(Named):
     in_part          what is shown of small cells of sub-tables in part, where there are any
     broken           the first rule on what is published that is broken, where one is; widths were not looked at then,
                      unless all bounds were asked for
+
+    Examples
+    --------
+    >>> answer = sdc.assess("czech_auto_workers.csv", ["A*B"], min_width=6)
+    >>> answer.releasable, answer.at_risk_cells
+    (True, 3)
     """
 
     verdict: Annotated[Verdict, InDocuments(bool | None, lambda v, _: v.releasable, lambda v, _: Verdict.read(v))]

@@ -89,6 +89,12 @@ class FoundRelease(Found):
     candidates   with "best" all releases that were compared
     resumed      of each growth that had a checkpoint whether that held and it went on from there
     bound        with "optimum" a utility that no release exceeds
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> [*found.tables][:2], found["A*B"]
+    (['A*B*C*D*E', 'A*B*D*E*F'], A*B: 4 cells)
     """
 
     method: str

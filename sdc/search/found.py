@@ -43,6 +43,11 @@ class ReleasedTable(Tabular):
     Notes
     -----
     A table of more than 2^20 cells lists only those with records, as its published file does.
+
+    Examples
+    --------
+    >>> sdc.find_release("czech_auto_workers.csv", min_width=6)["A*C"].to_arrow().column("count").to_pylist()
+    [540, 421, 387, 493]
     """
 
     table: Table

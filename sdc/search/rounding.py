@@ -34,6 +34,11 @@ class Rounded(Tabular):
     margins  the axes kept of each margin that is rounded to a neighbouring multiple, the total's are none
     moved    the sum of what counts were moved by, in records; confidential, for whoever has it beside the true total
              can tell small counts
+
+    Examples
+    --------
+    >>> sdc.round("czech_auto_workers.csv", by="A*C", base=5).margins
+    ((), (0,), (1,))
     """
 
     counts: Dense

@@ -217,7 +217,8 @@ def attack(
 
     Examples
     --------
-    >>> guessed = sdc.attack(["A*B", "C"], truth="czech_auto_workers.csv", seeds=0)
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> guessed = sdc.attack(found, truth="czech_auto_workers.csv", seeds=0)
     >>> guessed
     Guesses of 64 cells by independence of all variables, from one-way tables alone
     """

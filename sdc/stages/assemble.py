@@ -245,7 +245,16 @@ def no_widths() -> CriticalWidths:
 
 @dataclass(frozen=True)
 class Watch:
-    """Who hears of a search while it runs: of questions put to the criterion, of rounds of chains, of decisions."""
+    """Who hears of a search while it runs: of questions put to the criterion, of rounds of chains, of decisions.
+
+    Examples
+    --------
+    >>> heard = []
+    >>> watch = sdc.Watch(on_step=heard.append)
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6, watch=watch)
+    >>> len(heard) == len(found.steps)
+    True
+    """
 
     on_step: Callable[[SearchStep], None] = field(default=lambda step: None, repr=False)
     on_round: Callable[[SearchState], None] = field(default=lambda state: None, repr=False)

@@ -364,6 +364,12 @@ class PublishedFolder:
         The formats of the files.
     ledger : str
         What the gate did not look at: the folder is in no ledger.
+
+    Examples
+    --------
+    >>> found = sdc.find_release("czech_auto_workers.csv", min_width=6)
+    >>> sdc.publish(found, "auto").tables[:2]
+    ('A*B*C*D*E', 'A*B*D*E*F')
     """
 
     folder: Path

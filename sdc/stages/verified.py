@@ -40,13 +40,40 @@ def verify_run(
     config: str | Path | None = None,
     settings: Settings = NOTHING_SET,
 ) -> Verification:
-    """Checks all that a run folder claims by its table, release and certificate alone, as `sdc verify` does.
+    """Check all that a run folder claims, by its table, release and certificate alone.
 
-    What was known before is read again from all that the config in the manifest names, where it is there. Then every
-    published file is made again and compared byte by byte, where the same versions wrote it. With `config`, a YAML
-    file, the config in the manifest must say what that file says, with these settings on top. `say` hears what is
-    checked. Whatever does not hold is among the `failures`; RunFolderError for what is no run folder, or has no
-    certificate, ConfigError as `read_config`.
+    Parameters
+    ----------
+    run_folder : str or path
+        The run.
+    say : function, optional
+        Called with a line for each check.
+    config : str or path, optional
+        A YAML file that the config in the manifest must agree with.
+    settings : dict, optional
+        Settings on top of that file.
+
+    Returns
+    -------
+    Verification
+        `verified`, and the `failures`.
+
+    Raises
+    ------
+    RunFolderError
+        For what is no run folder, or has no certificate.
+    ConfigError
+        Where the config file is not one.
+
+    Notes
+    -----
+    The verifier shares no code with the search. What was known before is read again where it is there, and every
+    published file is made again and compared byte by byte where the same versions wrote it.
+
+    Examples
+    --------
+    >>> sdc.verify_run("runs/june").verified  # doctest: +SKIP
+    True
     """
     path = run_at(checked_path(run_folder))
     asked = None if config is None else read_config(config, settings)

@@ -109,6 +109,13 @@ class MagnitudeTable(Tabular):
                   another's
     part          "" or, where negative values are split, "positive" or "negative"
     failing       cells that fail at the levels that are not published; confidential, and in no row
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> sales = pa.table({"region": [*"nnn"], "sales": [5, 6, 7]})
+    >>> sdc.magnitude_table(sales, value="sales", by="region", contributors=3)["region"]
+    Sums by region of 1 cells; each record is another contributor's
     """
 
     variables: Names

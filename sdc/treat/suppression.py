@@ -57,6 +57,11 @@ class Suppressed(Tabular):
     refuted   (n, axes) codes of sensitive cells that are too narrow by what is public without it: no cell withheld
               helps these. Confidential
     judged_whole  whether every at-risk cell of the whole table was judged too, and not the small ones of this alone
+
+    Examples
+    --------
+    >>> sdc.suppress("czech_auto_workers.csv", by="A*C", min_width=3)
+    0 of 4 cells withheld; small_count=2
     """
 
     counts: Dense

@@ -48,7 +48,7 @@ def documented(name: str) -> Any:
     return getattr(getattr(sdc, name), "function", getattr(sdc, name))
 
 
-@pytest.mark.parametrize("name", sorted({*sdc.__all__} - {*sdc._HOMES}))
+@pytest.mark.parametrize("name", sdc.__all__)
 def test_a_stable_name_is_documented_on_a_screen(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With an example that runs, beside the table of the handbook."""
     shutil.copy(CZECH_CSV, tmp_path)

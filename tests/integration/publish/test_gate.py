@@ -217,7 +217,7 @@ def test_a_release_is_published_from_python(czech: Table, tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match=r"out exists already; name a folder that does not"):
         publish(found, tmp_path / "out", title="workers")
     for wrong, match in (
-        ({"about": {"periode": "1981"}}, "publication.periode is an unknown key; did you mean period"),
+        ({"about": {"periode": "1981"}}, "periode is no setting of a publication; did you mean period"),
         ({"labels": {"Z": {"label": "z"}}}, "unknown variable 'Z'"),
     ):
         with pytest.raises(InputError, match=match):
